@@ -1,0 +1,200 @@
+#include "src/bootstrap/convert.h"
+
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace invoker::bootstrap {
+namespace {
+
+void SetFabric(const FabricIdentity& fabric, v1::FabricIdentity* message) {
+  message->set_provider(fabric.provider);
+  message->set_protocol(fabric.protocol);
+  message->set_protocol_version(fabric.protocol_version);
+  message->set_address_format(fabric.address_format);
+}
+
+FabricIdentity GetFabric(const v1::FabricIdentity& message) {
+  return FabricIdentity{message.provider(), message.protocol(), message.protocol_version(),
+                        message.address_format()};
+}
+
+void SetWindow(const WindowDescriptor& window, v1::Window* message) {
+  message->set_base(window.base);
+  message->set_length(window.length);
+  message->set_key(window.key);
+}
+
+WindowDescriptor GetWindow(const v1::Window& message) {
+  return WindowDescriptor{message.base(), message.length(), message.key()};
+}
+
+void SetAddress(const std::string& address, v1::EndpointAddress* message) {
+  message->set_length(static_cast<uint32_t>(address.size()));
+  message->set_address(address);
+}
+
+absl::Status GetAddress(const v1::EndpointAddress& message, std::string* address) {
+  const size_t size = message.address().size();
+  if (message.length() != size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "endpoint_address says it has ", message.length(), " bytes, but ", size, " arrived"));
+  }
+  if (size == 0 || size > kMaxAddressBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("endpoint_address has ", size, " bytes; 1 to ",
+                                                   kMaxAddressBytes, " are accepted"));
+  }
+  *address = message.address();
+  return absl::OkStatus();
+}
+
+absl::Status GetSessionNumber(absl::string_view field, uint32_t value, uint16_t* number) {
+  if (value > std::numeric_limits<uint16_t>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is ", value, "; session numbers have 16 bits"));
+  }
+  *number = static_cast<uint16_t>(value);
+  return absl::OkStatus();
+}
+
+absl::Status GetNotification(v1::Notification value, bool allow_auto,
+                             transport::Notification* notification) {
+  absl::StatusOr<transport::Notification> result = FromProto(value, allow_auto);
+  if (!result.ok()) return result.status();
+  *notification = *result;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+v1::Notification ToProto(transport::Notification notification) {
+  switch (notification) {
+    case transport::Notification::kAuto:
+      return v1::NOTIFICATION_AUTO;
+    case transport::Notification::kWriteImm:
+      return v1::NOTIFICATION_WRITE_IMM;
+    case transport::Notification::kSendAfterWrite:
+      return v1::NOTIFICATION_SEND_AFTER_WRITE;
+  }
+  return v1::NOTIFICATION_UNSPECIFIED;
+}
+
+absl::StatusOr<transport::Notification> FromProto(v1::Notification notification, bool allow_auto) {
+  switch (notification) {
+    case v1::NOTIFICATION_AUTO:
+      if (allow_auto) return transport::Notification::kAuto;
+      return absl::InvalidArgumentError(
+          "notification is \"auto\"; here it must be \"write_imm\" or \"send_after_write\"");
+    case v1::NOTIFICATION_WRITE_IMM:
+      return transport::Notification::kWriteImm;
+    case v1::NOTIFICATION_SEND_AFTER_WRITE:
+      return transport::Notification::kSendAfterWrite;
+    default:  // whatever number the other side sent
+      return absl::InvalidArgumentError(
+          absl::StrCat("notification has the unknown value ", static_cast<int>(notification)));
+  }
+}
+
+v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
+  v1::GetWorkerInfoReply message;
+  message.set_protocol_version(info.protocol_version);
+  message.set_software_version(info.software_version);
+  SetFabric(info.fabric, message.mutable_fabric());
+  SetAddress(info.endpoint_address, message.mutable_endpoint_address());
+  message.set_notification(ToProto(info.notification));
+  message.set_window_bytes(info.window_bytes);
+  message.set_executors(info.executors);
+  message.set_host_identity(info.host_identity);
+  message.set_draining(info.draining);
+  for (const FunctionInfo& function : info.functions) {
+    message.add_functions()->set_name(function.name);
+  }
+  return message;
+}
+
+absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
+  WorkerInfo info;
+  info.protocol_version = message.protocol_version();
+  if (info.protocol_version != kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "client and worker are of different releases: the worker speaks protocol version ",
+        info.protocol_version, ", this client ", kProtocolVersion,
+        "; install the same release on both sides"));
+  }
+  info.software_version = message.software_version();
+  info.fabric = GetFabric(message.fabric());
+  absl::Status status = GetAddress(message.endpoint_address(), &info.endpoint_address);
+  status.Update(GetNotification(message.notification(), /*allow_auto=*/true, &info.notification));
+  if (!status.ok()) return status;
+  info.window_bytes = message.window_bytes();
+  info.executors = message.executors();
+  info.host_identity = message.host_identity();
+  info.draining = message.draining();
+  info.functions.reserve(message.functions_size());
+  for (const v1::Function& function : message.functions()) {
+    info.functions.push_back(FunctionInfo{function.name()});
+  }
+  return info;
+}
+
+v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request) {
+  v1::OpenSessionRequest message;
+  message.set_lease(lease);
+  message.set_protocol_version(request.protocol_version);
+  SetFabric(request.fabric, message.mutable_fabric());
+  SetAddress(request.endpoint_address, message.mutable_endpoint_address());
+  SetWindow(request.response_window, message.mutable_response_window());
+  message.set_window_bytes(request.window_bytes);
+  message.set_first_sequence(request.first_sequence);
+  message.set_response_session(request.response_session);
+  message.set_notification(ToProto(request.notification));
+  return message;
+}
+
+absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& message) {
+  OpenSessionRequest request;
+  request.protocol_version = message.protocol_version();
+  // Another version's fields may mean something else: CheckCompatible refuses it by this one.
+  if (request.protocol_version != kProtocolVersion) return request;
+  request.fabric = GetFabric(message.fabric());
+  request.response_window = GetWindow(message.response_window());
+  request.window_bytes = message.window_bytes();
+  request.first_sequence = message.first_sequence();
+  absl::Status status = GetAddress(message.endpoint_address(), &request.endpoint_address);
+  status.Update(
+      GetSessionNumber("response_session", message.response_session(), &request.response_session));
+  status.Update(
+      GetNotification(message.notification(), /*allow_auto=*/true, &request.notification));
+  if (!status.ok()) return status;
+  return request;
+}
+
+v1::OpenSessionReply ToProto(const OpenSessionReply& reply) {
+  v1::OpenSessionReply message;
+  message.set_handle(reply.handle);
+  message.set_executor(reply.executor);
+  SetAddress(reply.endpoint_address, message.mutable_endpoint_address());
+  SetWindow(reply.request_window, message.mutable_request_window());
+  message.set_request_session(reply.request_session);
+  message.set_epoch(reply.epoch);
+  message.set_notification(ToProto(reply.notification));
+  return message;
+}
+
+absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message) {
+  OpenSessionReply reply;
+  reply.handle = message.handle();
+  reply.executor = message.executor();
+  reply.request_window = GetWindow(message.request_window());
+  reply.epoch = message.epoch();
+  absl::Status status = GetAddress(message.endpoint_address(), &reply.endpoint_address);
+  status.Update(
+      GetSessionNumber("request_session", message.request_session(), &reply.request_session));
+  status.Update(GetNotification(message.notification(), /*allow_auto=*/false, &reply.notification));
+  if (!status.ok()) return status;
+  return reply;
+}
+
+}  // namespace invoker::bootstrap

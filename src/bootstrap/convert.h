@@ -1,0 +1,34 @@
+// Between the messages on the wire and the plain structs.
+//
+// Whatever comes from the wire is checked here: enums, 16-bit fields, and the lengths of addresses.
+// INVALID_ARGUMENT names the field. Only source files of the bootstrap include this header. Pure:
+// any thread.
+
+#ifndef INVOKER_SRC_BOOTSTRAP_CONVERT_H_
+#define INVOKER_SRC_BOOTSTRAP_CONVERT_H_
+
+#include "absl/status/statusor.h"
+#include "proto/bootstrap.pb.h"
+#include "src/bootstrap/messages.h"
+#include "src/transport/notification.h"
+
+namespace invoker::bootstrap {
+
+v1::GetWorkerInfoReply ToProto(const WorkerInfo& info);
+// FAILED_PRECONDITION if the worker speaks another protocol version.
+absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message);
+
+v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request);
+// Of another protocol version's request, only the version is read.
+absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& message);
+
+v1::OpenSessionReply ToProto(const OpenSessionReply& reply);
+absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message);
+
+v1::Notification ToProto(transport::Notification notification);
+// kAuto is a request, not a method: whoever needs a method passes allow_auto = false.
+absl::StatusOr<transport::Notification> FromProto(v1::Notification notification, bool allow_auto);
+
+}  // namespace invoker::bootstrap
+
+#endif  // INVOKER_SRC_BOOTSTRAP_CONVERT_H_

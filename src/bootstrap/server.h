@@ -1,0 +1,66 @@
+// The worker's side of the bootstrap: a gRPC server in front of a SessionHost.
+//
+// Start returns with the server listening. grpc.health.v1 says SERVING until Drain, and server
+// reflection is on, so that grpcurl and its like work. Connections are not encrypted and not
+// authenticated. All methods may be called from any thread, also from inside the host's methods
+// (but for Stop); a stopped server stays stopped.
+
+#ifndef INVOKER_SRC_BOOTSTRAP_SERVER_H_
+#define INVOKER_SRC_BOOTSTRAP_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "src/bootstrap/session_host.h"
+
+namespace invoker::bootstrap {
+
+struct ServerOptions {
+  // HOST:PORT; port 0 picks a free one. A name stands for its first IPv4 address, else its first
+  // address. 0.0.0.0 listens on IPv6 as well where the system allows it.
+  std::string listen;
+  absl::Duration heartbeat_interval = absl::Seconds(1);  // asked of every client
+  // A lease without a heartbeat for this long is over. More than heartbeat_interval.
+  absl::Duration lease_expiry = absl::Seconds(5);
+};
+
+class Server {
+ public:
+  // `host` must outlive the server. INVALID_ARGUMENT for options that make no sense, ALREADY_EXISTS
+  // if the port is in use.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       SessionHost* host);
+  // Stops.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // With the real port: "127.0.0.1:41223", "[::1]:41223".
+  const std::string& listen_address() const;
+
+  // Tells the lease's client that the worker closed one of its sessions. Does not block; ignored if
+  // the lease is over.
+  void NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason);
+
+  // Tells every lease, turns the health to NOT_SERVING, and refuses new leases and sessions from
+  // now on. Sessions that are open stay so. Does not block.
+  void Drain(absl::string_view reason);
+
+  // Ends every lease and waits until the host has closed them and no request is under way. Not from
+  // inside a host's method.
+  void Stop();
+
+ private:
+  class Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace invoker::bootstrap
+
+#endif  // INVOKER_SRC_BOOTSTRAP_SERVER_H_

@@ -1,0 +1,308 @@
+#include "src/invoke/call_driver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/invoke/client.h"
+
+namespace invoker {
+namespace {
+
+// The clock is read once in so many turns without an event.
+constexpr uint32_t kIdleTurnsPerClock = 64;
+
+// A sleeper looks up at least this often, in case a call with an earlier deadline has been started meanwhile.
+constexpr int64_t kLongestSleepNs = 5'000'000;
+
+constexpr int64_t kForever = INT64_MAX;
+
+}  // namespace
+
+// Holds the turn lock for a scope.
+class CallDriver::Turn {
+ public:
+  explicit Turn(TurnLock* lock) : lock_(lock) { lock_->Lock(); }
+  ~Turn() { lock_->Unlock(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  TurnLock* lock_;
+};
+
+CallDriver::CallDriver(std::unique_ptr<transport::Reactor> reactor, absl::Duration hot_timeout)
+    : reactor_(std::move(reactor)),
+      hot_ns_(hot_timeout == absl::InfiniteDuration() ? kForever
+                                                      : absl::ToInt64Nanoseconds(hot_timeout)) {}
+
+CallDriver::~CallDriver() { Close(); }
+
+absl::Status CallDriver::Prepare(const ClientSession::Options& options) {
+  absl::StatusOr<std::unique_ptr<ClientSession>> session =
+      ClientSession::Create(reactor_.get(), options);
+  if (!session.ok()) return session.status();
+  session_ = *std::move(session);
+  reactor_->set_handler(session_.get());
+  return absl::OkStatus();
+}
+
+absl::Status CallDriver::Attach(const bootstrap::OpenSessionReply& reply) {
+  Turn turn(&lock_);
+  return session_->Attach(reply);
+}
+
+bootstrap::OpenSessionRequest CallDriver::MakeRequest(transport::Notification notification) {
+  Turn turn(&lock_);
+  return session_->MakeRequest(notification);
+}
+
+void CallDriver::SetNotification(transport::Notification notification) {
+  Turn turn(&lock_);
+  session_->SetNotification(notification);
+}
+
+absl::StatusOr<Response> CallDriver::Run(const ClientSession::Request& request) {
+  Turn turn(&lock_);
+  absl::StatusOr<Call*> call = StartLocked(request);
+  if (!call.ok()) return call.status();
+  while (!(*call)->ended()) DriveOrWait(*call, kForever);
+  return Collect(*call);
+}
+
+absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {
+  Turn turn(&lock_);
+  absl::StatusOr<Call*> call = StartLocked(request);
+  if (call.ok() && !driven_) LeaveLocked();
+  return call;
+}
+
+absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request,
+                                           CallDone& on_done) {
+  Turn turn(&lock_);
+  absl::StatusOr<Call*> call = StartLocked(request);
+  if (!call.ok()) return call.status();
+  (*call)->on_done = std::move(on_done);
+  if (!driven_) LeaveLocked();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Response> CallDriver::Await(Call* call) {
+  Turn turn(&lock_);
+  while (!call->ended()) DriveOrWait(call, kForever);
+  return Collect(call);
+}
+
+bool CallDriver::AwaitEnd(Call* call, int64_t deadline_ns) {
+  Turn turn(&lock_);
+  while (!call->ended() && transport::MonotonicNs() < deadline_ns) DriveOrWait(call, deadline_ns);
+  return call->ended();
+}
+
+void CallDriver::Drop(Call* call) {
+  Turn turn(&lock_);
+  session_->Abandon(call);
+}
+
+// Queues and posts the request, and waits for cells as long as they can still come.
+absl::StatusOr<Call*> CallDriver::StartLocked(const ClientSession::Request& request) {
+  if (request.buffer_busy != nullptr && *request.buffer_busy) {
+    return WithFate(absl::FailedPreconditionError(
+                        "the buffer is in use by a call that has not been answered yet"),
+                    CallFate::kNotSent);
+  }
+  while (true) {
+    if (!session_->failure().ok()) return WithFate(session_->failure(), CallFate::kNotSent);
+    Call* call = session_->Start(request);
+    if (call != nullptr) {
+      // Whoever waits for the lock to start a call of its own posts ours along with it.
+      if (!lock_.Contended()) session_->Flush();
+      return call;
+    }
+    if (session_->outstanding() == 0) {
+      return WithFate(
+          absl::ResourceExhaustedError(
+              "the session's windows are full of responses and buffers that the program still "
+              "holds, or of calls that timed out and have not been answered; release some, ask for "
+              "smaller responses, or start the server with a larger --window"),
+          CallFate::kNotSent);
+    }
+    if (request.deadline_ns != 0 && transport::MonotonicNs() >= request.deadline_ns) {
+      return WithFate(absl::DeadlineExceededError(
+                          "the deadline passed while the call waited for room in the session's "
+                          "windows"),
+                      CallFate::kNotSent);
+    }
+    DriveOrWait(nullptr, request.deadline_ns == 0 ? kForever : request.deadline_ns);
+  }
+}
+
+absl::StatusOr<Response> CallDriver::Collect(Call* call) {
+  if (!call->status.ok()) {
+    absl::Status status = std::move(call->status);
+    call->status = absl::OkStatus();
+    session_->Finish(call, false);
+    return status;
+  }
+  const HeldCells cells = call->response;
+  Response response(shared_from_this(), cells, session_->Payload(*call));
+  session_->Finish(call, true);
+  return response;
+}
+
+// Returns when the call has ended (with no call: when there may be room), at the deadline, or early: the caller checks and comes again.
+void CallDriver::DriveOrWait(Call* call, int64_t deadline_ns) {
+  if (!driven_) {
+    DriveWhile(call, deadline_ns);
+    LeaveLocked();
+    RunFinishedLocked();
+    return;
+  }
+  CallWaiter waiter;
+  if (call != nullptr) {
+    call->waiter = &waiter;
+  } else {
+    session_->AddRoomWaiter(&waiter);
+  }
+  const auto place = waiters_.insert(waiters_.end(), &waiter);
+  lock_.Unlock();
+  const int64_t now_ns = transport::MonotonicNs();
+  const int64_t limit_ns = std::clamp<int64_t>(deadline_ns - now_ns, 0, kLongestSleepNs);
+  waiter.Wait(absl::Nanoseconds(limit_ns));
+  lock_.Lock();
+  waiters_.erase(place);
+  if (call != nullptr) {
+    call->waiter = nullptr;
+  } else {
+    session_->RemoveRoomWaiter(&waiter);
+  }
+  // The driver may have left the role to this thread just as its call ended.
+  if (!driven_ && (call == nullptr || call->ended())) LeaveLocked();
+}
+
+// Takes the driver's role until the call has ended (with no call: until one ends or starts), the deadline has passed, or callbacks
+// are due.
+void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns) {
+  driven_ = true;
+  const uint32_t outstanding = session_->outstanding();
+  int64_t idle_since_ns = 0;
+  uint32_t idle_turns = 0;
+  while (call != nullptr ? !call->ended() : session_->outstanding() == outstanding) {
+    const int events = reactor_->Poll();
+    session_->Flush();
+    if (!session_->finished().empty()) break;
+    if (lock_.Contended()) lock_.Yield();
+    if (events > 0) {
+      idle_turns = 0;
+      continue;
+    }
+    if (++idle_turns % kIdleTurnsPerClock != 0) continue;
+    const int64_t now_ns = transport::MonotonicNs();
+    if (now_ns >= deadline_ns) break;
+    if (call == nullptr && !waiters_.empty()) break;
+    if (idle_turns == kIdleTurnsPerClock) idle_since_ns = now_ns;
+    if (now_ns - idle_since_ns >= hot_ns_) SleepLocked(deadline_ns);
+  }
+  driven_ = false;
+}
+
+void CallDriver::SleepLocked(int64_t deadline_ns) {
+  const bool armed = reactor_->Arm();
+  if (armed) {
+    const int64_t left_ns = deadline_ns - transport::MonotonicNs();
+    lock_.Unlock();
+    reactor_->Sleep(absl::Nanoseconds(std::clamp<int64_t>(left_ns, 0, kLongestSleepNs)));
+    lock_.Lock();
+  }
+  reactor_->Disarm();
+}
+
+// Nobody drives: wakes a successor, if there is anything to drive for.
+void CallDriver::LeaveLocked() {
+  if (!waiters_.empty()) {
+    waiters_.front()->Wake();
+  } else if (session_->outstanding() > 0 && !helper_stop_) {
+    if (!helper_.joinable()) helper_ = std::thread([this] { HelperMain(); });
+    helper_waiter_.Wake();
+  }
+}
+
+// Runs the callbacks of calls that have ended, without the lock, so that they may make calls themselves. Not for a driver.
+void CallDriver::RunFinishedLocked() {
+  if (session_->finished().empty()) return;
+  std::vector<Call*> finished;
+  finished.swap(session_->finished());
+  std::vector<std::pair<CallDone, absl::StatusOr<Response>>> results;
+  results.reserve(finished.size());
+  for (Call* call : finished) {
+    CallDone on_done = std::move(call->on_done);
+    results.emplace_back(std::move(on_done), Collect(call));
+  }
+  lock_.Unlock();
+  for (auto& [on_done, result] : results) on_done(std::move(result));
+  results.clear();
+  lock_.Lock();
+}
+
+void CallDriver::HelperMain() {
+  while (true) {
+    helper_waiter_.Wait(absl::InfiniteDuration());
+    Turn turn(&lock_);
+    while (!helper_stop_ && !driven_ && waiters_.empty() && session_->outstanding() > 0) {
+      DriveWhile(nullptr, kForever);
+      RunFinishedLocked();
+    }
+    if (helper_stop_) return;
+    if (!driven_ && !waiters_.empty()) LeaveLocked();
+  }
+}
+
+absl::StatusOr<HeldCells> CallDriver::AllocateBuffer(uint64_t bytes) {
+  Turn turn(&lock_);
+  const HeldCells cells = session_->AllocateRequestCells(bytes);
+  if (cells.cells == 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no ", bytes, " adjacent bytes are free in the session's request window of ",
+                     geometry().window_bytes(),
+                     " bytes; release buffers, or start the server with a larger --window"));
+  }
+  return cells;
+}
+
+void CallDriver::FreeBuffer(HeldCells cells, const bool* busy) {
+  Turn turn(&lock_);
+  session_->ReleaseBuffer(cells, busy);
+}
+
+void CallDriver::FreeResponse(HeldCells cells) {
+  Turn turn(&lock_);
+  session_->FreeResponseCells(cells);
+}
+
+void CallDriver::Fail(const absl::Status& reason) {
+  lock_.Lock();
+  session_->Fail(reason);
+  RunFinishedLocked();
+  for (CallWaiter* waiter : waiters_) waiter->Wake();
+  lock_.Unlock();
+  // The driver may sleep.
+  reactor_->Submit([] {});
+}
+
+absl::Status CallDriver::status() {
+  Turn turn(&lock_);
+  return session_->failure();
+}
+
+void CallDriver::Close() {
+  if (session_ == nullptr) return;
+  Fail(absl::CancelledError("the client has been closed"));
+  {
+    Turn turn(&lock_);
+    helper_stop_ = true;
+  }
+  helper_waiter_.Wake();
+  if (helper_.joinable()) helper_.join();
+}
+
+}  // namespace invoker

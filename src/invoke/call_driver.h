@@ -1,0 +1,104 @@
+// Lets any number of threads share one client session.
+//
+// Whoever waits for a call drives the reactor itself, so that a blocking call has no hand-over between threads. There is one driver at
+// a time; others sleep until their call has ended or the driver leaves. A helper thread drives only while asynchronous calls are
+// under way and no thread waits.
+
+#ifndef INVOKER_SRC_INVOKE_CALL_DRIVER_H_
+#define INVOKER_SRC_INVOKE_CALL_DRIVER_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "src/invoke/call_waiter.h"
+#include "src/invoke/client_session.h"
+#include "src/invoke/turn_lock.h"
+#include "src/transport/reactor.h"
+
+namespace invoker {
+
+// Every method may be called from any thread, and blocks only where it says so.
+class CallDriver : public std::enable_shared_from_this<CallDriver> {
+ public:
+  // `hot_timeout` is how long a waiting thread busy-polls before it sleeps.
+  CallDriver(std::unique_ptr<transport::Reactor> reactor, absl::Duration hot_timeout);
+  ~CallDriver();
+
+  // Before the first call, by one thread: registers the windows, and takes the worker's half.
+  absl::Status Prepare(const ClientSession::Options& options);
+  absl::Status Attach(const bootstrap::OpenSessionReply& reply);
+  bootstrap::OpenSessionRequest MakeRequest(transport::Notification notification);
+  void SetNotification(transport::Notification notification);
+
+  // What every call needs to know of the session; constant once it is open.
+  const WindowGeometry& geometry() const { return session_->geometry(); }
+  const transport::Reactor& reactor() const { return *reactor_; }
+  transport::Notification notification() const { return session_->notification(); }
+
+  // Starts the request, waits for its end and returns its response. Waits for free cells too, if need be. Blocks.
+  absl::StatusOr<Response> Run(const ClientSession::Request& request);
+
+  // Starts the request and returns the call, which the caller gives back by Await or Drop. Blocks only while no cells are free.
+  absl::StatusOr<Call*> Start(const ClientSession::Request& request);
+
+  // Starts the request; `on_done` gets its result on whichever thread drives, which holds no lock then. Blocks only while no cells are
+  // free. If this returns an error, `on_done` has not been taken and is not called.
+  absl::Status StartWithCallback(const ClientSession::Request& request, CallDone& on_done);
+
+  // Waits until the call has ended and gives it back. Blocks.
+  absl::StatusOr<Response> Await(Call* call);
+
+  // Waits as Await does, but no longer than until `deadline_ns`, and leaves the call as it is. True if it has ended. Blocks.
+  bool AwaitEnd(Call* call, int64_t deadline_ns);
+
+  // Gives back a call whose result nobody wants.
+  void Drop(Call* call);
+
+  absl::StatusOr<HeldCells> AllocateBuffer(uint64_t bytes);
+  // `busy` is the buffer's; if a call is under way, the cells are freed when it ends.
+  void FreeBuffer(HeldCells cells, const bool* busy);
+  void FreeResponse(HeldCells cells);
+  std::byte* BufferData(HeldCells cells) const { return session_->RequestPayload(cells); }
+
+  // Ends all calls with this reason, and refuses new ones.
+  void Fail(const absl::Status& reason);
+
+  // OK, or why no call can be made any more.
+  absl::Status status();
+
+  // Ends the helper thread. Calls that are under way end as CANCELLED. Nothing may be started afterwards.
+  void Close();
+
+ private:
+  class Turn;
+
+  absl::StatusOr<Call*> StartLocked(const ClientSession::Request& request);
+  absl::StatusOr<Response> Collect(Call* call);
+  void DriveOrWait(Call* call, int64_t deadline_ns);
+  void DriveWhile(const Call* call, int64_t deadline_ns);
+  void SleepLocked(int64_t deadline_ns);
+  void LeaveLocked();
+  void RunFinishedLocked();
+  void HelperMain();
+
+  std::unique_ptr<transport::Reactor> reactor_;
+  std::unique_ptr<ClientSession> session_;
+  int64_t hot_ns_;
+
+  TurnLock lock_;
+  // Under lock_.
+  bool driven_ = false;              // somebody has the driver's role
+  std::list<CallWaiter*> waiters_;   // threads that sleep in DriveOrWait
+  bool helper_stop_ = false;
+  std::thread helper_;
+  CallWaiter helper_waiter_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_CALL_DRIVER_H_

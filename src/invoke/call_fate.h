@@ -1,0 +1,32 @@
+// What became of a call that ended with an error, as far as the client can know.
+//
+// Calls are at-most-once and never retried in silence, so this is what a caller needs to decide whether to try again.
+
+#ifndef INVOKER_SRC_INVOKE_CALL_FATE_H_
+#define INVOKER_SRC_INVOKE_CALL_FATE_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace invoker {
+
+enum class CallFate {
+  kUnknown,        // the status does not come from a call
+  kNotSent,        // the request never left
+  kNotExecuted,    // the worker answered that it did not run the function
+  kMaybeExecuted,  // the request left and no answer came
+  kExecuted,       // the function ran, and its answer is the error
+};
+
+// "not_sent", "maybe_executed", ...
+absl::string_view CallFateName(CallFate fate);
+
+// The fate that WithFate has put into `status`.
+CallFate GetCallFate(const absl::Status& status);
+
+// `status`, which is not OK, marked with the fate.
+absl::Status WithFate(absl::Status status, CallFate fate);
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_CALL_FATE_H_

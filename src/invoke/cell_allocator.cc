@@ -1,0 +1,98 @@
+#include "src/invoke/cell_allocator.h"
+
+#include <algorithm>
+
+namespace invoker {
+namespace {
+
+constexpr uint32_t kWordBits = 64;
+constexpr uint64_t kAllFree = ~uint64_t{0};
+
+// `count` set bits from bit `offset`; offset < 64, 1 <= count <= 64 - offset.
+constexpr uint64_t Mask(uint32_t offset, uint32_t count) {
+  return (kAllFree >> (kWordBits - count)) << offset;
+}
+
+// The bits of `word` at which `run` set bits begin, 1 <= run <= 64. Each round doubles the length
+// that is known to be set, so six rounds at most.
+uint64_t StartsOfRuns(uint64_t word, uint32_t run) {
+  uint32_t known = 1;
+  while (word != 0 && known < run) {
+    const uint32_t step = std::min(known, run - known);
+    word &= word >> step;
+    known += step;
+  }
+  return word;
+}
+
+// Calls visit(word index, mask) for each word that the run touches.
+template <typename Visit>
+void ForEachWord(uint32_t first, uint32_t run, Visit visit) {
+  while (run > 0) {
+    const uint32_t offset = first % kWordBits;
+    const uint32_t count = std::min(run, kWordBits - offset);
+    visit(first / kWordBits, Mask(offset, count));
+    first += count;
+    run -= count;
+  }
+}
+
+}  // namespace
+
+CellAllocator::CellAllocator(uint32_t cells)
+    : cells_(cells),
+      free_cells_(cells),
+      free_(cells / kWordBits + (cells % kWordBits != 0 ? 1 : 0), kAllFree) {
+  if (cells % kWordBits != 0) free_.back() = Mask(0, cells % kWordBits);
+}
+
+std::optional<uint32_t> CellAllocator::Allocate(uint32_t run) {
+  if (run == 0 || run > free_cells_) return std::nullopt;
+  while (free_[lowest_] == 0) ++lowest_;  // ends: some cell is free
+  uint32_t below = 0;                     // free cells that end where this word begins
+  for (size_t i = lowest_; i < free_.size(); ++i) {
+    const uint64_t word = free_[i];
+    const uint32_t base = static_cast<uint32_t>(i) * kWordBits;
+    if (word == kAllFree) {
+      below += kWordBits;
+      if (below >= run) {
+        const uint32_t first = base + kWordBits - below;
+        Take(first, run);
+        return first;
+      }
+      continue;
+    }
+    // A run that began in an earlier word lies lower than any within this one.
+    if (below + static_cast<uint32_t>(__builtin_ctzll(~word)) >= run) {
+      Take(base - below, run);
+      return base - below;
+    }
+    const uint64_t starts = run < kWordBits ? StartsOfRuns(word, run) : 0;
+    if (starts != 0) {
+      const uint32_t first = base + static_cast<uint32_t>(__builtin_ctzll(starts));
+      Take(first, run);
+      return first;
+    }
+    below = static_cast<uint32_t>(__builtin_clzll(~word));
+  }
+  return std::nullopt;
+}
+
+void CellAllocator::Take(uint32_t first, uint32_t run) {
+  ForEachWord(first, run, [this](uint32_t word, uint64_t mask) { free_[word] &= ~mask; });
+  free_cells_ -= run;
+}
+
+bool CellAllocator::Free(uint32_t first, uint32_t run) {
+  if (run == 0 || run > cells_ || first > cells_ - run) return false;
+  uint64_t already_free = 0;
+  ForEachWord(first, run,
+              [&](uint32_t word, uint64_t mask) { already_free |= free_[word] & mask; });
+  if (already_free != 0) return false;
+  ForEachWord(first, run, [this](uint32_t word, uint64_t mask) { free_[word] |= mask; });
+  free_cells_ += run;
+  lowest_ = std::min<size_t>(lowest_, first / kWordBits);
+  return true;
+}
+
+}  // namespace invoker

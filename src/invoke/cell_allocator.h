@@ -1,0 +1,48 @@
+// Which cells of a window are free. Free cells are a session's credits: a call that gets none has
+// to wait.
+//
+// Runs are granted lowest address first. That keeps the cells in use few and warm in the cache, and
+// puts messages that are encoded one after the other side by side, so that they can leave in one
+// write.
+//
+// Owns only its bitmap. Not thread-safe: whoever drives the session calls it. Allocates memory in
+// the constructor and never again.
+
+#ifndef INVOKER_SRC_INVOKE_CELL_ALLOCATOR_H_
+#define INVOKER_SRC_INVOKE_CELL_ALLOCATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace invoker {
+
+class CellAllocator {
+ public:
+  // All of `cells` cells are free at first.
+  explicit CellAllocator(uint32_t cells);
+
+  // The first cell of the lowest run of `run` adjacent free cells, now taken; nothing if there is
+  // none or `run` is 0. Looks at 64 cells a step, from the lowest that is free.
+  std::optional<uint32_t> Allocate(uint32_t run);
+
+  // Gives back `run` cells from `first`, which may be a part of a run or several. Returns false,
+  // and changes nothing, if any of them is free already or outside the window, or if `run` is 0.
+  [[nodiscard]] bool Free(uint32_t first, uint32_t run);
+
+  uint32_t cells() const { return cells_; }
+  uint32_t free_cells() const { return free_cells_; }
+
+ private:
+  void Take(uint32_t first, uint32_t run);
+
+  uint32_t cells_;
+  uint32_t free_cells_;
+  size_t lowest_ = 0;           // no word below this one has a free cell
+  std::vector<uint64_t> free_;  // a set bit is a free cell; bits past the last cell stay 0
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_CELL_ALLOCATOR_H_

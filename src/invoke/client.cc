@@ -1,0 +1,275 @@
+#include "src/invoke/client.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/invoke/call_driver.h"
+#include "src/invoke/connection.h"
+
+namespace invoker {
+namespace {
+
+// So that this many calls of the default capacity fit into a window.
+constexpr uint64_t kDefaultCallsPerWindow = 64;
+
+Bytes AsBytes(absl::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+absl::StatusOr<ClientSession::Request> TooLarge(absl::string_view what, uint64_t bytes,
+                                                const WindowGeometry& geometry) {
+  return WithFate(
+      absl::InvalidArgumentError(absl::StrCat(
+          what, " of ", bytes, " bytes is more than the session's window takes: at most ",
+          geometry.MaxPayload(), " (--window=", geometry.window_bytes(), " on the server)")),
+      CallFate::kNotSent);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(absl::string_view server,
+                                                        const ClientOptions& options) {
+  absl::StatusOr<std::unique_ptr<Connection>> connection = Connection::Open(server, options);
+  if (!connection.ok()) return connection.status();
+  return std::unique_ptr<Client>(new Client(*std::move(connection)));
+}
+
+Client::Client(std::unique_ptr<Connection> connection)
+    : connection_(std::move(connection)), driver_(connection_->driver()) {}
+
+Client::~Client() { connection_->Close(); }
+
+absl::StatusOr<RemoteFunction> Client::Function(absl::string_view name) const {
+  const std::vector<bootstrap::FunctionInfo>& functions = connection_->info().functions;
+  for (size_t id = 0; id < functions.size(); ++id) {
+    if (functions[id].name == name) {
+      return RemoteFunction(functions[id].name, static_cast<uint16_t>(id));
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("the worker has no function \"", name, "\"; it has: ",
+                                          functions.empty() ? "none"
+                                                            : absl::StrJoin(FunctionNames(), ", ")));
+}
+
+std::vector<std::string> Client::FunctionNames() const {
+  std::vector<std::string> names;
+  for (const bootstrap::FunctionInfo& function : connection_->info().functions) {
+    names.push_back(function.name);
+  }
+  return names;
+}
+
+absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction& function,
+                                                           Bytes input,
+                                                           const CallOptions& options) const {
+  const WindowGeometry& geometry = driver_->geometry();
+  if (input.size() > geometry.MaxPayload()) {
+    return TooLarge("a request", input.size(), geometry);
+  }
+  if (options.response_capacity > geometry.MaxPayload()) {
+    return TooLarge("a response_capacity", options.response_capacity, geometry);
+  }
+  ClientSession::Request request;
+  request.function_id = function.id();
+  request.input = input;
+  request.response_capacity = options.response_capacity;
+  if (request.response_capacity == 0) {
+    const uint64_t share = geometry.window_bytes() / kDefaultCallsPerWindow - kHeaderBytes;
+    request.response_capacity = static_cast<uint32_t>(std::max<uint64_t>(input.size(), share));
+  }
+  if (options.timeout != absl::InfiniteDuration()) {
+    if (options.timeout <= absl::ZeroDuration()) {
+      return WithFate(absl::DeadlineExceededError("the timeout is not positive; nothing was sent"),
+                      CallFate::kNotSent);
+    }
+    const int64_t timeout_ns = absl::ToInt64Nanoseconds(options.timeout);
+    const int64_t now_ns = transport::MonotonicNs();
+    request.deadline_ns = timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
+  }
+  return request;
+}
+
+absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction& function,
+                                                           const Buffer& buffer, size_t size,
+                                                           const CallOptions& options) const {
+  if (buffer.driver_ != driver_) {
+    return WithFate(absl::InvalidArgumentError("the buffer belongs to another client"),
+                    CallFate::kNotSent);
+  }
+  if (size > buffer.size()) {
+    return WithFate(absl::InvalidArgumentError(absl::StrCat(
+                        "the request has ", size, " bytes, its buffer ", buffer.size())),
+                    CallFate::kNotSent);
+  }
+  absl::StatusOr<ClientSession::Request> request =
+      MakeRequest(function, Bytes(buffer.data().data(), size), options);
+  if (!request.ok()) return request;
+  request->cells = buffer.cells_;
+  request->buffer_busy = buffer.busy_.get();
+  return request;
+}
+
+absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, Bytes input,
+                                        const CallOptions& options) {
+  const absl::StatusOr<ClientSession::Request> request = MakeRequest(function, input, options);
+  if (!request.ok()) return request.status();
+  return driver_->Run(*request);
+}
+
+absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, absl::string_view input,
+                                        const CallOptions& options) {
+  return Invoke(function, AsBytes(input), options);
+}
+
+absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, const Buffer& buffer,
+                                        size_t size, const CallOptions& options) {
+  const absl::StatusOr<ClientSession::Request> request =
+      MakeRequest(function, buffer, size, options);
+  if (!request.ok()) return request.status();
+  return driver_->Run(*request);
+}
+
+Future Client::StartAsync(const absl::StatusOr<ClientSession::Request>& request) {
+  if (!request.ok()) return Future(request.status());
+  absl::StatusOr<Call*> call = driver_->Start(*request);
+  if (!call.ok()) return Future(call.status());
+  return Future(driver_, *call);
+}
+
+Future Client::InvokeAsync(const RemoteFunction& function, Bytes input,
+                           const CallOptions& options) {
+  return StartAsync(MakeRequest(function, input, options));
+}
+
+Future Client::InvokeAsync(const RemoteFunction& function, absl::string_view input,
+                           const CallOptions& options) {
+  return InvokeAsync(function, AsBytes(input), options);
+}
+
+Future Client::InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
+                           const CallOptions& options) {
+  return StartAsync(MakeRequest(function, buffer, size, options));
+}
+
+void Client::InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
+                         CallDone done) {
+  const absl::StatusOr<ClientSession::Request> request = MakeRequest(function, input, options);
+  const absl::Status status =
+      request.ok() ? driver_->StartWithCallback(*request, done) : request.status();
+  if (!status.ok()) done(status);
+}
+
+absl::StatusOr<Buffer> Client::AllocateBuffer(size_t size) {
+  if (size > max_payload()) {
+    return TooLarge("a buffer", size, driver_->geometry()).status();
+  }
+  absl::StatusOr<HeldCells> cells = driver_->AllocateBuffer(size);
+  if (!cells.ok()) return cells.status();
+  return Buffer(driver_, *cells, size);
+}
+
+absl::Status Client::Ping(Bytes payload, const CallOptions& options) {
+  CallOptions exact = options;
+  // A capacity of 0 would mean the default.
+  exact.response_capacity = static_cast<uint32_t>(std::max<size_t>(payload.size(), 1));
+  absl::StatusOr<ClientSession::Request> request =
+      MakeRequest(RemoteFunction("ping", 0), payload, exact);
+  if (!request.ok()) return request.status();
+  request->kind = MessageKind::kProbe;
+  absl::StatusOr<Response> response = driver_->Run(*request);
+  if (!response.ok()) return response.status();
+  const bool same = response->size() == payload.size() &&
+                    std::equal(payload.begin(), payload.end(), response->data().begin());
+  if (!same) return absl::DataLossError("a ping came back with other bytes than it left with");
+  return absl::OkStatus();
+}
+
+absl::Status Client::status() const { return driver_->status(); }
+const std::string& Client::provider() const { return driver_->reactor().profile().provider; }
+transport::Notification Client::notification() const { return driver_->notification(); }
+const std::string& Client::downgrade_reason() const { return connection_->downgrade_reason(); }
+uint64_t Client::max_payload() const { return driver_->geometry().MaxPayload(); }
+uint32_t Client::executor() const { return connection_->executor(); }
+
+Response::Response(std::shared_ptr<CallDriver> driver, HeldCells cells, Bytes data)
+    : driver_(std::move(driver)), cells_(cells), data_(data) {}
+
+Response::Response(Response&& other) noexcept
+    : driver_(std::move(other.driver_)),
+      cells_(other.cells_),
+      data_(std::exchange(other.data_, Bytes())) {}
+
+Response& Response::operator=(Response&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(cells_, other.cells_);
+  std::swap(data_, other.data_);
+  return *this;
+}
+
+Response::~Response() {
+  if (driver_ != nullptr) driver_->FreeResponse(cells_);
+}
+
+Future::Future(std::shared_ptr<CallDriver> driver, Call* call)
+    : driver_(std::move(driver)), call_(call) {}
+
+Future::Future(absl::Status status) : status_(std::move(status)) {}
+
+Future::Future(Future&& other) noexcept
+    : driver_(std::move(other.driver_)),
+      call_(std::exchange(other.call_, nullptr)),
+      status_(std::move(other.status_)) {}
+
+Future& Future::operator=(Future&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(call_, other.call_);
+  std::swap(status_, other.status_);
+  return *this;
+}
+
+Future::~Future() {
+  if (call_ != nullptr) driver_->Drop(call_);
+}
+
+absl::StatusOr<Response> Future::Get() {
+  if (call_ == nullptr) {
+    if (!status_.ok()) return status_;
+    return absl::FailedPreconditionError("the future's result has been taken already");
+  }
+  return driver_->Await(std::exchange(call_, nullptr));
+}
+
+bool Future::Wait(absl::Duration limit) {
+  if (call_ == nullptr) return true;
+  const int64_t limit_ns = absl::ToInt64Nanoseconds(std::min(limit, absl::Hours(24 * 365)));
+  return driver_->AwaitEnd(call_, transport::MonotonicNs() + limit_ns);
+}
+
+Buffer::Buffer(std::shared_ptr<CallDriver> driver, HeldCells cells, size_t size)
+    : driver_(std::move(driver)),
+      cells_(cells),
+      data_(driver_->BufferData(cells), size),
+      busy_(std::make_unique<bool>(false)) {}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : driver_(std::move(other.driver_)),
+      cells_(other.cells_),
+      data_(std::exchange(other.data_, absl::Span<std::byte>())),
+      busy_(std::move(other.busy_)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(cells_, other.cells_);
+  std::swap(data_, other.data_);
+  std::swap(busy_, other.busy_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (driver_ != nullptr) driver_->FreeBuffer(cells_, busy_.get());
+}
+
+}  // namespace invoker

@@ -1,0 +1,196 @@
+// Calling functions on a worker.
+//
+//   absl::StatusOr<std::unique_ptr<invoker::Client>> client = invoker::Client::Connect("10.0.0.7:7000");
+//   absl::StatusOr<invoker::RemoteFunction> echo = (*client)->Function("echo");
+//   absl::StatusOr<invoker::Response> response = (*client)->Invoke(*echo, "hello");
+//   if (response.ok()) std::cout << response->text();
+//
+// A Client is one session with one executor of the worker. All of its methods may be called from any thread. A blocking call polls the
+// fabric on the calling thread, so it needs no other thread; asynchronous calls are driven by a helper thread while nobody waits.
+//
+// Calls are at-most-once and never retried. GetCallFate(status) tells what became of a call that failed.
+
+#ifndef INVOKER_SRC_INVOKE_CLIENT_H_
+#define INVOKER_SRC_INVOKE_CLIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "src/invoke/call_fate.h"
+#include "src/invoke/client_session.h"
+#include "src/invoke/response.h"
+#include "src/transport/notification.h"
+
+namespace invoker {
+
+class CallDriver;
+class Connection;
+
+struct ClientOptions {
+  // The fabric to use; empty: the worker's. If it is not the worker's, connecting fails and says both.
+  std::string provider;
+  // Our side's IP address or interface; empty: the one that routes to the worker.
+  std::string fabric_address;
+  // kAuto: write-with-immediate if a probe proves it, else send-after-write.
+  transport::Notification notification = transport::Notification::kAuto;
+  // Bytes per direction: a power of two, at most the worker's; 0: the worker's.
+  uint64_t window_bytes = 0;
+  // For each step of connecting.
+  absl::Duration connect_timeout = absl::Seconds(10);
+  // For one probe of the data path. Two probes may be made.
+  absl::Duration probe_timeout = absl::Seconds(2);
+  // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions, more CPU.
+  absl::Duration hot_timeout = absl::Milliseconds(1);
+  // Where sequence numbers begin. They wrap; starting near the end makes them wrap soon.
+  uint64_t first_sequence = 1;
+};
+
+struct CallOptions {
+  // From the start of the call to its end, waiting for free cells included. Infinite: none.
+  absl::Duration timeout = absl::InfiniteDuration();
+  // Bytes of response to make room for. 0: as many as the request has, or 1/64 of the window if that is more, so that 64 calls fit
+  // into a window. A function that returns more fails with RESOURCE_EXHAUSTED, and the message says how much it needs. Small responses
+  // with a small capacity travel together when many calls are under way.
+  uint32_t response_capacity = 0;
+};
+
+// A function of the worker, by name and id. A value; valid for the client that returned it.
+class RemoteFunction {
+ public:
+  const std::string& name() const { return name_; }
+  uint16_t id() const { return id_; }
+
+ private:
+  friend class Client;
+  RemoteFunction(std::string name, uint16_t id) : name_(std::move(name)), id_(id) {}
+
+  std::string name_;
+  uint16_t id_;
+};
+
+// A call under way. Dropping it abandons the result, not the call. Movable; one thread at a time.
+class Future {
+ public:
+  Future(Future&& other) noexcept;
+  Future& operator=(Future&& other) noexcept;
+  ~Future();
+
+  // Blocks until the call has ended, and returns its result. Once only: a second Get is FAILED_PRECONDITION.
+  absl::StatusOr<Response> Get();
+
+  // Blocks until the call has ended or `limit` has passed. True if Get would not block.
+  bool Wait(absl::Duration limit);
+
+ private:
+  friend class Client;
+  Future(std::shared_ptr<CallDriver> driver, Call* call);
+  explicit Future(absl::Status status);
+
+  std::shared_ptr<CallDriver> driver_;
+  Call* call_ = nullptr;  // nullptr once taken, or if it never started
+  absl::Status status_;   // why it never started
+};
+
+// Memory in the request window: a request that is built here is sent without a copy. The bytes behind `data()` may be changed whenever
+// no call with this buffer is under way. One call at a time. May outlive the client.
+class Buffer {
+ public:
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  absl::Span<std::byte> data() const { return data_; }
+  size_t size() const { return data_.size(); }
+
+ private:
+  friend class Client;
+  Buffer(std::shared_ptr<CallDriver> driver, HeldCells cells, size_t size);
+
+  std::shared_ptr<CallDriver> driver_;
+  HeldCells cells_;
+  absl::Span<std::byte> data_;
+  std::unique_ptr<bool> busy_;  // under the driver's turn lock
+};
+
+class Client {
+ public:
+  // Connects to the invoker_server at "HOST:PORT", opens a session and proves the data path with a probe. Blocks for at most a few
+  // connect_timeout. The error says which step failed and what was tried.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view server,
+                                                         const ClientOptions& options = {});
+
+  // Ends calls under way as CANCELLED and closes the session. Blocks for a round trip to the server.
+  ~Client();
+
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // NOT_FOUND lists what the worker has.
+  absl::StatusOr<RemoteFunction> Function(absl::string_view name) const;
+  std::vector<std::string> FunctionNames() const;
+
+  // Calls and waits. The input is copied into the request window before this returns.
+  absl::StatusOr<Response> Invoke(const RemoteFunction& function, Bytes input,
+                                  const CallOptions& options = {});
+  absl::StatusOr<Response> Invoke(const RemoteFunction& function, absl::string_view input,
+                                  const CallOptions& options = {});
+
+  // Calls with the first `size` bytes of the buffer, without a copy.
+  absl::StatusOr<Response> Invoke(const RemoteFunction& function, const Buffer& buffer, size_t size,
+                                  const CallOptions& options = {});
+
+  // Starts a call. Blocks only while the windows have no room. An error to start is in the future.
+  Future InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options = {});
+  Future InvokeAsync(const RemoteFunction& function, absl::string_view input,
+                     const CallOptions& options = {});
+  Future InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
+                     const CallOptions& options = {});
+
+  // Starts a call whose result goes to `done`, exactly once, on the helper thread or on a thread that waits for another call of this
+  // client, or on this thread if the call cannot start. `done` may make calls; other results wait meanwhile.
+  void InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
+                   CallDone done);
+
+  // RESOURCE_EXHAUSTED if the request window has no room for `size` adjacent bytes now.
+  absl::StatusOr<Buffer> AllocateBuffer(size_t size);
+
+  // A round trip through the executor that runs no function and returns the same bytes.
+  absl::Status Ping(Bytes payload, const CallOptions& options = {});
+
+  // OK, or why no further call can succeed (the worker has gone, or is shutting down).
+  absl::Status status() const;
+
+  const std::string& provider() const;
+  transport::Notification notification() const;
+  // Empty, or why write-with-immediate was given up for send-after-write.
+  const std::string& downgrade_reason() const;
+  // Largest payload of a request or a response, in bytes.
+  uint64_t max_payload() const;
+  uint32_t executor() const;
+
+ private:
+  explicit Client(std::unique_ptr<Connection> connection);
+
+  absl::StatusOr<ClientSession::Request> MakeRequest(const RemoteFunction& function, Bytes input,
+                                                     const CallOptions& options) const;
+  absl::StatusOr<ClientSession::Request> MakeRequest(const RemoteFunction& function,
+                                                     const Buffer& buffer, size_t size,
+                                                     const CallOptions& options) const;
+  Future StartAsync(const absl::StatusOr<ClientSession::Request>& request);
+
+  std::unique_ptr<Connection> connection_;
+  std::shared_ptr<CallDriver> driver_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_CLIENT_H_

@@ -1,0 +1,367 @@
+#include "src/invoke/client_session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace invoker {
+namespace {
+
+// The executor can tell a replay only this far back, so no more calls than that are under way.
+constexpr size_t kMaxCalls = SequenceWindow::kWidth;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ClientSession>> ClientSession::Create(transport::Reactor* reactor,
+                                                                     const Options& options) {
+  absl::StatusOr<WindowGeometry> geometry = WindowGeometry::Make(options.window_bytes);
+  if (!geometry.ok()) return geometry.status();
+  absl::StatusOr<transport::HostBuffer> buffer =
+      transport::HostBuffer::Allocate(options.window_bytes);
+  if (!buffer.ok()) return buffer.status();
+  absl::StatusOr<transport::MemoryRegion> staging =
+      reactor->Register(*std::move(buffer), transport::RegionUse::kSource);
+  if (!staging.ok()) return staging.status();
+  buffer = transport::HostBuffer::Allocate(options.window_bytes);
+  if (!buffer.ok()) return buffer.status();
+  absl::StatusOr<transport::MemoryRegion> responses =
+      reactor->Register(*std::move(buffer), transport::RegionUse::kRemoteTarget);
+  if (!responses.ok()) return responses.status();
+  return std::unique_ptr<ClientSession>(new ClientSession(
+      reactor, options, *geometry, *std::move(staging), *std::move(responses)));
+}
+
+ClientSession::ClientSession(transport::Reactor* reactor, const Options& options,
+                             const WindowGeometry& geometry, transport::MemoryRegion staging,
+                             transport::MemoryRegion responses)
+    : reactor_(reactor),
+      options_(options),
+      geometry_(geometry),
+      staging_(std::move(staging)),
+      responses_(std::move(responses)),
+      request_cells_(geometry.cells()),
+      response_cells_(geometry.cells()),
+      next_sequence_(options.first_sequence),
+      by_response_cell_(geometry.cells(), 0) {}
+
+ClientSession::~ClientSession() {
+  reactor_->Disown(this);
+  reactor_->Retire(std::move(staging_));
+  reactor_->Retire(std::move(responses_));
+  if (peer_ != nullptr) reactor_->peers().Release(peer_);
+}
+
+bootstrap::OpenSessionRequest ClientSession::MakeRequest(
+    transport::Notification notification) const {
+  bootstrap::OpenSessionRequest request;
+  request.endpoint_address = reactor_->address();
+  request.response_window = {responses_.remote_base(), responses_.size(), responses_.key()};
+  request.window_bytes = geometry_.window_bytes();
+  request.first_sequence = options_.first_sequence;
+  request.response_session = options_.number;
+  request.notification = notification;
+  return request;
+}
+
+absl::Status ClientSession::Attach(const bootstrap::OpenSessionReply& reply) {
+  if (reply.request_window.length < geometry_.window_bytes()) {
+    return absl::InternalError(absl::StrCat("the worker's request window has ",
+                                            reply.request_window.length, " bytes; ",
+                                            geometry_.window_bytes(), " were asked for"));
+  }
+  absl::StatusOr<const transport::Peer*> peer = reactor_->peers().Insert(reply.endpoint_address);
+  if (!peer.ok()) return peer.status();
+  peer_ = *peer;
+  epoch_ = reply.epoch;
+  notification_ = reply.notification;
+  const transport::RemoteWindow window = {peer_->address, reply.request_window.base,
+                                          reply.request_window.length, reply.request_window.key};
+  requests_.emplace(reactor_, &staging_, window, geometry_, reply.request_session,
+                    transport::GetNotifier(notification_, reactor_->profile().send_order), this);
+  return absl::OkStatus();
+}
+
+void ClientSession::SetNotification(transport::Notification notification) {
+  notification_ = notification;
+  requests_->set_notifier(
+      transport::GetNotifier(notification, reactor_->profile().send_order));
+}
+
+Call* ClientSession::AcquireCall() {
+  if (free_calls_.empty()) {
+    if (calls_.size() >= kMaxCalls) return nullptr;
+    calls_.emplace_back();
+    calls_.back().index = static_cast<uint16_t>(calls_.size() - 1);
+    free_calls_.push_back(&calls_.back());
+  }
+  Call* call = free_calls_.back();
+  free_calls_.pop_back();
+  return call;
+}
+
+Call* ClientSession::Start(const Request& request) {
+  HeldCells cells = request.cells.value_or(HeldCells{});
+  if (!request.cells.has_value()) {
+    cells = AllocateRequestCells(request.input.size());
+    if (cells.cells == 0) return nullptr;
+  }
+  const uint32_t response_cells =
+      geometry_.CellsFor(uint64_t{kHeaderBytes} + request.response_capacity);
+  const std::optional<uint32_t> response = response_cells_.Allocate(response_cells);
+  Call* call = response.has_value() ? AcquireCall() : nullptr;
+  if (call == nullptr) {
+    if (response.has_value()) FreeResponseCells({*response, response_cells});
+    if (!request.cells.has_value()) FreeRequestCells(cells);
+    return nullptr;
+  }
+  call->state = Call::State::kOutstanding;
+  call->detached = false;
+  call->owns_request_cells = !request.cells.has_value();
+  call->buffer_busy = request.buffer_busy;
+  call->sequence = next_sequence_++;
+  call->request = cells;
+  call->response = {*response, response_cells};
+  call->response_capacity = request.response_capacity;
+  call->deadline_ns = request.deadline_ns;
+  call->status = absl::OkStatus();
+  if (call->buffer_busy != nullptr) *call->buffer_busy = true;
+  by_response_cell_[*response] = call->index + 1;
+  ++outstanding_;
+
+  RequestHeader header;
+  header.kind = request.kind;
+  header.function_id = request.function_id;
+  header.payload_bytes = static_cast<uint32_t>(request.input.size());
+  header.sequence = call->sequence;
+  header.epoch = epoch_;
+  header.response_cell = static_cast<uint16_t>(*response);
+  header.response_capacity = request.response_capacity;
+  if (request.deadline_ns != 0) {
+    const int64_t left_us = (request.deadline_ns - transport::MonotonicNs()) / 1000;
+    // What does not fit is further away than the field can say, and 0 says none.
+    header.deadline_us = left_us > UINT32_MAX ? 0 : static_cast<uint32_t>(std::max<int64_t>(left_us, 1));
+    if (earliest_deadline_ns_ == 0 || request.deadline_ns < earliest_deadline_ns_) {
+      earliest_deadline_ns_ = request.deadline_ns;
+    }
+  }
+  std::byte* message = staging_.data() + geometry_.OffsetOf(cells.first);
+  if (call->owns_request_cells && !request.input.empty()) {
+    memcpy(message + kHeaderBytes, request.input.data(), request.input.size());
+  }
+  EncodeRequest(header, message);
+  requests_->Add(request.kind, cells.first,
+                 kHeaderBytes + static_cast<uint32_t>(request.input.size()));
+  return call;
+}
+
+void ClientSession::OnToken(uint32_t token) {
+  const std::optional<Immediate> immediate = Immediate::Decode(token);
+  if (!immediate.has_value() || immediate->kind != MessageKind::kResponse ||
+      immediate->session != options_.number) {
+    ++dropped_;
+    return;
+  }
+  uint32_t cell = immediate->cell;
+  bool more = true;
+  while (more) {
+    if (!geometry_.Fits(cell, kHeaderBytes)) {
+      ++dropped_;
+      return;
+    }
+    const std::byte* message = responses_.data() + geometry_.OffsetOf(cell);
+    ResponseHeader header;
+    if (DecodeResponse(HeaderSnapshot::Take(message), &header) != WireError::kNone ||
+        !TakeResponse(header, cell, message + kHeaderBytes)) {
+      ++dropped_;
+      return;
+    }
+    more = (header.flags & kMoreFollows) != 0;
+    cell += geometry_.CellsFor(uint64_t{kHeaderBytes} + header.payload_bytes);
+  }
+}
+
+bool ClientSession::TakeResponse(const ResponseHeader& header, uint32_t cell,
+                                 const std::byte* payload) {
+  if (by_response_cell_[cell] == 0) return false;
+  Call* call = &calls_[by_response_cell_[cell] - 1];
+  if (header.epoch != epoch_ || header.sequence != call->sequence ||
+      header.payload_bytes > call->response_capacity) {
+    return false;
+  }
+  by_response_cell_[cell] = 0;
+  if (call->state == Call::State::kTimedOut) {
+    // Too late for its caller, but now the cells are free.
+    FreeRequest(call);
+    FreeResponseCells(call->response);
+    call->response = HeldCells{};
+    call->state = Call::State::kDone;
+    if (call->detached) FreeSlot(call);
+    return true;
+  }
+  call->payload_bytes = header.payload_bytes;
+  if (header.status == StatusCode::kOk) {
+    Complete(call, absl::OkStatus());
+    return true;
+  }
+  const bool ran = header.status == StatusCode::kFunctionFailed ||
+                   header.status == StatusCode::kResponseTooLarge;
+  const absl::string_view message(reinterpret_cast<const char*>(payload), header.payload_bytes);
+  Complete(call, WithFate(ToStatus(header.status, header.detail, message),
+                          ran ? CallFate::kExecuted : CallFate::kNotExecuted));
+  return true;
+}
+
+// The response, or the end of the session, has come: either proves that nothing reads the request's cells any more. The response's
+// stay for the caller.
+void ClientSession::Complete(Call* call, absl::Status status) {
+  call->state = Call::State::kDone;
+  call->status = std::move(status);
+  --outstanding_;
+  FreeRequest(call);
+  if (call->waiter != nullptr) call->waiter->Wake();
+  if (call->on_done) finished_.push_back(call);
+}
+
+void ClientSession::TimeOut(Call* call) {
+  call->status = WithFate(
+      absl::DeadlineExceededError(
+          "the deadline passed before the response came; the function may have run"),
+      CallFate::kMaybeExecuted);
+  call->state = Call::State::kTimedOut;
+  --outstanding_;
+  if (call->waiter != nullptr) call->waiter->Wake();
+  if (call->on_done) finished_.push_back(call);
+}
+
+void ClientSession::FreeRequest(Call* call) {
+  if (call->owns_request_cells) FreeRequestCells(call->request);
+  call->owns_request_cells = false;
+  if (call->buffer_busy != nullptr) *call->buffer_busy = false;
+  call->buffer_busy = nullptr;
+}
+
+void ClientSession::FreeSlot(Call* call) {
+  call->state = Call::State::kFree;
+  call->waiter = nullptr;
+  call->on_done = nullptr;
+  free_calls_.push_back(call);
+}
+
+absl::Span<const std::byte> ClientSession::Payload(const Call& call) const {
+  return {ResponsePayload(call.response), call.payload_bytes};
+}
+
+void ClientSession::Finish(Call* call, bool keep_response_cells) {
+  call->waiter = nullptr;
+  call->on_done = nullptr;
+  if (call->state == Call::State::kTimedOut) {
+    call->detached = true;
+    return;
+  }
+  if (!keep_response_cells && call->response.cells != 0) FreeResponseCells(call->response);
+  FreeSlot(call);
+}
+
+void ClientSession::Abandon(Call* call) {
+  if (call->state == Call::State::kOutstanding) {
+    call->state = Call::State::kTimedOut;
+    --outstanding_;
+  }
+  Finish(call, false);
+}
+
+HeldCells ClientSession::AllocateRequestCells(uint64_t payload_bytes) {
+  const uint32_t cells = geometry_.CellsFor(kHeaderBytes + payload_bytes);
+  const std::optional<uint32_t> first = request_cells_.Allocate(cells);
+  return first.has_value() ? HeldCells{*first, cells} : HeldCells{};
+}
+
+void ClientSession::FreeRequestCells(HeldCells cells) {
+  Freed(request_cells_.Free(cells.first, cells.cells));
+}
+
+void ClientSession::ReleaseBuffer(HeldCells cells, const bool* busy) {
+  if (!*busy) {
+    FreeRequestCells(cells);
+    return;
+  }
+  for (Call& call : calls_) {
+    if (call.buffer_busy != busy) continue;
+    call.buffer_busy = nullptr;
+    call.owns_request_cells = true;
+  }
+}
+
+void ClientSession::FreeResponseCells(HeldCells cells) {
+  Freed(response_cells_.Free(cells.first, cells.cells));
+}
+
+void ClientSession::Freed(bool valid) {
+  if (!valid) ++dropped_;
+  for (CallWaiter* waiter : room_waiters_) waiter->Wake();
+}
+
+void ClientSession::RemoveRoomWaiter(CallWaiter* waiter) {
+  room_waiters_.erase(std::find(room_waiters_.begin(), room_waiters_.end(), waiter));
+}
+
+std::byte* ClientSession::RequestPayload(HeldCells cells) const {
+  return staging_.data() + geometry_.OffsetOf(cells.first) + kHeaderBytes;
+}
+
+const std::byte* ClientSession::ResponsePayload(HeldCells cells) const {
+  return responses_.data() + geometry_.OffsetOf(cells.first) + kHeaderBytes;
+}
+
+void ClientSession::OnTick(int64_t now_ns) {
+  if (!failed_posts_.empty()) HandleFailedPosts();
+  if (!reactor_->health().ok()) Fail(reactor_->health());
+  if (earliest_deadline_ns_ == 0 || now_ns < earliest_deadline_ns_) return;
+  earliest_deadline_ns_ = 0;
+  for (Call& call : calls_) {
+    if (call.state != Call::State::kOutstanding || call.deadline_ns == 0) continue;
+    if (call.deadline_ns <= now_ns) {
+      TimeOut(&call);
+    } else if (earliest_deadline_ns_ == 0 || call.deadline_ns < earliest_deadline_ns_) {
+      earliest_deadline_ns_ = call.deadline_ns;
+    }
+  }
+}
+
+void ClientSession::OnOperationFailed(const transport::Operation& operation,
+                                      const absl::Status& status) {
+  // Nothing due means that no part of it was ever posted.
+  const CallFate fate =
+      operation.completions_due == 0 ? CallFate::kNotSent : CallFate::kMaybeExecuted;
+  failed_posts_.push_back({CellRun::FromTag(operation.tag), fate,
+                           absl::UnavailableError(
+                               absl::StrCat("cannot write to the worker: ", status.message()))});
+}
+
+// What the peer got of a failed write is not known, so nothing can be placed there again: the session ends.
+void ClientSession::HandleFailedPosts() {
+  for (const FailedPost& failed : failed_posts_) {
+    for (Call& call : calls_) {
+      if (call.state == Call::State::kOutstanding && failed.run.Contains(call.request.first)) {
+        Complete(&call, WithFate(failed.status, failed.fate));
+      }
+    }
+    Fail(failed.status);
+  }
+  failed_posts_.clear();
+}
+
+void ClientSession::Fail(const absl::Status& reason) {
+  if (!failure_.ok()) return;
+  failure_ = reason;
+  reactor_->Disown(this);
+  for (Call& call : calls_) {
+    if (call.state == Call::State::kOutstanding) {
+      Complete(&call, WithFate(reason, CallFate::kMaybeExecuted));
+    }
+  }
+}
+
+}  // namespace invoker

@@ -1,0 +1,180 @@
+// A client's half of one session: it places messages in both windows, posts requests, and matches responses to calls.
+//
+// Not thread-safe: everything here happens under the turn lock of the CallDriver that owns it, on whichever thread holds it.
+
+#ifndef INVOKER_SRC_INVOKE_CLIENT_SESSION_H_
+#define INVOKER_SRC_INVOKE_CLIENT_SESSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/call_fate.h"
+#include "src/invoke/call_waiter.h"
+#include "src/invoke/cell_allocator.h"
+#include "src/invoke/message_batch.h"
+#include "src/invoke/response.h"
+#include "src/invoke/sequence_window.h"
+#include "src/invoke/wire.h"
+#include "src/transport/reactor.h"
+
+namespace invoker {
+
+// One call, from the allocation of its cells until its response has been handed over. A slot is its caller's until Finish or Abandon.
+struct Call {
+  enum class State : uint8_t {
+    kFree,
+    kOutstanding,  // posted or about to be
+    kTimedOut,     // ended for its caller, but the cells wait for the response or the fence
+    kDone,         // `status` and the payload are there
+  };
+
+  bool ended() const { return state == State::kTimedOut || state == State::kDone; }
+
+  State state = State::kFree;
+  bool owns_request_cells = false;  // else a Buffer does
+  bool detached = false;            // kTimedOut: the caller has let go, the slot waits for the response
+  uint64_t sequence = 0;
+  HeldCells request;
+  HeldCells response;
+  uint16_t index = 0;  // of this slot
+  uint32_t response_capacity = 0;
+  uint32_t payload_bytes = 0;   // of the response
+  int64_t deadline_ns = 0;      // MonotonicNs; 0: none
+  absl::Status status;
+  bool* buffer_busy = nullptr;  // of the Buffer that the request lies in
+  CallWaiter* waiter = nullptr;  // a thread that sleeps until this call is done
+  CallDone on_done;             // of an asynchronous call with a callback
+};
+
+class ClientSession final : public transport::ReactorHandler, public transport::OperationOwner {
+ public:
+  struct Options {
+    uint64_t window_bytes = 0;
+    uint16_t number = 0;  // in response immediates
+    uint64_t first_sequence = 1;
+  };
+
+  // Registers the windows of a session that is not open yet. `reactor` outlives the session.
+  static absl::StatusOr<std::unique_ptr<ClientSession>> Create(transport::Reactor* reactor,
+                                                               const Options& options);
+  ~ClientSession() override;
+
+  // What the worker must know of us.
+  bootstrap::OpenSessionRequest MakeRequest(transport::Notification notification) const;
+
+  // Takes the worker's half: from here on calls can be started.
+  absl::Status Attach(const bootstrap::OpenSessionReply& reply);
+
+  void SetNotification(transport::Notification notification);
+  transport::Notification notification() const { return notification_; }
+
+  // A request about to be started.
+  struct Request {
+    MessageKind kind = MessageKind::kRequest;
+    uint16_t function_id = 0;
+    absl::Span<const std::byte> input;    // copied, unless `cells` says that it stands in staging already
+    std::optional<HeldCells> cells;       // of a Buffer, whose payload is `input`
+    bool* buffer_busy = nullptr;
+    uint32_t response_capacity = 0;
+    int64_t deadline_ns = 0;
+  };
+
+  // Encodes and queues a request; Flush posts it. nullptr if no cells or slots are free now. The sizes have been checked.
+  Call* Start(const Request& request);
+
+  // Posts what Start has queued. Called at the end of every turn.
+  void Flush() { requests_->Flush(); }
+
+  // The response's payload, of a call that is done with an OK status.
+  absl::Span<const std::byte> Payload(const Call& call) const;
+
+  // Gives back the slot of a call that has ended, and its response cells unless the caller keeps them (only after an OK status).
+  void Finish(Call* call, bool keep_response_cells);
+
+  // Gives back a call in any state. If it is outstanding, it ends for nobody.
+  void Abandon(Call* call);
+
+  // Cells for a Buffer or from one; empty if there are none now.
+  HeldCells AllocateRequestCells(uint64_t payload_bytes);
+  void FreeRequestCells(HeldCells cells);
+  // Ends a Buffer: its cells are freed, or left to the call that still uses them.
+  void ReleaseBuffer(HeldCells cells, const bool* busy);
+  void FreeResponseCells(HeldCells cells);
+  std::byte* RequestPayload(HeldCells cells) const;
+  const std::byte* ResponsePayload(HeldCells cells) const;
+
+  // A thread to wake whenever cells become free.
+  void AddRoomWaiter(CallWaiter* waiter) { room_waiters_.push_back(waiter); }
+  void RemoveRoomWaiter(CallWaiter* waiter);
+
+  // Ends every call and refuses new ones. The first reason stays.
+  void Fail(const absl::Status& reason);
+  const absl::Status& failure() const { return failure_; }
+
+  const WindowGeometry& geometry() const { return geometry_; }
+  // Calls whose callers still wait.
+  uint32_t outstanding() const { return outstanding_; }
+  // Calls that have ended and have an on_done, which whoever empties this runs outside the lock.
+  std::vector<Call*>& finished() { return finished_; }
+
+  uint64_t dropped() const { return dropped_; }
+
+  void OnToken(uint32_t token) override;
+  void OnTick(int64_t now_ns) override;
+  void OnOperationFailed(const transport::Operation& operation,
+                         const absl::Status& status) override;
+
+ private:
+  ClientSession(transport::Reactor* reactor, const Options& options, const WindowGeometry& geometry,
+                transport::MemoryRegion staging, transport::MemoryRegion responses);
+
+  Call* AcquireCall();
+  void Complete(Call* call, absl::Status status);
+  void FreeSlot(Call* call);
+  void TimeOut(Call* call);
+  void FreeRequest(Call* call);
+  void Freed(bool valid);
+  void HandleFailedPosts();
+  bool TakeResponse(const ResponseHeader& header, uint32_t cell, const std::byte* payload);
+
+  transport::Reactor* reactor_;
+  Options options_;
+  WindowGeometry geometry_;
+  transport::MemoryRegion staging_;    // requests are encoded here
+  transport::MemoryRegion responses_;  // the executor writes here
+  const transport::Peer* peer_ = nullptr;
+  uint32_t epoch_ = 0;
+  transport::Notification notification_ = transport::Notification::kWriteImm;
+  std::optional<MessageBatch> requests_;
+  CellAllocator request_cells_;
+  CellAllocator response_cells_;
+  uint64_t next_sequence_;
+
+  std::deque<Call> calls_;  // grows to the most that were ever under way at once; never moves them
+  std::vector<Call*> free_calls_;
+  std::vector<uint16_t> by_response_cell_;  // 1 + the index of the call whose response begins there
+  uint32_t outstanding_ = 0;
+  int64_t earliest_deadline_ns_ = 0;  // no call's deadline is before it; 0: none has one
+  std::vector<Call*> finished_;
+  std::vector<CallWaiter*> room_waiters_;
+  struct FailedPost {
+    CellRun run;
+    CallFate fate;
+    absl::Status status;
+  };
+  std::vector<FailedPost> failed_posts_;  // handled on the next tick, since a post may fail inside Start
+  uint64_t dropped_ = 0;
+  absl::Status failure_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_CLIENT_SESSION_H_

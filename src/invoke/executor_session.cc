@@ -1,0 +1,211 @@
+#include "src/invoke/executor_session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace invoker {
+namespace {
+
+// A response that is ready waits this long for others of its turn, and no longer.
+constexpr int64_t kCoalesceNs = 5'000;
+
+transport::RemoteWindow ResponseWindow(const transport::Peer* peer,
+                                       const bootstrap::WindowDescriptor& descriptor) {
+  return {peer->address, descriptor.base, descriptor.length, descriptor.key};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
+    Parts parts, const bootstrap::OpenSessionRequest& request) {
+  absl::StatusOr<WindowGeometry> geometry = WindowGeometry::Make(request.window_bytes);
+  if (!geometry.ok()) return geometry.status();
+  transport::Reactor* reactor = parts.reactor;
+  absl::StatusOr<transport::MemoryRegion> requests = reactor->Register(
+      std::move(parts.request_window), transport::RegionUse::kRemoteTarget);
+  if (!requests.ok()) return requests.status();
+  absl::StatusOr<transport::MemoryRegion> staging =
+      reactor->Register(std::move(parts.response_staging), transport::RegionUse::kSource);
+  if (!staging.ok()) return staging.status();
+  absl::StatusOr<const transport::Peer*> peer = reactor->peers().Insert(request.endpoint_address);
+  if (!peer.ok()) return peer.status();
+  return std::unique_ptr<ExecutorSession>(
+      new ExecutorSession(std::move(parts), *peer, *std::move(requests), *std::move(staging),
+                          request, *geometry));
+}
+
+ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
+                                 transport::MemoryRegion requests, transport::MemoryRegion staging,
+                                 const bootstrap::OpenSessionRequest& request,
+                                 const WindowGeometry& geometry)
+    : parts_(std::move(parts)),
+      peer_(peer),
+      geometry_(geometry),
+      requests_(std::move(requests)),
+      staging_(std::move(staging)),
+      responses_(parts_.reactor, &staging_, ResponseWindow(peer, request.response_window), geometry,
+                 request.response_session,
+                 transport::GetNotifier(parts_.notification, parts_.reactor->profile().send_order),
+                 this),
+      sequences_(parts_.first_sequence) {}
+
+ExecutorSession::~ExecutorSession() {
+  parts_.reactor->Disown(this);
+  parts_.reactor->Retire(std::move(requests_));
+  parts_.reactor->Retire(std::move(staging_));
+  parts_.reactor->peers().Release(peer_);
+}
+
+bootstrap::WindowDescriptor ExecutorSession::request_window() const {
+  return {requests_.remote_base(), requests_.size(), requests_.key()};
+}
+
+void ExecutorSession::SetNotification(transport::Notification notification) {
+  parts_.notification = notification;
+  responses_.set_notifier(
+      transport::GetNotifier(notification, parts_.reactor->profile().send_order));
+}
+
+void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell) {
+  DropCounters& dropped = counters_.dropped;
+  bool more = true;
+  while (more) {
+    if (!geometry_.Fits(cell, kHeaderBytes)) {
+      ++dropped.outside_window;
+      return;
+    }
+    const std::byte* message = requests_.data() + geometry_.OffsetOf(cell);
+    RequestHeader header;
+    if (DecodeRequest(HeaderSnapshot::Take(message), &header) != WireError::kNone) {
+      ++dropped.not_a_header;
+      return;
+    }
+    if (header.kind != kind) {
+      ++dropped.kind_mismatch;
+      return;
+    }
+    const uint64_t message_bytes = uint64_t{kHeaderBytes} + header.payload_bytes;
+    if (!geometry_.Fits(cell, message_bytes)) {
+      ++dropped.outside_window;
+      return;
+    }
+    if (Admit(header)) Run(header, message + kHeaderBytes);
+    more = (header.flags & kMoreFollows) != 0;
+    cell += geometry_.CellsFor(message_bytes);
+  }
+}
+
+bool ExecutorSession::Admit(const RequestHeader& header) {
+  DropCounters& dropped = counters_.dropped;
+  if (header.epoch != parts_.epoch) {
+    ++dropped.wrong_epoch;
+    return false;
+  }
+  if (!geometry_.Fits(header.response_cell, uint64_t{kHeaderBytes} + header.response_capacity)) {
+    ++dropped.bad_response_run;
+    return false;
+  }
+  switch (sequences_.Accept(header.sequence)) {
+    case SequenceWindow::Verdict::kNew:
+      return true;
+    case SequenceWindow::Verdict::kReplayed:
+      ++dropped.replayed;
+      return false;
+    case SequenceWindow::Verdict::kTooOld:
+    case SequenceWindow::Verdict::kTooFar:
+      ++dropped.stale_sequence;
+      return false;
+  }
+  return false;
+}
+
+void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload) {
+  std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
+  if (header.kind == MessageKind::kProbe) {
+    const uint32_t bytes = std::min(header.payload_bytes, header.response_capacity);
+    memcpy(output, payload, bytes);
+    Respond(header, StatusCode::kOk, bytes, 0);
+    return;
+  }
+  if (*parts_.draining) {
+    Refuse(header, StatusCode::kDraining, "the worker is shutting down and takes no more calls");
+    return;
+  }
+  const FunctionEntry* function = parts_.functions->Find(header.function_id);
+  if (function == nullptr) {
+    Refuse(header, StatusCode::kUnknownFunction,
+           absl::StrCat("the worker has no function with id ", header.function_id, "; it has ",
+                        parts_.functions->size()));
+    return;
+  }
+  if (responses_.pending()) {
+    // Others of this turn ran before this one. What they took is held against its deadline.
+    const int64_t waited_ns = transport::MonotonicNs() - pending_since_ns_;
+    if (waited_ns > kCoalesceNs) responses_.Flush();
+    if (header.deadline_us != 0 && waited_ns > int64_t{header.deadline_us} * 1000) {
+      Refuse(header, StatusCode::kDeadlineExpired,
+             "the deadline passed before the function could begin; it did not run");
+      return;
+    }
+  }
+  const CallOutcome outcome =
+      RunFunction(*function,
+                  {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
+                  {reinterpret_cast<uint8_t*>(output), header.response_capacity},
+                  absl::MakeSpan(error_text_));
+  ++counters_.executed;
+  switch (outcome.kind) {
+    case CallOutcome::Kind::kOk:
+      Respond(header, StatusCode::kOk, static_cast<uint32_t>(outcome.output_size), 0);
+      return;
+    case CallOutcome::Kind::kOutputTooSmall:
+      Respond(header, StatusCode::kResponseTooLarge, 0,
+              static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX)));
+      return;
+    case CallOutcome::Kind::kFailed: {
+      const uint32_t bytes = static_cast<uint32_t>(
+          std::min<uint64_t>(outcome.error_size, header.response_capacity));
+      memcpy(output, error_text_.data(), bytes);
+      Respond(header, StatusCode::kFunctionFailed, bytes, static_cast<uint32_t>(outcome.code));
+      return;
+    }
+  }
+}
+
+void ExecutorSession::Respond(const RequestHeader& request, StatusCode status,
+                              uint32_t payload_bytes, uint32_t detail) {
+  ResponseHeader header;
+  header.status = status;
+  header.payload_bytes = payload_bytes;
+  header.sequence = request.sequence;
+  header.epoch = parts_.epoch;
+  header.detail = detail;
+  EncodeResponse(header, staging_.data() + geometry_.OffsetOf(request.response_cell));
+  const bool first = !responses_.pending();
+  responses_.Add(MessageKind::kResponse, request.response_cell, kHeaderBytes + payload_bytes);
+  if (first) pending_since_ns_ = transport::MonotonicNs();
+}
+
+void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,
+                             absl::string_view message) {
+  ++counters_.refused;
+  const uint32_t bytes =
+      static_cast<uint32_t>(std::min<uint64_t>(message.size(), request.response_capacity));
+  memcpy(staging_.data() + geometry_.OffsetOf(request.response_cell) + kHeaderBytes, message.data(),
+         bytes);
+  Respond(request, status, bytes, 0);
+}
+
+void ExecutorSession::OnOperationFailed(const transport::Operation& operation,
+                                        const absl::Status& status) {
+  static_cast<void>(operation);
+  if (failure_.ok()) {
+    failure_ = absl::Status(status.code(),
+                            absl::StrCat("cannot write to the client: ", status.message()));
+  }
+}
+
+}  // namespace invoker

@@ -1,0 +1,111 @@
+// One client's session, as its executor sees it: the request window, the response staging, and the checks between a doorbell and a
+// function. Driver thread of the executor's reactor only.
+
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/function_registry.h"
+#include "src/invoke/message_batch.h"
+#include "src/invoke/sequence_window.h"
+#include "src/invoke/wire.h"
+#include "src/transport/reactor.h"
+
+namespace invoker {
+
+// Why messages were dropped. None of them is fatal, and none is answered: whoever sent it may not be who it says.
+struct DropCounters {
+  uint64_t outside_window = 0;
+  uint64_t not_a_header = 0;
+  uint64_t kind_mismatch = 0;  // doorbell and header disagree
+  uint64_t wrong_epoch = 0;
+  uint64_t bad_response_run = 0;
+  uint64_t replayed = 0;
+  uint64_t stale_sequence = 0;  // too old or too far ahead to judge
+
+  uint64_t total() const {
+    return outside_window + not_a_header + kind_mismatch + wrong_epoch + bad_response_run +
+           replayed + stale_sequence;
+  }
+};
+
+struct ExecutorSessionCounters {
+  uint64_t executed = 0;  // functions run
+  uint64_t refused = 0;   // answered without running
+  DropCounters dropped;
+};
+
+class ExecutorSession final : public transport::OperationOwner {
+ public:
+  // What a session needs besides the client's request. The buffers are as large as the window.
+  struct Parts {
+    transport::Reactor* reactor = nullptr;
+    const FunctionRegistry* functions = nullptr;
+    const bool* draining = nullptr;  // the executor's
+    uint16_t number = 0;             // in request immediates
+    uint32_t epoch = 0;
+    uint64_t first_sequence = 1;
+    transport::Notification notification = transport::Notification::kWriteImm;
+    transport::HostBuffer request_window;
+    transport::HostBuffer response_staging;
+  };
+
+  // Inserts the client's endpoint and registers the windows.
+  static absl::StatusOr<std::unique_ptr<ExecutorSession>> Open(
+      Parts parts, const bootstrap::OpenSessionRequest& request);
+
+  // The fence: nothing is posted any more, outstanding operations complete for nobody, the windows are closed to the peer.
+  ~ExecutorSession() override;
+
+  // The peer rang for `cell`. Runs every message of that write.
+  void OnDoorbell(MessageKind kind, uint32_t cell);
+
+  // Posts pending responses. False if some had to stay for want of a slot.
+  bool Flush() { return responses_.Flush(); }
+  bool pending() const { return responses_.pending(); }
+
+  void SetNotification(transport::Notification notification);
+
+  // OK, or why the session can no longer answer its client.
+  const absl::Status& failure() const { return failure_; }
+
+  bootstrap::WindowDescriptor request_window() const;
+  uint32_t epoch() const { return parts_.epoch; }
+  const ExecutorSessionCounters& counters() const { return counters_; }
+
+  void OnOperationFailed(const transport::Operation& operation,
+                         const absl::Status& status) override;
+
+ private:
+  ExecutorSession(Parts parts, const transport::Peer* peer, transport::MemoryRegion requests,
+                  transport::MemoryRegion staging, const bootstrap::OpenSessionRequest& request,
+                  const WindowGeometry& geometry);
+
+  bool Admit(const RequestHeader& header);
+  void Run(const RequestHeader& header, const std::byte* payload);
+  void Respond(const RequestHeader& request, StatusCode status, uint32_t payload_bytes,
+               uint32_t detail);
+  void Refuse(const RequestHeader& request, StatusCode status, absl::string_view message);
+
+  Parts parts_;
+  const transport::Peer* peer_;
+  WindowGeometry geometry_;
+  transport::MemoryRegion requests_;
+  transport::MemoryRegion staging_;
+  MessageBatch responses_;
+  SequenceWindow sequences_;
+  int64_t pending_since_ns_ = 0;
+  ExecutorSessionCounters counters_;
+  absl::Status failure_;
+  std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_;  // cleared for every call
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_SESSION_H_

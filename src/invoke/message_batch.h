@@ -1,0 +1,80 @@
+// Messages that lie side by side in a staging region and leave in one write. One per session and direction. Driver thread only.
+//
+// Coalescing costs no latency: whoever adds a message flushes as soon as it knows of no other that comes in the same turn.
+
+#ifndef INVOKER_SRC_INVOKE_MESSAGE_BATCH_H_
+#define INVOKER_SRC_INVOKE_MESSAGE_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "src/invoke/wire.h"
+#include "src/transport/reactor.h"
+
+namespace invoker {
+
+// Which cells a failed operation carried, from its tag.
+struct CellRun {
+  uint32_t first = 0;
+  uint32_t cells = 0;
+
+  uint64_t ToTag() const { return uint64_t{first} << 32 | cells; }
+  static CellRun FromTag(uint64_t tag) {
+    return {static_cast<uint32_t>(tag >> 32), static_cast<uint32_t>(tag)};
+  }
+  bool Contains(uint32_t cell) const { return cell - first < cells; }
+};
+
+class MessageBatch {
+ public:
+  // `staging` has the layout of `window` and outlives the batch, as do `reactor` and `owner`. `session` is the receiver's number.
+  MessageBatch(transport::Reactor* reactor, const transport::MemoryRegion* staging,
+               const transport::RemoteWindow& window, const WindowGeometry& geometry,
+               uint16_t session, const transport::Notifier* notifier,
+               transport::OperationOwner* owner);
+
+  // A message of `message_bytes`, header included, stands ready in staging at `cell`.
+  void Add(MessageKind kind, uint32_t cell, uint32_t message_bytes);
+
+  // Posts what is pending. Returns false while something is left because the reactor has no free slot: call again after a turn.
+  bool Flush();
+
+  bool pending() const { return run_.cells != 0 || backlog_next_ < backlog_.size(); }
+
+  void set_notifier(const transport::Notifier* notifier) { notifier_ = notifier; }
+
+  uint64_t writes() const { return writes_; }
+  uint64_t messages() const { return messages_; }
+
+ private:
+  // A run of adjacent messages of one kind.
+  struct Run {
+    MessageKind kind = MessageKind::kRequest;
+    uint32_t first = 0;
+    uint32_t cells = 0;      // 0: no run
+    uint32_t last = 0;       // first cell of the last message
+    uint32_t end_bytes = 0;  // of the last message, from its first cell
+  };
+
+  bool Post(const Run& run);
+  bool FlushBacklog();
+
+  transport::Reactor* reactor_;
+  const transport::MemoryRegion* staging_;
+  transport::RemoteWindow window_;
+  WindowGeometry geometry_;
+  uint16_t session_;
+  const transport::Notifier* notifier_;
+  transport::OperationOwner* owner_;
+  Run run_;
+  // Runs that found no slot. Grows only then; bounded by the cells of the window.
+  std::vector<Run> backlog_;
+  size_t backlog_next_ = 0;
+  uint64_t writes_ = 0;
+  uint64_t messages_ = 0;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_MESSAGE_BATCH_H_

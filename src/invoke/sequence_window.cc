@@ -1,0 +1,42 @@
+#include "src/invoke/sequence_window.h"
+
+#include <algorithm>
+
+namespace invoker {
+
+SequenceWindow::Verdict SequenceWindow::AcceptOutOfOrder(uint64_t sequence) {
+  const uint64_t ahead =
+      sequence - highest_;  // modulo 2^64: half of the circle is ahead, half behind
+  const uint64_t behind = highest_ - sequence;
+  if (ahead != 0 && ahead < behind) {
+    if (ahead > kMaxAdvance) return Verdict::kTooFar;
+    ForgetAfterHighest(ahead - 1);
+    Mark(sequence);
+    return Verdict::kNew;
+  }
+  if (behind >= kWidth) return Verdict::kTooOld;
+  uint64_t& word = seen_[sequence % kWidth / kWordBits];
+  const uint64_t bit = uint64_t{1} << (sequence % kWordBits);
+  if ((word & bit) != 0) return Verdict::kReplayed;
+  word |= bit;
+  return Verdict::kNew;
+}
+
+// Clears the bits of the `count` sequences that follow the highest: they still hold what was seen
+// kWidth earlier.
+void SequenceWindow::ForgetAfterHighest(uint64_t count) {
+  if (count >= kWidth) {
+    seen_.fill(0);
+    return;
+  }
+  uint64_t next = highest_ + 1;
+  while (count > 0) {
+    const uint64_t offset = next % kWordBits;
+    const uint64_t bits = std::min(count, kWordBits - offset);
+    seen_[next % kWidth / kWordBits] &= ~((~uint64_t{0} >> (kWordBits - bits)) << offset);
+    next += bits;
+    count -= bits;
+  }
+}
+
+}  // namespace invoker

@@ -1,0 +1,274 @@
+// The data path's wire format, version 1: the 32-bit immediate, the 32-byte header, the geometry of
+// a window. docs/wire_format.md is the specification; this is the only code that knows the layout.
+//
+// Everything here is a value: nothing is owned, nothing allocates unless it returns a non-OK
+// Status, any thread may call it. What arrives from a peer is decoded from a HeaderSnapshot only,
+// never in place, because the peer may write to the window while it is being validated.
+
+#ifndef INVOKER_SRC_INVOKE_WIRE_H_
+#define INVOKER_SRC_INVOKE_WIRE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace invoker {
+
+inline constexpr uint32_t kHeaderBytes = 32;
+inline constexpr uint32_t kCellBits =
+    14;  // of the immediate; a window has no more cells than that names
+inline constexpr uint32_t kMaxCells = 1u << kCellBits;
+inline constexpr uint32_t kMinCellBytes = 64;            // a cache line
+inline constexpr uint64_t kMinWindowBytes = 4096;        // a page
+inline constexpr uint64_t kMaxWindowBytes = 1ull << 30;  // cells of 64 KiB
+
+// Header flags. A bit without a name here must be 0.
+inline constexpr uint8_t kMoreFollows =
+    0x01;  // another message begins at the next cell, same write
+inline constexpr uint8_t kKnownFlags = kMoreFollows;
+
+// The values are the immediate's. A header carries the value plus one, so that zeroed memory is no
+// header.
+enum class MessageKind : uint8_t { kRequest = 0, kResponse = 1, kProbe = 2 };
+
+// How a response says what became of its request. Numbers are part of the format: append, never
+// renumber.
+enum class StatusCode : uint16_t {
+  kOk = 0,
+  kFunctionFailed = 1,    // ran and reported failure; detail is the function's own code
+  kUnknownFunction = 2,   // not run: no such function id
+  kResponseTooLarge = 3,  // ran, but its output does not fit; detail is the bytes it needs
+  kDeadlineExpired = 4,   // not run: the deadline passed before its turn came
+  kDraining = 5,          // not run: the worker is going away
+  kInvalidRequest = 6,    // not run: the message says why
+};
+inline constexpr uint16_t kStatusCodes = 7;
+
+// Why a snapshot is not a header.
+enum class WireError : uint8_t {
+  kNone = 0,
+  kBadKind,          // not a kind that is sent in this direction; zeroed memory ends here
+  kUnknownFlags,     // a flag of some other version
+  kNonzeroReserved,  // a field of some other version
+  kUnknownStatus,    // a response with a status that is not in StatusCode
+};
+
+// The spelling used in docs, messages and counters: "response_too_large", "bad_kind". Never null.
+absl::string_view StatusCodeName(StatusCode code);
+absl::string_view WireErrorName(WireError error);
+
+// What a caller is told about a response. `message` is the response's payload as it came: it is the
+// function's text, from the peer, and is passed on unchecked. OK for kOk, whatever the other two
+// say.
+absl::Status ToStatus(StatusCode code, uint32_t detail, absl::string_view message);
+
+// The doorbell that travels with, or right after, a write. It says where to look and proves
+// nothing. Bits 31..30 kind, 29..14 session, 13..0 cell.
+struct Immediate {
+  MessageKind kind = MessageKind::kRequest;
+  uint16_t session = 0;  // the receiver's number for the session
+  uint16_t cell = 0;     // first cell of the first message of the write; below kMaxCells
+
+  constexpr uint32_t Encode() const {
+    // A cell out of range is cut, so that it cannot turn into another session's number.
+    return static_cast<uint32_t>(kind) << 30 | static_cast<uint32_t>(session) << kCellBits |
+           (cell & (kMaxCells - 1));
+  }
+
+  // Nothing for the reserved kind 3. Session and cell are still to be checked against what exists.
+  static constexpr std::optional<Immediate> Decode(uint32_t token) {
+    if (token >> 30 > static_cast<uint32_t>(MessageKind::kProbe)) return std::nullopt;
+    return Immediate{static_cast<MessageKind>(token >> 30),
+                     static_cast<uint16_t>(token >> kCellBits),
+                     static_cast<uint16_t>(token & (kMaxCells - 1))};
+  }
+};
+
+// Header of a request or a probe.
+struct RequestHeader {
+  MessageKind kind = MessageKind::kRequest;  // or kProbe
+  uint8_t flags = 0;
+  uint16_t function_id = 0;
+  uint32_t payload_bytes = 0;
+  uint64_t sequence = 0;
+  uint32_t epoch = 0;
+  uint16_t response_cell = 0;      // first cell of the response's run, in the response window
+  uint32_t response_capacity = 0;  // payload bytes that run can take
+  uint32_t deadline_us = 0;        // microseconds left when it was posted; 0: none
+};
+
+struct ResponseHeader {
+  uint8_t flags = 0;
+  StatusCode status = StatusCode::kOk;
+  uint32_t payload_bytes = 0;
+  uint64_t sequence = 0;  // its request's
+  uint32_t epoch = 0;
+  uint32_t detail = 0;  // see StatusCode
+};
+
+// A private copy of 32 bytes that a peer can write to.
+struct HeaderSnapshot {
+  std::array<std::byte, kHeaderBytes> bytes;
+
+  // Copies the header at `from`, which must have kHeaderBytes readable bytes
+  // (WindowGeometry::Fits).
+  static HeaderSnapshot Take(const std::byte* from) {
+    HeaderSnapshot snapshot;
+    std::memcpy(snapshot.bytes.data(), from, kHeaderBytes);
+    // Without this the compiler may drop the copy and read the peer's bytes twice.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return snapshot;
+  }
+};
+
+namespace wire_internal {
+
+// Byte by byte for any host's byte order; compilers make one load or store of each.
+template <typename T>
+inline void Store(T value, std::byte* to) {
+  for (size_t i = 0; i < sizeof(T); ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+template <typename T>
+inline T Load(const std::byte* from) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<T>(value | static_cast<T>(static_cast<T>(from[i]) << (8 * i)));
+  }
+  return value;
+}
+
+inline constexpr uint8_t KindByte(MessageKind kind) { return static_cast<uint8_t>(kind) + 1; }
+
+}  // namespace wire_internal
+
+// Writes exactly kHeaderBytes at `to`. The sender answers for the values: nothing is checked.
+inline void EncodeRequest(const RequestHeader& header, std::byte* to) {
+  using wire_internal::Store;
+  Store<uint8_t>(wire_internal::KindByte(header.kind), to);
+  Store<uint8_t>(header.flags, to + 1);
+  Store<uint16_t>(header.function_id, to + 2);
+  Store<uint32_t>(header.payload_bytes, to + 4);
+  Store<uint64_t>(header.sequence, to + 8);
+  Store<uint32_t>(header.epoch, to + 16);
+  Store<uint16_t>(header.response_cell, to + 20);
+  Store<uint16_t>(0, to + 22);
+  Store<uint32_t>(header.response_capacity, to + 24);
+  Store<uint32_t>(header.deadline_us, to + 28);
+}
+
+// Writes exactly kHeaderBytes at `to`.
+inline void EncodeResponse(const ResponseHeader& header, std::byte* to) {
+  using wire_internal::Store;
+  Store<uint8_t>(wire_internal::KindByte(MessageKind::kResponse), to);
+  Store<uint8_t>(header.flags, to + 1);
+  Store<uint16_t>(static_cast<uint16_t>(header.status), to + 2);
+  Store<uint32_t>(header.payload_bytes, to + 4);
+  Store<uint64_t>(header.sequence, to + 8);
+  Store<uint32_t>(header.epoch, to + 16);
+  Store<uint32_t>(0, to + 20);
+  Store<uint32_t>(header.detail, to + 24);
+  Store<uint32_t>(0, to + 28);
+}
+
+// Decodes a request or a probe. `header` changes only if the result is kNone. Lengths, cells, epoch
+// and sequence are the receiver's to check: they need the session.
+[[nodiscard]] inline WireError DecodeRequest(const HeaderSnapshot& snapshot,
+                                             RequestHeader* header) {
+  using wire_internal::Load;
+  const std::byte* from = snapshot.bytes.data();
+  const uint8_t kind = Load<uint8_t>(from);
+  if (kind != wire_internal::KindByte(MessageKind::kRequest) &&
+      kind != wire_internal::KindByte(MessageKind::kProbe)) {
+    return WireError::kBadKind;
+  }
+  const uint8_t flags = Load<uint8_t>(from + 1);
+  if ((flags & ~kKnownFlags) != 0) return WireError::kUnknownFlags;
+  if (Load<uint16_t>(from + 22) != 0) return WireError::kNonzeroReserved;
+  header->kind = static_cast<MessageKind>(kind - 1);
+  header->flags = flags;
+  header->function_id = Load<uint16_t>(from + 2);
+  header->payload_bytes = Load<uint32_t>(from + 4);
+  header->sequence = Load<uint64_t>(from + 8);
+  header->epoch = Load<uint32_t>(from + 16);
+  header->response_cell = Load<uint16_t>(from + 20);
+  header->response_capacity = Load<uint32_t>(from + 24);
+  header->deadline_us = Load<uint32_t>(from + 28);
+  return WireError::kNone;
+}
+
+// Decodes a response. `header` changes only if the result is kNone.
+[[nodiscard]] inline WireError DecodeResponse(const HeaderSnapshot& snapshot,
+                                              ResponseHeader* header) {
+  using wire_internal::Load;
+  const std::byte* from = snapshot.bytes.data();
+  if (Load<uint8_t>(from) != wire_internal::KindByte(MessageKind::kResponse)) {
+    return WireError::kBadKind;
+  }
+  const uint8_t flags = Load<uint8_t>(from + 1);
+  if ((flags & ~kKnownFlags) != 0) return WireError::kUnknownFlags;
+  if ((Load<uint32_t>(from + 20) | Load<uint32_t>(from + 28)) != 0)
+    return WireError::kNonzeroReserved;
+  const uint16_t status = Load<uint16_t>(from + 2);
+  if (status >= kStatusCodes) return WireError::kUnknownStatus;
+  header->flags = flags;
+  header->status = static_cast<StatusCode>(status);
+  header->payload_bytes = Load<uint32_t>(from + 4);
+  header->sequence = Load<uint64_t>(from + 8);
+  header->epoch = Load<uint32_t>(from + 16);
+  header->detail = Load<uint32_t>(from + 24);
+  return WireError::kNone;
+}
+
+// How a window is divided into cells. Follows from its size alone, so both sides agree without a
+// word.
+class WindowGeometry {
+ public:
+  // INVALID_ARGUMENT unless `window_bytes` is a power of two in [kMinWindowBytes, kMaxWindowBytes].
+  static absl::StatusOr<WindowGeometry> Make(uint64_t window_bytes);
+
+  uint64_t window_bytes() const { return window_bytes_; }
+  uint32_t cell_bytes() const { return 1u << cell_shift_; }
+  uint32_t cells() const { return cells_; }
+
+  // Largest payload that one message can have: it then fills the window alone.
+  uint32_t MaxPayload() const { return static_cast<uint32_t>(window_bytes_) - kHeaderBytes; }
+
+  // Cells that `bytes`, header included, occupy. More than a window holds gives cells() + 1, which
+  // no allocator grants, so that a size cannot be cut into a small one on its way there.
+  uint32_t CellsFor(uint64_t bytes) const {
+    if (bytes > window_bytes_) return cells_ + 1;
+    return static_cast<uint32_t>((bytes + cell_bytes() - 1) >> cell_shift_);
+  }
+
+  // Byte offset of a cell from the window's start. Exact for any cell, in the window or not.
+  uint64_t OffsetOf(uint32_t cell) const { return static_cast<uint64_t>(cell) << cell_shift_; }
+
+  // Whether a message of `message_bytes`, header included, that begins at `cell` lies in the
+  // window. Both may come from a peer. If the bytes fit then so do their cells, since a window is
+  // whole cells.
+  bool Fits(uint32_t cell, uint64_t message_bytes) const {
+    return message_bytes <= window_bytes_ && OffsetOf(cell) <= window_bytes_ - message_bytes;
+  }
+
+ private:
+  WindowGeometry(uint64_t window_bytes, uint32_t cell_shift)
+      : window_bytes_(window_bytes),
+        cell_shift_(cell_shift),
+        cells_(static_cast<uint32_t>(window_bytes >> cell_shift)) {}
+
+  uint64_t window_bytes_;
+  uint32_t cell_shift_;  // log2 of the cell's bytes
+  uint32_t cells_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_WIRE_H_

@@ -1,0 +1,84 @@
+#include "src/transport/address_vector.h"
+
+#include <netinet/in.h>
+
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "src/transport/status.h"
+
+namespace invoker::transport {
+namespace {
+
+// Whether `raw` can be an address of the format: the provider reads as many bytes as the format
+// has, whatever we hand it.
+absl::Status CheckAddress(uint32_t format, absl::string_view raw) {
+  if (raw.empty()) return absl::InvalidArgumentError("the endpoint address is empty");
+  size_t expected = 0;
+  int family = 0;
+  switch (format) {
+    case FI_SOCKADDR_IN:
+      expected = sizeof(sockaddr_in);
+      family = AF_INET;
+      break;
+    case FI_SOCKADDR_IN6:
+      expected = sizeof(sockaddr_in6);
+      family = AF_INET6;
+      break;
+    case FI_ADDR_STR:
+      if (raw.back() != '\0') {
+        return absl::InvalidArgumentError("the endpoint address is a string without its final NUL");
+      }
+      return absl::OkStatus();
+    default:
+      return absl::OkStatus();
+  }
+  if (raw.size() != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("the endpoint address has ", raw.size(),
+                                                   " bytes; this fabric's have ", expected));
+  }
+  sa_family_t actual;
+  memcpy(&actual, raw.data(), sizeof(actual));
+  if (actual != family) {
+    return absl::InvalidArgumentError(absl::StrCat("the endpoint address is of address family ",
+                                                   actual, "; this fabric's are of ", family));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<AddressVector> AddressVector::Open(const Fabric& fabric, const Domain& domain) {
+  fi_av_attr attributes = {};
+  attributes.type = FI_AV_TABLE;
+  fid_av* raw = nullptr;
+  const int code = fi_av_open(domain.get(), &attributes, &raw, nullptr);
+  if (code != 0) return ToStatus("fi_av_open", code);
+  return AddressVector(FidPtr<fid_av>(raw), fabric.info());
+}
+
+absl::StatusOr<fi_addr_t> AddressVector::Insert(absl::string_view raw_address) {
+  if (absl::Status status = CheckAddress(info_->addr_format, raw_address); !status.ok()) {
+    return status;
+  }
+  // A copy, because the provider's parameter gives no length and some read past what they need.
+  std::string padded(raw_address);
+  padded.resize(padded.size() + 64);
+  fi_addr_t address = FI_ADDR_NOTAVAIL;
+  const int inserted = fi_av_insert(av_.get(), padded.data(), 1, &address, 0, nullptr);
+  if (inserted < 0) return ToStatus("fi_av_insert", inserted);
+  if (inserted != 1 || address == FI_ADDR_NOTAVAIL) {
+    return absl::InternalError(absl::StrCat("fi_av_insert: inserted ", inserted,
+                                            " of 1 addresses: the provider did not accept the "
+                                            "peer's endpoint address"));
+  }
+  return address;
+}
+
+absl::Status AddressVector::Remove(fi_addr_t address) {
+  const int code = fi_av_remove(av_.get(), &address, 1, 0);
+  return code < 0 ? ToStatus("fi_av_remove", code) : absl::OkStatus();
+}
+
+}  // namespace invoker::transport

@@ -1,0 +1,35 @@
+// An address vector: raw endpoint addresses in, fi_addr_t out. Driver thread only.
+
+#ifndef INVOKER_SRC_TRANSPORT_ADDRESS_VECTOR_H_
+#define INVOKER_SRC_TRANSPORT_ADDRESS_VECTOR_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/transport/domain.h"
+
+namespace invoker::transport {
+
+class AddressVector {
+ public:
+  static absl::StatusOr<AddressVector> Open(const Fabric& fabric, const Domain& domain);
+
+  // Inserts one raw address (the bytes of fi_getname). Its length must be the fabric's;
+  // fi_av_insert does not check it. INVALID_ARGUMENT for a wrong length; an insert that does not
+  // return 1 is an error that says the count.
+  absl::StatusOr<fi_addr_t> Insert(absl::string_view raw_address);
+
+  absl::Status Remove(fi_addr_t address);
+
+  fid_av* get() const { return av_.get(); }
+
+ private:
+  explicit AddressVector(FidPtr<fid_av> av, const fi_info& info)
+      : av_(std::move(av)), info_(&info) {}
+
+  FidPtr<fid_av> av_;
+  const fi_info* info_;
+};
+
+}  // namespace invoker::transport
+
+#endif  // INVOKER_SRC_TRANSPORT_ADDRESS_VECTOR_H_

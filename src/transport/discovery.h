@@ -1,0 +1,42 @@
+// Finding the fabric to use: from what the user asked for to one fi_info and its profile.
+
+#ifndef INVOKER_SRC_TRANSPORT_DISCOVERY_H_
+#define INVOKER_SRC_TRANSPORT_DISCOVERY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/transport/libfabric.h"
+#include "src/transport/provider_profile.h"
+
+namespace invoker::transport {
+
+// What is asked of discovery. Everything may be left empty.
+struct FabricRequest {
+  std::string provider;  // libfabric's name for it; empty: DefaultProvider()
+  std::string address;   // of our side: an IP address, an interface name or a libfabric domain name
+  // A raw endpoint address of the peer and its format (FI_SOCKADDR_IN, ...), which lets the
+  // provider route to it. Used only where `address` is empty and the fabric is addressed by IP.
+  std::string peer_address;
+  uint32_t peer_address_format = FI_FORMAT_UNSPEC;
+};
+
+struct FabricChoice {
+  InfoPtr info;
+  Profile profile;
+};
+
+// Asks libfabric for an RDM endpoint as requested and resolves its profile. NOT_FOUND says what was
+// asked for and which providers this machine has. Of several matches the first is taken, an
+// interface other than loopback before loopback. Blocks for as long as fi_getinfo takes
+// (milliseconds). Any thread.
+absl::StatusOr<FabricChoice> Discover(const FabricRequest& request);
+
+// The IP address that `info`'s endpoints will have, or its domain's name where it is not addressed
+// by IP. For messages.
+std::string DescribeSource(const fi_info& info);
+
+}  // namespace invoker::transport
+
+#endif  // INVOKER_SRC_TRANSPORT_DISCOVERY_H_

@@ -1,0 +1,23 @@
+#include "src/transport/domain.h"
+
+#include <utility>
+
+#include "src/transport/status.h"
+
+namespace invoker::transport {
+
+absl::StatusOr<Fabric> Fabric::Open(FabricChoice choice) {
+  fid_fabric* raw = nullptr;
+  const int code = fi_fabric(choice.info->fabric_attr, &raw, nullptr);
+  if (code != 0) return ToStatus("fi_fabric", code);
+  return Fabric(std::move(choice), FidPtr<fid_fabric>(raw));
+}
+
+absl::StatusOr<Domain> Domain::Open(const Fabric& fabric) {
+  fid_domain* raw = nullptr;
+  const int code = fi_domain(fabric.get(), const_cast<fi_info*>(&fabric.info()), &raw, nullptr);
+  if (code != 0) return ToStatus("fi_domain", code);
+  return Domain(FidPtr<fid_domain>(raw));
+}
+
+}  // namespace invoker::transport

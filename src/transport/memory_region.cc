@@ -1,0 +1,109 @@
+#include "src/transport/memory_region.h"
+
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/transport/status.h"
+
+namespace invoker::transport {
+namespace {
+
+// Two random keys of a 4-byte key space collide once in billions of registrations; a few tries
+// settle it.
+constexpr int kKeyAttempts = 8;
+
+absl::StatusOr<uint64_t> RandomKey(size_t key_bytes) {
+  uint64_t key = 0;
+  if (getrandom(&key, sizeof(key), 0) != sizeof(key)) {
+    return absl::InternalError(absl::StrCat("getrandom: ", strerror(errno)));
+  }
+  return key_bytes >= 8 ? key : key & ((uint64_t{1} << (8 * key_bytes)) - 1);
+}
+
+uint64_t AccessOf(RegionUse use) {
+  switch (use) {
+    case RegionUse::kSource:
+      return FI_SEND | FI_WRITE;
+    case RegionUse::kRemoteTarget:
+      return FI_REMOTE_WRITE;
+    case RegionUse::kReceive:
+      return FI_RECV;
+  }
+  return 0;
+}
+
+}  // namespace
+
+HostBuffer::HostBuffer(HostBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+HostBuffer::~HostBuffer() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot map ", size, " bytes of memory: ", strerror(errno)));
+  }
+  HostBuffer buffer;
+  buffer.data_ = static_cast<std::byte*>(memory);
+  buffer.size_ = size;
+  return buffer;
+}
+
+void HostBuffer::Discard() {
+  if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
+}
+
+HostBuffer MemoryRegion::Close() && {
+  region_.reset();
+  return std::move(buffer_);
+}
+
+absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const Domain& domain,
+                                                    const Endpoint& endpoint, HostBuffer buffer,
+                                                    RegionUse use) {
+  const Profile& profile = fabric.profile();
+  MemoryRegion result;
+  result.buffer_ = std::move(buffer);
+  if (use != RegionUse::kRemoteTarget && !profile.local_registration) return result;
+
+  fid_mr* raw = nullptr;
+  int code = 0;
+  for (int attempt = 0; attempt < kKeyAttempts; ++attempt) {
+    uint64_t key = 0;
+    if (profile.keys == KeyPolicy::kRandom) {
+      absl::StatusOr<uint64_t> random = RandomKey(profile.key_bytes);
+      if (!random.ok()) return random.status();
+      key = *random;
+    }
+    code = fi_mr_reg(domain.get(), result.data(), result.size(), AccessOf(use), 0, key, 0, &raw,
+                     nullptr);
+    if (code != -FI_ENOKEY || profile.keys != KeyPolicy::kRandom) break;
+  }
+  if (code != 0) return ToStatus(absl::StrCat("fi_mr_reg of ", result.size(), " bytes"), code);
+  result.region_.reset(raw);
+  if (profile.bind_region_to_endpoint) {
+    code = fi_mr_bind(raw, &endpoint.get()->fid, 0);
+    if (code == 0) code = fi_mr_enable(raw);
+    if (code != 0) return ToStatus("fi_mr_bind", code);
+  }
+  result.remote_base_ =
+      profile.addressing == Addressing::kVirtual ? reinterpret_cast<uintptr_t>(result.data()) : 0;
+  return result;
+}
+
+}  // namespace invoker::transport

@@ -1,0 +1,97 @@
+#include "src/transport/notifier.h"
+
+namespace invoker::transport {
+namespace {
+
+PostResult Judge(ssize_t code, int* error) {
+  if (code == 0) return PostResult::kPosted;
+  if (code == -FI_EAGAIN) return PostResult::kAgain;
+  *error = static_cast<int>(code);
+  return PostResult::kFailed;
+}
+
+// The slot's own word carries the token and stays as it is until the send has completed.
+PostResult PostToken(fid_ep* endpoint, Operation* operation, int* error) {
+  // Tokens are little-endian on the wire, as all of the wire format is.
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a big-endian host must swap here");
+  const PostResult result =
+      Judge(fi_send(endpoint, &operation->token, sizeof(operation->token),
+                    operation->token_descriptor, operation->peer, &operation->contexts[1]),
+            error);
+  if (result == PostResult::kPosted) {
+    operation->step = Operation::Step::kDone;
+    ++operation->completions_due;
+  }
+  return result;
+}
+
+class WriteImm final : public Notifier {
+ public:
+  PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
+    const PostResult result =
+        Judge(fi_writedata(endpoint, operation->source, operation->length, operation->descriptor,
+                           operation->token, operation->peer, operation->remote_address,
+                           operation->remote_key, &operation->contexts[0]),
+              error);
+    if (result == PostResult::kPosted) {
+      operation->step = Operation::Step::kDone;
+      operation->completions_due = 1;
+    }
+    return result;
+  }
+};
+
+class PipelinedSendAfterWrite final : public Notifier {
+ public:
+  PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
+    if (operation->step == Operation::Step::kWrite) {
+      const PostResult result =
+          Judge(fi_write(endpoint, operation->source, operation->length, operation->descriptor,
+                         operation->peer, operation->remote_address, operation->remote_key,
+                         &operation->contexts[0]),
+                error);
+      if (result != PostResult::kPosted) return result;
+      operation->step = Operation::Step::kSend;
+      operation->completions_due = 1;
+    }
+    return PostToken(endpoint, operation, error);
+  }
+};
+
+class SendAfterDelivery final : public Notifier {
+ public:
+  PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
+    if (operation->step == Operation::Step::kSend) return PostToken(endpoint, operation, error);
+    iovec local = {const_cast<void*>(operation->source), operation->length};
+    fi_rma_iov remote = {operation->remote_address, operation->length, operation->remote_key};
+    fi_msg_rma message = {};
+    message.msg_iov = &local;
+    message.desc = &operation->descriptor;
+    message.iov_count = 1;
+    message.addr = operation->peer;
+    message.rma_iov = &remote;
+    message.rma_iov_count = 1;
+    message.context = &operation->contexts[0];
+    const PostResult result =
+        Judge(fi_writemsg(endpoint, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION), error);
+    if (result == PostResult::kPosted) {
+      // The send waits for this write's completion.
+      operation->step = Operation::Step::kSend;
+      operation->completions_due = 1;
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+const Notifier* GetNotifier(Notification notification, SendOrder order) {
+  static const WriteImm* const write_imm = new WriteImm;
+  static const PipelinedSendAfterWrite* const pipelined = new PipelinedSendAfterWrite;
+  static const SendAfterDelivery* const after_delivery = new SendAfterDelivery;
+  if (notification == Notification::kWriteImm) return write_imm;
+  if (order == SendOrder::kPipelined) return pipelined;
+  return after_delivery;
+}
+
+}  // namespace invoker::transport

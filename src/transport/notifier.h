@@ -1,0 +1,46 @@
+// "The bytes are there, and the peer knows": one write into a peer's window, and a 32-bit token
+// that reaches the peer after it.
+//
+// Two ways to do it, chosen once per session, with the same interface and token, so that nothing
+// above knows which. Driver thread only.
+
+#ifndef INVOKER_SRC_TRANSPORT_NOTIFIER_H_
+#define INVOKER_SRC_TRANSPORT_NOTIFIER_H_
+
+#include <cstdint>
+
+#include "src/transport/operation_pool.h"
+#include "src/transport/provider_profile.h"
+
+namespace invoker::transport {
+
+// What became of one attempt to post.
+enum class PostResult : uint8_t {
+  kPosted,  // everything that can be posted now has been
+  kAgain,   // the provider wants a completion to be read first; the operation's step says where to
+            // go on
+  kFailed,  // `error` says why; nothing more will be posted
+};
+
+class Notifier {
+ public:
+  virtual ~Notifier() = default;
+
+  // Posts the operation's current step and moves it on. `error` is set to the negative fi_errno
+  // with kFailed.
+  virtual PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const = 0;
+
+  // Whether a completion of the operation calls for another Post.
+  static bool HasNextStep(const Operation& operation) {
+    return operation.step == Operation::Step::kSend;
+  }
+};
+
+// The notifier for a session on a fabric of this profile. `notification` must not be kAuto.
+// Notifiers have no state of their own and live for ever. The order can be narrowed, never widened:
+// kPipelined is honoured only where the profile has it.
+const Notifier* GetNotifier(Notification notification, SendOrder order);
+
+}  // namespace invoker::transport
+
+#endif  // INVOKER_SRC_TRANSPORT_NOTIFIER_H_

@@ -1,0 +1,93 @@
+// The operations that a reactor may have outstanding: fixed slots, no allocation per operation.
+// Driver thread only.
+//
+// A slot carries everything a post needs, so that a post refused with -FI_EAGAIN can be made again
+// later, and begins with the context memory that the provider owns while the operation is
+// outstanding. A completion names its slot by that memory; a pointer that is not of a live slot is
+// refused by FromContext, never followed.
+
+#ifndef INVOKER_SRC_TRANSPORT_OPERATION_POOL_H_
+#define INVOKER_SRC_TRANSPORT_OPERATION_POOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "src/transport/libfabric.h"
+
+namespace invoker::transport {
+
+struct Operation;
+
+// Who wants to know that an operation failed. Success needs no word: what follows from it arrives
+// as a message from the peer.
+class OperationOwner {
+ public:
+  virtual ~OperationOwner() = default;
+
+  // On the driver thread, from inside Reactor::Poll. The slot is released after the return.
+  virtual void OnOperationFailed(const Operation& operation, const absl::Status& status) = 0;
+};
+
+// A notified write in the making. See Notifier.
+struct alignas(64) Operation {
+  // What is to be posted next. kDone: nothing more, whether all was posted or the operation has failed.
+  enum class Step : uint8_t { kFree, kWrite, kSend, kDone };
+
+  // One for the write, one for the send: each must be alone while outstanding. First, and the
+  // provider's.
+  fi_context2 contexts[2];
+
+  const void* source = nullptr;
+  void* descriptor = nullptr;        // of the source
+  uint32_t* token_source = nullptr;  // this slot's own word of sendable memory
+  void* token_descriptor = nullptr;  // of that word
+  uint64_t length = 0;
+  fi_addr_t peer = FI_ADDR_UNSPEC;
+  uint64_t remote_address = 0;
+  uint64_t remote_key = 0;
+  const class Notifier* notifier = nullptr;
+  OperationOwner* owner = nullptr;  // nullptr once the owner has gone
+  Operation* next = nullptr;        // in the free list or in the retry queue
+  int64_t retry_deadline_ns = 0;
+  uint64_t tag = 0;    // the owner's
+  uint32_t token = 0;
+  uint8_t completions_due = 0;
+  bool queued = false;  // in the retry queue
+  Step step = Step::kFree;
+};
+
+class OperationPool {
+ public:
+  explicit OperationPool(size_t slots);
+
+  // nullptr if every slot is taken.
+  Operation* Acquire();
+  void Release(Operation* operation);
+
+  // The slot that `context` lies in, or nullptr if it is of no live slot.
+  Operation* FromContext(void* context);
+
+  // Forgets the owner of its outstanding operations: they complete for nobody. Linear in the slots.
+  void Disown(const OperationOwner* owner);
+
+  // Whether an operation to the peer is outstanding. Linear in the slots.
+  bool Uses(fi_addr_t peer) const;
+
+  size_t outstanding() const { return outstanding_; }
+  size_t capacity() const { return slots_; }
+
+  // Slot `index` < capacity(), for whoever sets up what slots keep for life.
+  Operation& slot(size_t index) { return pool_[index]; }
+
+ private:
+  size_t slots_;
+  std::unique_ptr<Operation[]> pool_;
+  Operation* free_ = nullptr;
+  size_t outstanding_ = 0;
+};
+
+}  // namespace invoker::transport
+
+#endif  // INVOKER_SRC_TRANSPORT_OPERATION_POOL_H_

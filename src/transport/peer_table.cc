@@ -1,0 +1,51 @@
+#include "src/transport/peer_table.h"
+
+#include <utility>
+
+namespace invoker::transport {
+
+absl::StatusOr<const Peer*> PeerTable::Insert(absl::string_view raw_address) {
+  if (auto found = peers_.find(raw_address); found != peers_.end()) {
+    Peer& peer = *found->second;
+    if (peer.references == 0) {
+      --quarantined_;
+      ++peer.epoch;
+    }
+    ++peer.references;
+    return &peer;
+  }
+  absl::StatusOr<fi_addr_t> address = av_->Insert(raw_address);
+  if (!address.ok()) return address.status();
+  auto peer = std::make_unique<Peer>();
+  peer->address = *address;
+  peer->epoch = 1;
+  peer->references = 1;
+  return peers_.emplace(std::string(raw_address), std::move(peer)).first->second.get();
+}
+
+void PeerTable::Release(const Peer* peer) {
+  // The table owns every Peer it hands out; only callers see them as constant.
+  Peer* owned = const_cast<Peer*>(peer);
+  if (--owned->references == 0) {
+    ++quarantined_;
+    RemoveIdle();
+  }
+}
+
+void PeerTable::RemoveIdle() {
+  if (quarantined_ == 0) return;
+  for (auto entry = peers_.begin(); entry != peers_.end();) {
+    const Peer& peer = *entry->second;
+    if (peer.references != 0 || busy_(peer.address)) {
+      ++entry;
+      continue;
+    }
+    // A failed removal leaves an unused entry behind in the provider, and nothing of ours refers to
+    // it any more.
+    av_->Remove(peer.address).IgnoreError();
+    peers_.erase(entry++);
+    --quarantined_;
+  }
+}
+
+}  // namespace invoker::transport

@@ -1,0 +1,88 @@
+// The one table of what providers do differently, and what Invoker does about it.
+//
+// A row states what is known of a provider before it is asked (docs/providers.md has the evidence).
+// Resolve() combines the row with the fi_info that fi_getinfo really returned, and may only narrow:
+// a capability that the fi_info does not grant is dropped, none is added. A provider that has no
+// row gets a conservative one. No other file in src/ names a provider.
+
+#ifndef INVOKER_SRC_TRANSPORT_PROVIDER_PROFILE_H_
+#define INVOKER_SRC_TRANSPORT_PROVIDER_PROFILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/transport/libfabric.h"
+#include "src/transport/notification.h"
+
+namespace invoker::transport {
+
+// When the send of a send-after-write may be posted.
+enum class SendOrder : uint8_t {
+  kPipelined,      // right behind the write: the fabric grants FI_ORDER_SAW
+  kAfterDelivery,  // once the write has completed with FI_DELIVERY_COMPLETE
+};
+
+// Who chooses memory keys.
+enum class KeyPolicy : uint8_t { kProvider, kRandom };
+
+// What a remote address counts from.
+enum class Addressing : uint8_t { kOffset, kVirtual };
+
+// How a thread that has nothing to do learns that a completion has come.
+enum class WaitMethod : uint8_t {
+  kFd,       // FI_WAIT_FD and fi_trywait
+  kBackoff,  // the provider has no usable wait object: sleep for growing, bounded intervals between
+             // polls
+};
+
+// What is known of a provider in advance.
+struct ProfileRow {
+  absl::string_view provider;  // fi_fabric_attr.prov_name; empty in the conservative row
+  uint64_t caps;               // fi_info.caps to ask for
+  uint64_t message_order;      // tx and rx msg_order to ask for
+  Notification notification;   // the strongest that may work; a probe must confirm kWriteImm
+  SendOrder send_order;        // for send-after-write, if the order is granted
+  size_t immediate_bytes;      // that a remote write carries
+  WaitMethod wait;
+  bool address_is_ip;      // endpoints are addressed by IP: an interface or IP selects one
+  bool same_host_only;     // works between processes of one host only
+  size_t receive_buffers;  // posted for send-after-write's tokens
+};
+
+// A row, narrowed to one fi_info.
+struct Profile {
+  std::string provider;
+  Notification notification = Notification::kSendAfterWrite;
+  SendOrder send_order = SendOrder::kAfterDelivery;
+  KeyPolicy keys = KeyPolicy::kRandom;
+  size_t key_bytes = 8;
+  Addressing addressing = Addressing::kVirtual;
+  bool local_registration = false;       // FI_MR_LOCAL: source buffers need a descriptor
+  bool bind_region_to_endpoint = false;  // FI_MR_ENDPOINT
+  WaitMethod wait = WaitMethod::kBackoff;
+  bool address_is_ip = false;
+  bool same_host_only = false;
+  size_t transmit_depth = 0;  // operations that may be outstanding
+  size_t receive_buffers = 0;
+  uint64_t max_message_bytes = 0;
+};
+
+// The provider that is used where the user names none.
+absl::string_view DefaultProvider();
+
+// The row for `provider`, or the conservative one.
+const ProfileRow& FindRow(absl::string_view provider);
+
+// What to ask fi_getinfo for. `provider` is copied.
+InfoPtr MakeHints(const ProfileRow& row, absl::string_view provider);
+
+// UNIMPLEMENTED where `info` demands something that Invoker cannot give (raw keys, a message
+// prefix, an endpoint that is not RDM).
+absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info);
+
+}  // namespace invoker::transport
+
+#endif  // INVOKER_SRC_TRANSPORT_PROVIDER_PROFILE_H_

@@ -1,0 +1,220 @@
+#include "src/transport/reactor.h"
+
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/transport/status.h"
+
+namespace invoker::transport {
+namespace {
+
+constexpr int kBatch = 32;
+
+// The clock is read once in so many turns; an idle turn takes well under a microsecond.
+constexpr uint64_t kTurnsPerSlowTurn = 64;
+
+// Between two OnTick.
+constexpr int64_t kTickNs = 500'000;
+
+// Longer than any provider keeps trying to finish what a closed session had under way.
+constexpr int64_t kRetirementNs = 10'000'000'000;
+
+// Slots are 64 bytes apart in the token memory, so that no two share a cache line.
+constexpr size_t kTokenStride = 64;
+
+}  // namespace
+
+int64_t MonotonicNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options)
+    : fabric_(std::move(fabric)),
+      domain_(std::move(domain)),
+      operations_(std::clamp<size_t>(options.operations, 1, fabric_.profile().transmit_depth)),
+      retry_limit_ns_(absl::ToInt64Nanoseconds(options.retry_limit)) {}
+
+Reactor::~Reactor() {
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+absl::StatusOr<std::unique_ptr<Reactor>> Reactor::Open(FabricChoice choice,
+                                                       const ReactorOptions& options) {
+  absl::StatusOr<Fabric> fabric = Fabric::Open(std::move(choice));
+  if (!fabric.ok()) return fabric.status();
+  absl::StatusOr<Domain> domain = Domain::Open(*fabric);
+  if (!domain.ok()) return domain.status();
+  std::unique_ptr<Reactor> reactor(
+      new Reactor(*std::move(fabric), *std::move(domain), options));
+  if (absl::Status status = reactor->OpenEndpoint(options); !status.ok()) {
+    return absl::Status(status.code(),
+                        absl::StrCat("opening an endpoint of provider ",
+                                     reactor->profile().provider, ": ", status.message()));
+  }
+  return reactor;
+}
+
+absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (wake_fd_ < 0) return absl::ResourceExhaustedError(absl::StrCat("eventfd: ", strerror(errno)));
+
+  absl::StatusOr<AddressVector> av = AddressVector::Open(fabric_, domain_);
+  if (!av.ok()) return av.status();
+  av_ = *std::move(av);
+  // Every operation completes twice at most.
+  const size_t entries = 2 * operations_.capacity() + profile().receive_buffers + options.inbound;
+  absl::StatusOr<CompletionQueue> cq = CompletionQueue::Open(fabric_, domain_, entries);
+  if (!cq.ok()) return cq.status();
+  cq_ = *std::move(cq);
+  absl::StatusOr<Endpoint> endpoint = Endpoint::Open(fabric_, domain_, *cq_, *av_);
+  if (!endpoint.ok()) return endpoint.status();
+  endpoint_ = *std::move(endpoint);
+  absl::StatusOr<ReceiveRing> receives =
+      ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers);
+  if (!receives.ok()) return receives.status();
+  receives_ = *std::move(receives);
+  peers_.emplace(&*av_, [this](fi_addr_t peer) { return operations_.Uses(peer); });
+
+  absl::StatusOr<HostBuffer> tokens =
+      HostBuffer::Allocate(operations_.capacity() * kTokenStride);
+  if (!tokens.ok()) return tokens.status();
+  absl::StatusOr<MemoryRegion> region = Register(*std::move(tokens), RegionUse::kSource);
+  if (!region.ok()) return region.status();
+  token_memory_ = *std::move(region);
+  for (size_t i = 0; i < operations_.capacity(); ++i) {
+    Operation& slot = operations_.slot(i);
+    slot.token_source = reinterpret_cast<uint32_t*>(token_memory_.data() + i * kTokenStride);
+    slot.token_descriptor = token_memory_.descriptor();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MemoryRegion> Reactor::Register(HostBuffer buffer, RegionUse use) {
+  return MemoryRegion::Register(fabric_, domain_, *endpoint_, std::move(buffer), use);
+}
+
+void Reactor::Retire(MemoryRegion region) {
+  HostBuffer buffer = std::move(region).Close();
+  if (buffer.data() == nullptr) return;
+  buffer.Discard();
+  retired_.push_back({std::move(buffer), MonotonicNs() + kRetirementNs});
+}
+
+int Reactor::Poll() {
+  ++counters_.turns;
+  fi_cq_data_entry entries[kBatch];
+  const ssize_t count = cq_->Read(entries, kBatch);
+  if (count > 0) {
+    backoff_step_ = 0;
+    for (ssize_t i = 0; i < count; ++i) HandleEntry(entries[i]);
+  } else if (count != -FI_EAGAIN) {
+    HandleErrors(count);
+  }
+  if (inbox_.HasTasks()) inbox_.RunAll();
+  if (counters_.turns % kTurnsPerSlowTurn == 0) SlowTurn();
+  return count > 0 ? static_cast<int>(count) : 0;
+}
+
+void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
+  // A provider may set FI_REMOTE_CQ_DATA on unrelated entries: FI_RECV is tested first.
+  if ((entry.flags & FI_RECV) != 0) {
+    const std::optional<uint32_t> token = receives_->Take(entry.op_context, entry.len);
+    if (token.has_value()) {
+      handler_->OnToken(*token);
+    } else {
+      ++counters_.stray_messages;
+    }
+    return;
+  }
+  if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {
+    handler_->OnToken(static_cast<uint32_t>(entry.data));
+    return;
+  }
+  Operation* operation = operations_.FromContext(entry.op_context);
+  if (operation == nullptr) {
+    ++counters_.stray_completions;
+    return;
+  }
+  HandleCompletion(operation);
+}
+
+void Reactor::HandleCompletion(Operation* operation) {
+  if (operation->completions_due > 0) --operation->completions_due;
+  if (operation->completions_due > 0 || operation->queued) return;
+  if (Notifier::HasNextStep(*operation) && operation->owner != nullptr) {
+    PostStep(operation);
+  } else {
+    operations_.Release(operation);
+  }
+}
+
+void Reactor::HandleErrors(ssize_t code) {
+  if (code != -FI_EAVAIL) {
+    health_ = ToStatus("fi_cq_read", code);
+    return;
+  }
+  CompletionError error;
+  while (cq_->ReadError(&error)) {
+    ++counters_.completion_errors;
+    if (error.code == FI_EOVERRUN) {
+      health_ = absl::DataLossError(
+          "the completion queue overran: notifications of peers may be lost, so every session on "
+          "this endpoint ends");
+      return;
+    }
+    if (Operation* operation = operations_.FromContext(error.context); operation != nullptr) {
+      const absl::Status reason = ToStatus(
+          error.text.empty() ? "completion" : absl::StrCat("completion (", error.text, ")"),
+          error.code);
+      Fail(operation, reason);
+      if (operation->completions_due > 0) --operation->completions_due;
+      ReleaseIfDone(operation);
+    } else if (!receives_->Recycle(error.context)) {
+      ++counters_.stray_completions;
+    }
+  }
+}
+
+bool Reactor::PostWrite(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
+                        const void* source, void* descriptor, uint64_t length, uint32_t token,
+                        OperationOwner* owner, uint64_t tag) {
+  Operation* operation = operations_.Acquire();
+  if (operation == nullptr) return false;
+  operation->notifier = notifier;
+  operation->source = source;
+  operation->descriptor = descriptor;
+  operation->length = length;
+  operation->peer = window.peer;
+  operation->remote_address = window.AddressOf(offset);
+  operation->remote_key = window.key;
+  operation->token = token;
+  operation->owner = owner;
+  operation->tag = tag;
+  ++counters_.posts;
+  PostStep(operation);
+  return true;
+}
+
+void Reactor::Disown(const OperationOwner* owner) { operations_.Disown(owner); }
+
+void Reactor::SlowTurn() {
+  const int64_t now_ns = MonotonicNs();
+  if (retry_head_ != nullptr) RunRetries(now_ns);
+  if (now_ns < next_tick_ns_) return;
+  next_tick_ns_ = now_ns + kTickNs;
+  receives_->Replenish();
+  peers_->RemoveIdle();
+  while (!retired_.empty() && retired_.front().until_ns < now_ns) retired_.pop_front();
+  handler_->OnTick(now_ns);
+}
+
+}  // namespace invoker::transport

@@ -1,0 +1,190 @@
+// One endpoint with its queue and address vector, and whoever drives them.
+//
+// A reactor has no thread of its own. Exactly one thread at a time is its driver and may call
+// anything here; every other thread may only call Submit, Wake and the constant accessors marked
+// so. Nothing blocks but Wait.
+//
+// Hot path: Poll reads a batch of completions and hands each token to the handler; PostWrite takes
+// a slot and posts. Neither allocates, locks or enters the kernel (what the provider does is its
+// own affair).
+
+#ifndef INVOKER_SRC_TRANSPORT_REACTOR_H_
+#define INVOKER_SRC_TRANSPORT_REACTOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "src/transport/address_vector.h"
+#include "src/transport/completion_queue.h"
+#include "src/transport/discovery.h"
+#include "src/transport/domain.h"
+#include "src/transport/endpoint.h"
+#include "src/transport/inbox.h"
+#include "src/transport/memory_region.h"
+#include "src/transport/notifier.h"
+#include "src/transport/operation_pool.h"
+#include "src/transport/peer_table.h"
+#include "src/transport/receive_ring.h"
+#include "src/transport/remote_window.h"
+
+namespace invoker::transport {
+
+// What a reactor tells its user. Called on the driver thread from inside Poll.
+class ReactorHandler {
+ public:
+  virtual ~ReactorHandler() = default;
+
+  // A peer says that bytes are in one of our windows. The token comes from the network: check it.
+  virtual void OnToken(uint32_t token) = 0;
+
+  // Every so often while the reactor is polled (at least once per millisecond of polling), for
+  // deadlines. `now_ns` is MonotonicNs().
+  virtual void OnTick(int64_t now_ns) = 0;
+};
+
+struct ReactorOptions {
+  // Operations outstanding at most; narrowed to what the endpoint takes.
+  size_t operations = 512;
+  // Completions that the queue has room for beyond those operations: notifications from peers.
+  size_t inbound = 8192;
+  // How long a post that the provider refuses with -FI_EAGAIN is tried again before it fails.
+  absl::Duration retry_limit = absl::Seconds(5);
+};
+
+// What can be counted on the data path. Written by the driver; read it on the driver thread.
+struct ReactorCounters {
+  uint64_t turns = 0;
+  uint64_t posts = 0;
+  uint64_t posts_refused = 0;      // -FI_EAGAIN, later tried again
+  uint64_t posts_failed = 0;       // for good
+  uint64_t completion_errors = 0;  // from fi_cq_readerr
+  uint64_t stray_completions = 0;  // of no live operation
+  uint64_t stray_messages = 0;     // received, but no token
+};
+
+// CLOCK_MONOTONIC in nanoseconds.
+int64_t MonotonicNs();
+
+class Reactor {
+ public:
+  // Opens everything on the fabric that was chosen. Errors name the libfabric call.
+  static absl::StatusOr<std::unique_ptr<Reactor>> Open(FabricChoice choice,
+                                                       const ReactorOptions& options);
+  ~Reactor();
+
+  Reactor(const Reactor&) = delete;
+  Reactor& operator=(const Reactor&) = delete;
+
+  // Any thread.
+  const Profile& profile() const { return fabric_.profile(); }
+  const fi_info& info() const { return fabric_.info(); }
+  const std::string& address() const { return endpoint_->address(); }
+
+  // Must be set before the first Poll.
+  void set_handler(ReactorHandler* handler) { handler_ = handler; }
+
+  // One turn: completions, and now and then tasks, retries and ticks. Returns how many completions
+  // there were.
+  int Poll();
+
+  // Sleeps until a completion or a task is there, or `limit` has passed. Where the fabric has no wait object, sleeps in growing steps
+  // of 50 us to 1 ms, of which the driver polls the queue in between; a task ends such a sleep at once.
+  // The same as `if (Arm()) Sleep(limit); Disarm();`.
+  void Wait(absl::Duration limit);
+
+  // Wait in three parts, for a driver that lets others drive while it sleeps: Arm and Disarm are the driver's, Sleep is anybody's.
+  // False: there is something to do already, do not sleep.
+  bool Arm();
+  void Sleep(absl::Duration limit);
+  void Disarm();
+
+  // Any thread: runs `task` on the driver thread in one of its next turns, and wakes it from Wait.
+  void Submit(Inbox::Task task);
+
+  // Runs the tasks that are waiting, without a turn: for a driver that is about to stop.
+  void RunTasks() { inbox_.RunAll(); }
+
+  // A notified write of `length` bytes from `source` to `offset` in the window. Returns false only
+  // if every slot is taken: call again after a Poll. Otherwise the operation goes ahead, and the
+  // owner hears of it again only if it fails, here or later. The caller has checked
+  // window.Contains(offset, length), and leaves the source as it is until the peer's answer shows
+  // delivery.
+  bool PostWrite(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
+                 const void* source, void* descriptor, uint64_t length, uint32_t token,
+                 OperationOwner* owner, uint64_t tag);
+
+  // Forgets an owner that goes away; its operations complete for nobody.
+  void Disown(const OperationOwner* owner);
+
+  absl::StatusOr<MemoryRegion> Register(HostBuffer buffer, RegionUse use);
+
+  // Closes a region that a provider may still have work for. Peers can no longer write to it at once; its pages are given back at
+  // once; its addresses stay mapped for a while, so that what is under way lands in, or is read from, nobody's memory.
+  void Retire(MemoryRegion region);
+
+  PeerTable& peers() { return *peers_; }
+  const OperationPool& operations() const { return operations_; }
+  const Endpoint& endpoint() const { return *endpoint_; }
+  const CompletionQueue& completion_queue() const { return *cq_; }
+  const ReactorCounters& counters() const { return counters_; }
+
+  // OK, or why the completion queue can no longer be trusted (it overran, for one): notifications
+  // may be lost, so every session on this reactor must end.
+  const absl::Status& health() const { return health_; }
+
+ private:
+  Reactor(Fabric fabric, Domain domain, const ReactorOptions& options);
+
+  absl::Status OpenEndpoint(const ReactorOptions& options);
+  void HandleEntry(const fi_cq_data_entry& entry);
+  void HandleCompletion(Operation* operation);
+  void HandleErrors(ssize_t code);
+  void PostStep(Operation* operation);
+  void Fail(Operation* operation, const absl::Status& status);
+  void QueueRetry(Operation* operation);
+  void RunRetries(int64_t now_ns);
+  void SlowTurn();
+  void ReleaseIfDone(Operation* operation);
+
+  // In this order, so that every object is closed before what it was opened on.
+  Fabric fabric_;
+  Domain domain_;
+  std::optional<AddressVector> av_;
+  std::optional<CompletionQueue> cq_;
+  // Outlive the endpoint, which may still have work for them.
+  struct Retired {
+    HostBuffer buffer;
+    int64_t until_ns;
+  };
+  std::deque<Retired> retired_;
+  // Memory under posted receives cannot be released before the endpoint on some fabrics.
+  std::optional<ReceiveRing> receives_;
+  std::optional<Endpoint> endpoint_;
+  std::optional<PeerTable> peers_;
+
+  OperationPool operations_;
+  MemoryRegion token_memory_;
+  ReactorHandler* handler_ = nullptr;
+  Operation* retry_head_ = nullptr;
+  Operation* retry_tail_ = nullptr;
+  int64_t retry_limit_ns_;
+  int64_t next_tick_ns_ = 0;
+  ReactorCounters counters_;
+  absl::Status health_;
+
+  Inbox inbox_;
+  std::atomic<bool> asleep_{false};
+  int wake_fd_ = -1;
+  int backoff_step_ = 0;
+  int64_t sleep_limit_ns_ = 0;  // set by Arm
+};
+
+}  // namespace invoker::transport
+
+#endif  // INVOKER_SRC_TRANSPORT_REACTOR_H_

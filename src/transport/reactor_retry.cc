@@ -1,0 +1,82 @@
+// Reactor: posts, and what happens to those that the provider refuses.
+
+#include "absl/strings/str_cat.h"
+#include "src/transport/reactor.h"
+#include "src/transport/status.h"
+
+namespace invoker::transport {
+
+void Reactor::PostStep(Operation* operation) {
+  int error = 0;
+  switch (operation->notifier->Post(endpoint_->get(), operation, &error)) {
+    case PostResult::kPosted:
+      return;
+    case PostResult::kAgain:
+      ++counters_.posts_refused;
+      QueueRetry(operation);
+      return;
+    case PostResult::kFailed:
+      Fail(operation, ToStatus("posting a write", error));
+      ReleaseIfDone(operation);
+      return;
+  }
+}
+
+void Reactor::Fail(Operation* operation, const absl::Status& status) {
+  ++counters_.posts_failed;
+  operation->step = Operation::Step::kDone;
+  OperationOwner* owner = operation->owner;
+  operation->owner = nullptr;
+  if (owner != nullptr) owner->OnOperationFailed(*operation, status);
+}
+
+void Reactor::ReleaseIfDone(Operation* operation) {
+  if (operation->step == Operation::Step::kDone && operation->completions_due == 0 &&
+      !operation->queued) {
+    operations_.Release(operation);
+  }
+}
+
+// The queue is bounded by the slots, and every entry by its own deadline.
+void Reactor::QueueRetry(Operation* operation) {
+  operation->retry_deadline_ns = MonotonicNs() + retry_limit_ns_;
+  operation->queued = true;
+  operation->next = nullptr;
+  if (retry_head_ == nullptr) {
+    retry_head_ = operation;
+  } else {
+    retry_tail_->next = operation;
+  }
+  retry_tail_ = operation;
+}
+
+// Tries every entry once, so that one peer that takes nothing does not hold up the others.
+void Reactor::RunRetries(int64_t now_ns) {
+  Operation* rest = retry_head_;
+  retry_head_ = nullptr;
+  retry_tail_ = nullptr;
+  while (rest != nullptr) {
+    Operation* operation = rest;
+    rest = operation->next;
+    const int64_t deadline_ns = operation->retry_deadline_ns;
+    operation->queued = false;
+    operation->next = nullptr;
+    if (operation->owner == nullptr) operation->step = Operation::Step::kDone;
+    if (operation->step == Operation::Step::kDone) {
+      ReleaseIfDone(operation);
+      continue;
+    }
+    if (now_ns > deadline_ns) {
+      Fail(operation, absl::DeadlineExceededError(absl::StrCat(
+                          "posting a write: the provider refused it (-FI_EAGAIN) for ",
+                          retry_limit_ns_ / 1'000'000, " ms; the peer takes nothing")));
+      ReleaseIfDone(operation);
+      continue;
+    }
+    PostStep(operation);
+    // A refusal starts no new deadline.
+    if (operation->queued) operation->retry_deadline_ns = deadline_ns;
+  }
+}
+
+}  // namespace invoker::transport

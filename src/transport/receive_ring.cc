@@ -1,0 +1,86 @@
+#include "src/transport/receive_ring.h"
+
+#include <cstring>
+#include <utility>
+
+#include "src/transport/status.h"
+
+namespace invoker::transport {
+namespace {
+
+// A token needs 4 bytes. A cache line each keeps two receives from sharing one, and takes whatever
+// a foreign sender may send.
+constexpr size_t kBufferBytes = 64;
+
+}  // namespace
+
+ReceiveRing::ReceiveRing(const Endpoint& endpoint, MemoryRegion memory, size_t buffers)
+    : endpoint_(endpoint.get()),
+      memory_(std::move(memory)),
+      count_(buffers),
+      slots_(new Slot[buffers]) {
+  unposted_.reserve(buffers);
+}
+
+absl::StatusOr<ReceiveRing> ReceiveRing::Open(const Fabric& fabric, const Domain& domain,
+                                              const Endpoint& endpoint, size_t buffers) {
+  absl::StatusOr<HostBuffer> memory = HostBuffer::Allocate(buffers * kBufferBytes);
+  if (!memory.ok()) return memory.status();
+  absl::StatusOr<MemoryRegion> region =
+      MemoryRegion::Register(fabric, domain, endpoint, *std::move(memory), RegionUse::kReceive);
+  if (!region.ok()) return region.status();
+  ReceiveRing ring(endpoint, *std::move(region), buffers);
+  for (size_t i = 0; i < buffers; ++i) {
+    const int code = ring.Post(i);
+    // Fewer receives than planned still work; none would not.
+    if (code == -FI_EAGAIN && i > 0) {
+      ring.unposted_.push_back(i);
+    } else if (code != 0) {
+      return ToStatus("fi_recv", code);
+    }
+  }
+  return ring;
+}
+
+std::optional<uint32_t> ReceiveRing::Take(void* context, size_t bytes) {
+  const std::optional<size_t> index = IndexOf(context);
+  if (!index.has_value()) return std::nullopt;
+  std::optional<uint32_t> token;
+  if (bytes == sizeof(uint32_t)) {
+    uint32_t value;
+    memcpy(&value, memory_.data() + *index * kBufferBytes, sizeof(value));
+    token = value;
+  }
+  if (Post(*index) != 0) unposted_.push_back(*index);
+  return token;
+}
+
+bool ReceiveRing::Recycle(void* context) {
+  const std::optional<size_t> index = IndexOf(context);
+  if (!index.has_value()) return false;
+  if (Post(*index) != 0) unposted_.push_back(*index);
+  return true;
+}
+
+void ReceiveRing::Replenish() {
+  while (!unposted_.empty()) {
+    if (Post(unposted_.back()) != 0) return;
+    unposted_.pop_back();
+  }
+}
+
+std::optional<size_t> ReceiveRing::IndexOf(void* context) const {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(context);
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(slots_.get());
+  if (address < begin || (address - begin) % sizeof(Slot) != 0) return std::nullopt;
+  const size_t index = (address - begin) / sizeof(Slot);
+  if (index >= count_) return std::nullopt;
+  return index;
+}
+
+int ReceiveRing::Post(size_t index) {
+  return static_cast<int>(fi_recv(endpoint_, memory_.data() + index * kBufferBytes, kBufferBytes,
+                                  memory_.descriptor(), FI_ADDR_UNSPEC, &slots_[index].context));
+}
+
+}  // namespace invoker::transport

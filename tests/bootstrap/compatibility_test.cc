@@ -1,0 +1,104 @@
+#include "src/bootstrap/compatibility.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/bootstrap/fake_host.h"
+
+namespace invoker::bootstrap {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void ExpectRefused(const OpenSessionRequest& request, absl::StatusCode code,
+                   const std::string& first, const std::string& second) {
+  const absl::Status status = CheckCompatible(SampleInfo(), request);
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(first), HasSubstr(second)));
+}
+
+TEST(CompatibilityTest, AcceptsMatchingSides) {
+  EXPECT_TRUE(CheckCompatible(SampleInfo(), SampleRequest()).ok());
+}
+
+TEST(CompatibilityTest, AcceptsTheLargestWindowAndAddress) {
+  OpenSessionRequest request = SampleRequest();
+  request.window_bytes = request.response_window.length = SampleInfo().window_bytes;
+  request.endpoint_address.assign(kMaxAddressBytes, 'a');
+  EXPECT_TRUE(CheckCompatible(SampleInfo(), request).ok());
+}
+
+TEST(CompatibilityTest, NamesBothProtocolVersions) {
+  OpenSessionRequest request = SampleRequest();
+  request.protocol_version = 4711;
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: 1", "client: 4711");
+}
+
+TEST(CompatibilityTest, NamesBothProviders) {
+  OpenSessionRequest request = SampleRequest();
+  request.fabric.provider = "shm";
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: \"tcp;ofi_rxm\"",
+                "client: \"shm\"");
+}
+
+TEST(CompatibilityTest, NamesBothProtocols) {
+  OpenSessionRequest request = SampleRequest();
+  request.fabric.protocol = 99;
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "protocol (worker: 7",
+                "client: 99");
+}
+
+TEST(CompatibilityTest, NamesBothVersionsOfTheProvidersProtocol) {
+  OpenSessionRequest request = SampleRequest();
+  request.fabric.protocol_version = 98;
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "protocol_version (worker: 1",
+                "client: 98");
+}
+
+TEST(CompatibilityTest, NamesBothAddressFormats) {
+  OpenSessionRequest request = SampleRequest();
+  request.fabric.address_format = 97;
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "address format (worker: 2",
+                "client: 97");
+}
+
+TEST(CompatibilityTest, NamesEveryDifferenceAtOnce) {
+  OpenSessionRequest request = SampleRequest();
+  request.fabric.provider = "shm";
+  request.fabric.address_format = 97;
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "client: \"shm\"", "client: 97");
+}
+
+TEST(CompatibilityTest, RefusesAnEmptyAddress) {
+  OpenSessionRequest request = SampleRequest();
+  request.endpoint_address.clear();
+  ExpectRefused(request, absl::StatusCode::kInvalidArgument, "address", "empty");
+}
+
+TEST(CompatibilityTest, RefusesAnOversizedAddress) {
+  OpenSessionRequest request = SampleRequest();
+  request.endpoint_address.assign(kMaxAddressBytes + 1, 'a');
+  ExpectRefused(request, absl::StatusCode::kInvalidArgument, "257", "256");
+}
+
+TEST(CompatibilityTest, RefusesAWindowOfZeroBytes) {
+  OpenSessionRequest request = SampleRequest();
+  request.window_bytes = request.response_window.length = 0;
+  ExpectRefused(request, absl::StatusCode::kInvalidArgument, "window", "0 bytes");
+}
+
+TEST(CompatibilityTest, RefusesWindowsOfDifferentSizes) {
+  OpenSessionRequest request = SampleRequest();
+  request.response_window.length = 4096;
+  ExpectRefused(request, absl::StatusCode::kInvalidArgument, "65536", "4096");
+}
+
+TEST(CompatibilityTest, RefusesALargerWindowThanTheWorkerGives) {
+  OpenSessionRequest request = SampleRequest();
+  request.window_bytes = request.response_window.length = 2 << 20;
+  ExpectRefused(request, absl::StatusCode::kInvalidArgument, "2097152", "1048576");
+}
+
+}  // namespace
+}  // namespace invoker::bootstrap

@@ -1,0 +1,166 @@
+#include "src/bootstrap/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/bootstrap/fake_host.h"
+
+namespace invoker::bootstrap {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+void ExpectSame(const FabricIdentity& a, const FabricIdentity& b) {
+  EXPECT_EQ(a.provider, b.provider);
+  EXPECT_EQ(a.protocol, b.protocol);
+  EXPECT_EQ(a.protocol_version, b.protocol_version);
+  EXPECT_EQ(a.address_format, b.address_format);
+}
+
+void ExpectSame(const WindowDescriptor& a, const WindowDescriptor& b) {
+  EXPECT_EQ(a.base, b.base);
+  EXPECT_EQ(a.length, b.length);
+  EXPECT_EQ(a.key, b.key);
+}
+
+// Over the wire's bytes, as the other side gets it.
+template <typename Message>
+Message Reparse(const Message& message) {
+  Message result;
+  EXPECT_TRUE(result.ParseFromString(message.SerializeAsString()));
+  return result;
+}
+
+template <typename Message>
+void ExpectRefused(const Message& message, const std::string& first, const std::string& second) {
+  const absl::Status status = FromProto(message).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(first), HasSubstr(second)));
+}
+
+TEST(ConvertTest, WorkerInfoSurvivesTheRoundTrip) {
+  WorkerInfo info = SampleInfo();
+  info.draining = true;
+  const absl::StatusOr<WorkerInfo> result = FromProto(Reparse(ToProto(info)));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->protocol_version, info.protocol_version);
+  EXPECT_EQ(result->software_version, info.software_version);
+  ExpectSame(result->fabric, info.fabric);
+  EXPECT_EQ(result->endpoint_address, info.endpoint_address);
+  EXPECT_EQ(result->notification, info.notification);
+  EXPECT_EQ(result->window_bytes, info.window_bytes);
+  EXPECT_EQ(result->executors, info.executors);
+  EXPECT_EQ(result->host_identity, info.host_identity);
+  EXPECT_EQ(result->draining, info.draining);
+  ASSERT_EQ(result->functions.size(), 2u);
+  EXPECT_EQ(result->functions[0].name, "echo");
+  EXPECT_EQ(result->functions[1].name, "thumbnail");
+}
+
+TEST(ConvertTest, OpenSessionRequestSurvivesTheRoundTrip) {
+  const OpenSessionRequest request = SampleRequest();
+  const v1::OpenSessionRequest message = Reparse(ToProto(0x8000'0000'0000'0001u, request));
+  EXPECT_EQ(message.lease(), 0x8000'0000'0000'0001u);
+  const absl::StatusOr<OpenSessionRequest> result = FromProto(message);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->protocol_version, request.protocol_version);
+  ExpectSame(result->fabric, request.fabric);
+  EXPECT_EQ(result->endpoint_address, request.endpoint_address);
+  ExpectSame(result->response_window, request.response_window);
+  EXPECT_EQ(result->window_bytes, request.window_bytes);
+  EXPECT_EQ(result->first_sequence, request.first_sequence);
+  EXPECT_EQ(result->response_session, request.response_session);
+  EXPECT_EQ(result->notification, request.notification);
+}
+
+TEST(ConvertTest, OpenSessionReplySurvivesTheRoundTrip) {
+  const OpenSessionReply reply = SampleReply();
+  const absl::StatusOr<OpenSessionReply> result = FromProto(Reparse(ToProto(reply)));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->handle, reply.handle);
+  EXPECT_EQ(result->executor, reply.executor);
+  EXPECT_EQ(result->endpoint_address, reply.endpoint_address);
+  ExpectSame(result->request_window, reply.request_window);
+  EXPECT_EQ(result->request_session, reply.request_session);
+  EXPECT_EQ(result->epoch, reply.epoch);
+  EXPECT_EQ(result->notification, reply.notification);
+}
+
+TEST(ConvertTest, EveryNotificationSurvivesTheRoundTrip) {
+  for (const auto notification :
+       {transport::Notification::kAuto, transport::Notification::kWriteImm,
+        transport::Notification::kSendAfterWrite}) {
+    const auto result = FromProto(ToProto(notification), /*allow_auto=*/true);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(*result, notification);
+  }
+}
+
+TEST(ConvertTest, RefusesAnAddressWhoseLengthDisagrees) {
+  v1::OpenSessionRequest request = ToProto(1, SampleRequest());
+  request.mutable_endpoint_address()->set_length(16);
+  ExpectRefused(request, "16", "8");
+  v1::OpenSessionReply reply = ToProto(SampleReply());
+  reply.mutable_endpoint_address()->set_length(11);
+  ExpectRefused(reply, "11", "10");
+  v1::GetWorkerInfoReply info = ToProto(SampleInfo());
+  info.mutable_endpoint_address()->set_length(4);
+  ExpectRefused(info, "4", "8");
+}
+
+TEST(ConvertTest, RefusesEmptyMissingAndOversizedAddresses) {
+  OpenSessionRequest request = SampleRequest();
+  request.endpoint_address.clear();
+  ExpectRefused(ToProto(1, request), "0 bytes", "256");
+  v1::OpenSessionRequest missing = ToProto(1, SampleRequest());
+  missing.clear_endpoint_address();
+  ExpectRefused(missing, "0 bytes", "256");
+  request.endpoint_address.assign(kMaxAddressBytes + 1, 'x');
+  ExpectRefused(ToProto(1, request), "257 bytes", "256");
+}
+
+TEST(ConvertTest, RefusesUnknownNotifications) {
+  v1::OpenSessionRequest request = ToProto(1, SampleRequest());
+  request.set_notification(v1::NOTIFICATION_UNSPECIFIED);
+  ExpectRefused(request, "notification", "0");
+  request.set_notification(static_cast<v1::Notification>(42));
+  ExpectRefused(Reparse(request), "notification", "42");
+}
+
+TEST(ConvertTest, RefusesAReplyThatLeavesTheNotificationOpen) {
+  OpenSessionReply reply = SampleReply();
+  reply.notification = transport::Notification::kAuto;
+  ExpectRefused(ToProto(reply), "auto", "write_imm");
+}
+
+TEST(ConvertTest, RefusesSessionNumbersOfMoreThan16Bits) {
+  v1::OpenSessionRequest request = ToProto(1, SampleRequest());
+  request.set_response_session(65536);
+  ExpectRefused(request, "response_session", "65536");
+  v1::OpenSessionReply reply = ToProto(SampleReply());
+  reply.set_request_session(0xffffffff);
+  ExpectRefused(reply, "request_session", "4294967295");
+}
+
+TEST(ConvertTest, NamesBothVersionsOfAnotherReleasesWorker) {
+  v1::GetWorkerInfoReply info = ToProto(SampleInfo());
+  info.set_protocol_version(9);
+  info.clear_endpoint_address();
+  const absl::Status status = FromProto(info).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("worker speaks protocol version 9"), HasSubstr("this client 1")));
+}
+
+TEST(ConvertTest, ReadsOnlyTheVersionOfAnotherReleasesRequest) {
+  v1::OpenSessionRequest request = ToProto(1, SampleRequest());
+  request.set_protocol_version(9);
+  request.clear_endpoint_address();
+  const absl::StatusOr<OpenSessionRequest> result = FromProto(request);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->protocol_version, 9u);
+}
+
+}  // namespace
+}  // namespace invoker::bootstrap

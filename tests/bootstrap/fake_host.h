@@ -1,0 +1,131 @@
+// A SessionHost that records what it was asked, for tests of the service in front of it.
+
+#ifndef INVOKER_TESTS_BOOTSTRAP_FAKE_HOST_H_
+#define INVOKER_TESTS_BOOTSTRAP_FAKE_HOST_H_
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/bootstrap/session_host.h"
+
+namespace invoker::bootstrap {
+
+// Generous: reached only when a test fails.
+inline constexpr absl::Duration kPatience = absl::Seconds(30);
+
+inline WorkerInfo SampleInfo() {
+  WorkerInfo info;
+  info.software_version = "1.2.3";
+  info.fabric = FabricIdentity{"tcp;ofi_rxm", 7, 1, 2};
+  info.endpoint_address = std::string("\x02\x00\xa1\x07\x7f\x00\x00\x01", 8);
+  info.notification = transport::Notification::kAuto;
+  info.window_bytes = 1 << 20;
+  info.executors = 2;
+  info.host_identity = 0xfedcba9876543210u;
+  info.functions = {{"echo"}, {"thumbnail"}};
+  return info;
+}
+
+inline OpenSessionRequest SampleRequest() {
+  OpenSessionRequest request;
+  request.fabric = SampleInfo().fabric;
+  request.endpoint_address = std::string("\x02\x00\x00\xff\x7f\x00\x00\x01", 8);
+  request.response_window = WindowDescriptor{0xffff'8000'0000'1000u, 65536, 0xffff'0000'1111'2222u};
+  request.window_bytes = 65536;
+  request.first_sequence = 0xffff'ffff'ffff'fff0u;
+  request.response_session = 65535;
+  request.notification = transport::Notification::kSendAfterWrite;
+  return request;
+}
+
+inline OpenSessionReply SampleReply() {
+  OpenSessionReply reply;
+  reply.handle = 0xffff'ffff'0000'0001u;
+  reply.executor = 1;
+  reply.endpoint_address = std::string("\x02\x00\x00\x00worker", 10);
+  reply.request_window = WindowDescriptor{0, 65536, 77};
+  reply.request_session = 40000;
+  reply.epoch = 0xdeadbeef;
+  reply.notification = transport::Notification::kWriteImm;
+  return reply;
+}
+
+class FakeHost : public SessionHost {
+ public:
+  WorkerInfo Info() const override { return SampleInfo(); }
+
+  absl::StatusOr<OpenSessionReply> OpenSession(uint64_t lease,
+                                               const OpenSessionRequest& request) override {
+    if (in_open) in_open();
+    std::lock_guard<std::mutex> lock(mutex_);
+    last_request = request;
+    Record(absl::StrCat("open ", lease));
+    return SampleReply();
+  }
+
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
+                                  transport::Notification notification) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Record(absl::StrCat("switch ", lease, " ", handle, " ", NotificationName(notification)));
+    return Known(handle);
+  }
+
+  absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Record(absl::StrCat("close ", lease, " ", handle));
+    return Known(handle);
+  }
+
+  void CloseLease(uint64_t lease) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Record(absl::StrCat("close_lease ", lease));
+  }
+
+  std::vector<std::string> Calls() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return calls_;
+  }
+
+  int Count(const std::string& call) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return CountLocked(call);
+  }
+
+  // False if `call` does not come.
+  bool WaitFor(const std::string& call) const {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, absl::ToChronoSeconds(kPatience),
+                             [&] { return CountLocked(call) > 0; });
+  }
+
+  std::function<void()> in_open;  // set before the server starts
+  std::optional<OpenSessionRequest> last_request;
+
+ private:
+  static absl::Status Known(uint64_t handle) {
+    if (handle == SampleReply().handle) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat("session ", handle, " is not of this lease"));
+  }
+  void Record(std::string call) {
+    calls_.push_back(std::move(call));
+    changed_.notify_all();
+  }
+  int CountLocked(const std::string& call) const {
+    int count = 0;
+    for (const std::string& each : calls_) count += each == call ? 1 : 0;
+    return count;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<std::string> calls_;
+};
+
+}  // namespace invoker::bootstrap
+
+#endif  // INVOKER_TESTS_BOOTSTRAP_FAKE_HOST_H_

@@ -1,0 +1,15 @@
+/* A library with a name that the C++ macro would have refused. */
+
+#include "src/invoke/function.h"
+
+static int64_t Nothing(invoker_call* call) {
+  (void)call;
+  return 0;
+}
+
+static const invoker_entry entries[] = {{"no spaces\n", Nothing, 0, 0}};
+
+static const invoker_module module = {INVOKER_ABI_VERSION, sizeof(invoker_module),
+                                      sizeof(invoker_entry), 1, entries};
+
+const invoker_module* invoker_get_module(void) { return &module; }

@@ -1,0 +1,117 @@
+"""Says what a `bazel test` run did, from its build event file, and exits as tools/test does."""
+
+import argparse
+import json
+import sys
+import urllib.parse
+
+_PASSED = ("PASSED", "FLAKY")
+_NO_TESTS = 4
+
+
+class Summary:
+    """What the events of one run say. Labels stand in the order in which they ended."""
+
+    def __init__(self):
+        self.passed = []
+        self.failed = {}  # label of a test -> (why, paths of its logs)
+        self.not_built = {}  # label of anything -> why
+        self._tests = set()
+
+    def add(self, event):
+        """Takes one event, as parsed from a line of the file."""
+        kind = event.get("id", {})
+        if "targetConfigured" in kind:
+            if event.get("configured", {}).get("testSize"):
+                self._tests.add(kind["targetConfigured"]["label"])
+        elif "targetCompleted" in kind:
+            label = kind["targetCompleted"]["label"]
+            if "aborted" in event:
+                self.not_built[label] = _reason(event)
+            elif not event.get("completed", {}).get("success", False):
+                # A test that failed is a target that was completed with success.
+                self.not_built[label] = "failed to build"
+        elif "testSummary" in kind:
+            label = kind["testSummary"]["label"]
+            result = event.get("testSummary", {})
+            status = result.get("overallStatus", "NO_STATUS")
+            if status in _PASSED:
+                self.passed.append(label)
+            else:
+                logs = [urllib.parse.urlparse(log.get("uri", "")) for log in result.get("failed", [])]
+                self.failed[label] = (status, [urllib.parse.unquote(log.path) for log in logs])
+        elif "aborted" in event:
+            name = next(iter(kind.values()), {})
+            labels = name.get("pattern") or [name.get("label", "the build")]
+            self.not_built[" ".join(labels)] = _reason(event)
+
+    def finish(self):
+        """Drops what is told twice: a test that did not build may have a summary too."""
+        for label in set(self.failed) & set(self.not_built):
+            del self.failed[label]
+
+    def failed_count(self, bazel_exit_code):
+        """Test targets that failed or could not be built; 1 where only something else went wrong."""
+        unbuilt_tests = [label for label in self.not_built if label in self._tests]
+        count = len(self.failed) + len(unbuilt_tests)
+        if count == 0 and (self.not_built or bazel_exit_code not in (0, _NO_TESTS)):
+            return 1
+        return count
+
+
+def _reason(event):
+    aborted = event["aborted"]
+    return aborted.get("description") or aborted.get("reason", "stopped")
+
+
+def read(lines):
+    """Returns the Summary of a build event file's lines."""
+    summary = Summary()
+    for line in lines:
+        if line.strip():
+            try:
+                summary.add(json.loads(line))
+            except json.JSONDecodeError:
+                break  # Bazel was killed while it wrote: what stands before is true all the same
+    summary.finish()
+    return summary
+
+
+def report(summary, bazel_exit_code, flags):
+    """Prints what failed and the counts. Returns tools/test's exit code."""
+    command = " ".join(["bazel", "test"] + flags.split())
+    for label, why in sorted(summary.not_built.items()):
+        print("NOT BUILT %s: %s" % (label, why))
+        if label.startswith("//"):
+            print("    build again: %s %s" % (command.replace(" test", " build", 1), label))
+    for label, (status, logs) in sorted(summary.failed.items()):
+        print("%s %s" % (status, label))
+        for log in logs:
+            print("    log:       %s" % log)
+        print("    run again: %s %s" % (command, label))
+
+    failed = summary.failed_count(bazel_exit_code)
+    passed = len(summary.passed)
+    if failed == 0 and passed == 0:
+        print("no test ran")
+    elif failed and not summary.failed and not summary.not_built:
+        print("Bazel stopped with exit code %d: see its messages above" % bazel_exit_code)
+    print("%d passed, %d failed" % (passed, failed))
+    if failed:
+        return 1
+    return 0 if passed else _NO_TESTS
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bazel-exit-code", type=int, required=True)
+    parser.add_argument("--flags", default="", help="options that a command to run a test again needs")
+    parser.add_argument("events", help="the file of --build_event_json_file")
+    options = parser.parse_args()
+    with open(options.events, encoding="utf-8") as file:
+        summary = read(file)
+    return report(summary, options.bazel_exit_code, options.flags)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+// The worker process: executors on one fabric, the functions of the libraries it is given, and the bootstrap service.
+//
+// Prints one line of JSON on standard output when it is ready, logs to standard error, and ends cleanly on SIGTERM or SIGINT.
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+#include "src/bootstrap/server.h"
+#include "src/invoke/function_library.h"
+#include "src/invoke/function_registry.h"
+#include "src/invoke/version.h"
+#include "src/invoke/worker.h"
+#include "src/transport/notification.h"
+#include "src/transport/provider_profile.h"
+#include "tools/options.h"
+
+namespace invoker::tools {
+namespace {
+
+constexpr char kProgram[] = "invoker_server";
+
+struct Settings {
+  std::string listen = "127.0.0.1:0";
+  std::vector<std::string> functions;
+  absl::Duration drain_timeout = absl::Seconds(5);
+  WorkerOptions worker;
+};
+
+void AddOptions(CLI::App* app, Settings* settings) {
+  WorkerOptions& worker = settings->worker;
+  app->add_option("--listen", settings->listen,
+                  "address of the bootstrap service; port 0 picks a free one. It is neither "
+                  "encrypted nor authenticated")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app->add_option("--provider", worker.provider,
+                  "libfabric provider; by default " + std::string(transport::DefaultProvider()))
+      ->type_name("NAME");
+  app->add_option("--fabric_address", worker.fabric_address,
+                  "IP address or interface of the fabric's endpoints; by default the host of "
+                  "--listen where that is an address of one interface, else the first interface "
+                  "that is not loopback")
+      ->type_name("ADDRESS|INTERFACE");
+  app->add_option("--executors", worker.executors,
+                  "executor threads; each polls an endpoint of its own")
+      ->type_name("N")
+      ->capture_default_str();
+  app->add_option("--functions", settings->functions, "shared libraries with functions")
+      ->delimiter(',')
+      ->type_name("LIB.SO,...");
+  AddNotification(app, "--notify", &worker.notification, "how a peer learns of a write");
+  AddBytes(app, "--window", &worker.window_bytes,
+           "per session and direction, a power of two; the largest payload is 32 bytes less");
+  AddDuration(app, "--hot_timeout", &worker.executor.hot_timeout,
+              "how long an executor busy-polls after the last message before it sleeps until the "
+              "next; inf: always hot");
+  AddDuration(app, "--drain_timeout", &settings->drain_timeout,
+              "how long a server that was told to stop waits for responses to leave");
+}
+
+absl::StatusOr<FunctionRegistry> LoadFunctions(
+    const std::vector<std::string>& paths,
+    std::vector<std::unique_ptr<FunctionLibrary>>* libraries) {
+  FunctionRegistry registry;
+  for (const std::string& path : paths) {
+    absl::StatusOr<std::unique_ptr<FunctionLibrary>> library = FunctionLibrary::Load(path);
+    if (!library.ok()) return library.status();
+    if (absl::Status status = (*library)->RegisterAll(&registry); !status.ok()) return status;
+    libraries->push_back(*std::move(library));
+  }
+  return registry;
+}
+
+// The host of HOST:PORT if it is an address of one interface, else "".
+std::string InterfaceOf(const std::string& listen) {
+  std::string host = listen.substr(0, listen.rfind(':'));
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  return host == "0.0.0.0" || host == "::" ? "" : host;
+}
+
+absl::Status PrintReady(const Worker& worker, const bootstrap::Server& server) {
+  const bootstrap::WorkerInfo info = worker.Info();
+  nlohmann::ordered_json line;
+  line["ready"] = true;
+  line["listen"] = server.listen_address();
+  line["provider"] = info.fabric.provider;
+  line["fabric_address"] = worker.fabric_address();
+  line["executors"] = info.executors;
+  line["notify"] = transport::NotificationName(info.notification);
+  line["window"] = info.window_bytes;
+  line["functions"] = nlohmann::json::array();
+  for (const bootstrap::FunctionInfo& function : info.functions) {
+    line["functions"].push_back(function.name);
+  }
+  line["pid"] = getpid();
+  line["version"] = kVersion;
+  const std::string text = line.dump() + "\n";
+  if (fwrite(text.data(), 1, text.size(), stdout) != text.size() || fflush(stdout) != 0) {
+    return absl::UnavailableError("cannot write to standard output");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Serve(Settings settings, int signal_fd) {
+  // Outlive the worker, which runs what is in them.
+  std::vector<std::unique_ptr<FunctionLibrary>> libraries;
+  absl::StatusOr<FunctionRegistry> functions = LoadFunctions(settings.functions, &libraries);
+  if (!functions.ok()) return functions.status();
+  if (functions->size() == 0) Log(kProgram, "no functions: clients can only ping; see --functions");
+
+  WorkerOptions& options = settings.worker;
+  const absl::string_view provider =
+      options.provider.empty() ? transport::DefaultProvider() : options.provider;
+  if (options.fabric_address.empty() && transport::FindRow(provider).address_is_ip) {
+    options.fabric_address = InterfaceOf(settings.listen);
+  }
+  absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(options, *std::move(functions));
+  if (!worker.ok()) return worker.status();
+  bootstrap::ServerOptions server_options;
+  server_options.listen = settings.listen;
+  absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =
+      bootstrap::Server::Start(server_options, worker->get());
+  if (!server.ok()) return server.status();
+  (*worker)->set_on_session_closed(
+      [&server](uint64_t lease, uint64_t handle, absl::string_view reason) {
+        Log(kProgram, absl::StrCat("a session ended: ", reason));
+        (*server)->NotifySessionClosed(lease, handle, reason);
+      });
+  if (absl::Status status = PrintReady(**worker, **server); !status.ok()) return status;
+  Log(kProgram, absl::StrCat("serving at ", (*server)->listen_address()));
+
+  signalfd_siginfo signal;
+  while (read(signal_fd, &signal, sizeof(signal)) != sizeof(signal)) {
+  }
+  Log(kProgram,
+      absl::StrCat("received ", strsignal(static_cast<int>(signal.ssi_signo)), "; draining"));
+  (*server)->Drain("the server received a signal to stop");
+  (*worker)->Drain();
+  (*worker)->Stop(settings.drain_timeout);
+  (*server)->Stop();
+  const ExecutorCounters counters = (*worker)->Counters();
+  Log(kProgram,
+      absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
+                   ", bad messages dropped: ", counters.dropped + counters.unknown_doorbells));
+  return absl::OkStatus();
+}
+
+// Blocks the signals that end the server, in this thread and in all that it starts, so that only the descriptor sees them. A fabric
+// library that installs handlers of its own then cannot take its files away under running calls.
+int TakeSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+int Main(int argc, char** argv) {
+  const int signal_fd = TakeSignals();
+  CLI::App app("Runs functions for remote callers. Prints one line of JSON when it is ready; ends on "
+               "SIGTERM or SIGINT.",
+               kProgram);
+  app.set_version_flag("--version", kVersion);
+  app.footer("Exit status: 0 stopped by a signal, 1 could not serve, 2 bad arguments.");
+  Settings settings;
+  AddOptions(&app, &settings);
+  if (const int code = Parse(&app, argc, argv); code >= 0) return code;
+  const absl::Status status = Serve(std::move(settings), signal_fd);
+  if (status.ok()) return kExitOk;
+  Log(kProgram, absl::StrCat("error: ", status.message()));
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
+}
+
+}  // namespace
+}  // namespace invoker::tools
+
+int main(int argc, char** argv) { return invoker::tools::Main(argc, argv); }

@@ -1,0 +1,113 @@
+#include "tools/options.h"
+
+#include <cstdio>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace invoker::tools {
+namespace {
+
+bool ParseDuration(const std::string& text, absl::Duration* value) {
+  double seconds;
+  if (absl::SimpleAtod(text, &seconds)) {
+    *value = absl::Seconds(seconds);
+    return true;
+  }
+  return absl::ParseDuration(text, value);
+}
+
+bool ParseBytes(std::string text, uint64_t* value) {
+  unsigned shift = 0;
+  if (!text.empty()) {
+    switch (text.back()) {
+      case 'K':
+      case 'k':
+        shift = 10;
+        break;
+      case 'M':
+      case 'm':
+        shift = 20;
+        break;
+      case 'G':
+      case 'g':
+        shift = 30;
+        break;
+      default:
+        break;
+    }
+    if (shift != 0) text.pop_back();
+  }
+  uint64_t number;
+  if (!absl::SimpleAtoi(text, &number) || number > UINT64_MAX >> shift) return false;
+  *value = number << shift;
+  return true;
+}
+
+}  // namespace
+
+CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value,
+                         const std::string& help) {
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [name, value](const std::string& text) {
+            if (!ParseDuration(text, value)) {
+              throw CLI::ValidationError(
+                  name, absl::StrCat("\"", text, "\" is no duration; write 1.5s, 200ms or inf"));
+            }
+          },
+          help)
+      ->type_name("DURATION")
+      ->default_str(absl::FormatDuration(*value));
+}
+
+CLI::Option* AddNotification(CLI::App* app, const std::string& name,
+                             transport::Notification* value, const std::string& help) {
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [name, value](const std::string& text) {
+            if (!transport::ParseNotification(text, value)) {
+              throw CLI::ValidationError(
+                  name,
+                  absl::StrCat("\"", text, "\" is not one of auto, write_imm, send_after_write"));
+            }
+          },
+          help)
+      ->type_name("auto|write_imm|send_after_write")
+      ->default_str(std::string(transport::NotificationName(*value)));
+}
+
+CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
+                      const std::string& help) {
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [name, value](const std::string& text) {
+            if (!ParseBytes(text, value)) {
+              throw CLI::ValidationError(
+                  name, absl::StrCat("\"", text, "\" is no size; write 65536, 64K or 2M"));
+            }
+          },
+          help)
+      ->type_name("BYTES")
+      ->default_str(absl::StrCat(*value));
+}
+
+int Parse(CLI::App* app, int argc, char** argv) {
+  try {
+    app->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app->exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  return -1;
+}
+
+void Log(absl::string_view program, absl::string_view message) {
+  const std::string line = absl::StrCat(program, ": ", message, "\n");
+  // One write for the line, so that lines of several threads do not mix.
+  fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace invoker::tools

@@ -1,0 +1,41 @@
+// Command-line options that CLI11 does not know, and messages: what the programs have in common.
+
+#ifndef INVOKER_TOOLS_OPTIONS_H_
+#define INVOKER_TOOLS_OPTIONS_H_
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "src/transport/notification.h"
+
+namespace invoker::tools {
+
+// Exit statuses of every program.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // what was asked for could not be done
+inline constexpr int kExitUsage = 2;   // bad arguments
+
+// "1.5s", "200ms", "10us", "inf"; a bare number is seconds.
+CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value,
+                         const std::string& help);
+
+// "auto", "write_imm", "send_after_write".
+CLI::Option* AddNotification(CLI::App* app, const std::string& name,
+                             transport::Notification* value, const std::string& help);
+
+// "2097152", "2M", "64K", "1G": bytes, with binary multiples.
+CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
+                      const std::string& help);
+
+// Parses. Returns -1 to go on, or the status to exit with: after --help or --version, which go to standard output, or after an error,
+// which goes to standard error with a pointer to --help.
+int Parse(CLI::App* app, int argc, char** argv);
+
+// One line on standard error: "invoker_server: message".
+void Log(absl::string_view program, absl::string_view message);
+
+}  // namespace invoker::tools
+
+#endif  // INVOKER_TOOLS_OPTIONS_H_
