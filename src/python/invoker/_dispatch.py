@@ -1,0 +1,114 @@
+"""Futures: the thread that hands out the results of calls which nobody waits for."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from concurrent.futures import Future
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from invoker._invoker import NativeClient, RemoteFunction
+from invoker.errors import FailedPrecondition, InvokerError
+
+_logger = logging.getLogger("invoker")
+
+
+class Dispatcher:
+    """Starts calls and completes their futures, on a thread of its own that the first call starts.
+
+    Knows the native client only, so that a Client nobody refers to any more can go.
+    """
+
+    def __init__(self, native: NativeClient) -> None:
+        self._native = native
+        self._tokens = itertools.count(1)
+        self._lock = threading.Lock()
+        # Under the lock.
+        self._pending: Dict[int, Tuple[Future, Callable[[memoryview], Any]]] = {}
+        self._thread: Optional[threading.Thread] = None
+        self._stopping = False
+
+    def start(
+        self,
+        function: RemoteFunction,
+        data: Any,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+        finish: Callable[[memoryview], Any],
+        may_block: bool,
+    ) -> Optional[Future]:
+        """The future of a call, or None if it would have to wait for room and may not."""
+        future: Future = Future()
+        # A call that has been started cannot be cancelled.
+        future.set_running_or_notify_cancel()
+        token = next(self._tokens)
+        with self._lock:
+            if self._stopping:
+                raise FailedPrecondition("the client has been closed", fate="not_sent")
+            self._pending[token] = (future, finish)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
+                self._thread.start()
+        try:
+            started = self._native.start(
+                token, function, data, timeout, response_capacity, may_block
+            )
+        except InvokerError as error:
+            self._forget(token)
+            if self._native.closed or self._native.forked:
+                raise
+            future.set_exception(error)
+            return future
+        except BaseException:
+            self._forget(token)
+            raise
+        if not started:
+            self._forget(token)
+            return None
+        return future
+
+    def _forget(self, token: int) -> None:
+        with self._lock:
+            del self._pending[token]
+            if self._stopping:
+                self._native.wake()
+
+    def stop(self) -> None:
+        """Ends the thread once all futures are complete; the native client has been closed before."""
+        with self._lock:
+            self._stopping = True
+            thread = self._thread
+        if thread is None:
+            return
+        self._native.wake()
+        if thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if self._stopping and not self._pending:
+                    return
+            for token, value in self._native.next_results():
+                with self._lock:
+                    future, finish = self._pending.pop(token)
+                try:
+                    _complete(future, finish, value)
+                except BaseException:
+                    # Of a callback; other futures must not suffer for it.
+                    _logger.exception("a callback of a future failed")
+            # Nothing of a result is kept while this thread waits for the next one.
+            future = finish = value = None  # noqa: F841
+
+
+def _complete(future: Future, finish: Callable[[memoryview], Any], value: Any) -> None:
+    if not isinstance(value, BaseException):
+        try:
+            value = finish(value)
+        except BaseException as error:
+            value = error
+    if isinstance(value, BaseException):
+        future.set_exception(value)
+    else:
+        future.set_result(value)

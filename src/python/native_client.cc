@@ -1,0 +1,270 @@
+#include "src/python/native_client.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "src/python/buffer.h"
+#include "src/python/errors.h"
+#include "src/python/gil.h"
+#include "src/python/signal_guard.h"
+
+namespace invoker::python {
+namespace {
+
+namespace py = pybind11;
+
+// How often this process has been forked from another one since the module was imported.
+std::atomic<uint32_t> forks{0};
+
+unsigned long main_thread = 0;
+
+// Runs Python's signal handlers; true if one raised. The exception stays with the thread.
+bool SignalRaised() {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool raised = PyErr_CheckSignals() != 0;
+  PyGILState_Release(state);
+  return raised;
+}
+
+// `status` is an error. If a signal handler ended the wait, what it raised is raised.
+[[noreturn]] void RaiseOrInterrupt(const absl::Status& status) {
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  Raise(status);
+}
+
+absl::Duration Seconds(const char* name, double seconds) {
+  if (std::isnan(seconds)) throw py::value_error(absl::StrCat(name, " is not a number"));
+  return absl::Seconds(seconds);
+}
+
+absl::Status OutTooSmall(size_t response, size_t out) {
+  return WithFate(absl::ResourceExhaustedError(absl::StrCat("the response has ", response,
+                                                            " bytes, and out= has room for ", out)),
+                  CallFate::kExecuted);
+}
+
+// The worker's answer that a response did not fit, with what the caller gave.
+absl::Status WithOutSize(const absl::Status& status, size_t out) {
+  if (!absl::IsResourceExhausted(status) || GetCallFate(status) != CallFate::kExecuted) {
+    return status;
+  }
+  return WithFate(
+      absl::ResourceExhaustedError(absl::StrCat(status.message(), "; out= has ", out, " bytes")),
+      CallFate::kExecuted);
+}
+
+}  // namespace
+
+void PrepareNativeClients(unsigned long main) {
+  main_thread = main;
+  pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+}
+
+NativeClient::NativeClient(std::unique_ptr<Client> client)
+    : client_(std::move(client)), forks_(forks.load()), process_(getpid()) {}
+
+NativeClient::~NativeClient() { Close(); }
+
+bool NativeClient::forked() const { return forks.load(std::memory_order_relaxed) != forks_; }
+
+std::unique_ptr<NativeClient> NativeClient::Connect(const std::string& server,
+                                                    const Options& options) {
+  ClientOptions client_options;
+  if (!transport::ParseNotification(options.notify, &client_options.notification)) {
+    Raise(absl::InvalidArgumentError(
+        absl::StrCat("notify=\"", options.notify,
+                     "\" is not one of \"auto\", \"write_imm\", \"send_after_write\"")));
+  }
+  client_options.provider = options.provider;
+  client_options.fabric_address = options.fabric_address;
+  client_options.window_bytes = options.window_bytes;
+  client_options.connect_timeout = Seconds("connect_timeout", options.connect_timeout_s);
+  client_options.hot_timeout = Seconds("hot_timeout", options.hot_timeout_s);
+  absl::StatusOr<std::unique_ptr<Client>> client = WithoutGil([&] {
+    SignalGuard guard;
+    return Client::Connect(server, client_options);
+  });
+  if (!client.ok()) Raise(client.status());
+  return std::unique_ptr<NativeClient>(new NativeClient(*std::move(client)));
+}
+
+std::shared_ptr<Client> NativeClient::Get() const {
+  if (forked()) {
+    Raise(WithFate(absl::FailedPreconditionError(absl::StrCat(
+                       "this client was opened by process ", process_,
+                       ", and a forked process cannot use it; connect after the fork")),
+                   CallFate::kNotSent));
+  }
+  if (client_ == nullptr) {
+    Raise(
+        WithFate(absl::FailedPreconditionError("the client has been closed"), CallFate::kNotSent));
+  }
+  return client_;
+}
+
+RemoteFunction NativeClient::Function(const std::string& name) const {
+  absl::StatusOr<RemoteFunction> function = Get()->Function(name);
+  if (!function.ok()) Raise(WithFate(function.status(), CallFate::kNotSent));
+  return *std::move(function);
+}
+
+std::vector<std::string> NativeClient::FunctionNames() const { return Get()->FunctionNames(); }
+
+std::string NativeClient::notification() const {
+  return std::string(transport::NotificationName(Get()->notification()));
+}
+
+CallOptions NativeClient::MakeOptions(const Client& client, std::optional<double> timeout_s,
+                                      std::optional<int64_t> response_capacity) const {
+  CallOptions options;
+  if (timeout_s.has_value()) options.timeout = Seconds("timeout", *timeout_s);
+  if (response_capacity.has_value()) {
+    if (*response_capacity < 1 ||
+        static_cast<uint64_t>(*response_capacity) > client.max_payload()) {
+      Raise(WithFate(absl::InvalidArgumentError(absl::StrCat(
+                         "response_capacity=", *response_capacity, " is not from 1 to ",
+                         client.max_payload(), " bytes, the largest payload of this session")),
+                     CallFate::kNotSent));
+    }
+    options.response_capacity = static_cast<uint32_t>(*response_capacity);
+  }
+  // Responses are held only until they are copied, by threads that need nothing else for that.
+  options.when_full = WhenFull::kWaitForResponses;
+  if (PyThread_get_thread_ident() == main_thread) options.interrupted = SignalRaised;
+  return options;
+}
+
+py::object NativeClient::Call(const RemoteFunction& function, py::handle data,
+                              std::optional<double> timeout_s,
+                              std::optional<int64_t> response_capacity, py::handle out) {
+  const std::shared_ptr<Client> client = Get();
+  CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
+  const Buffer input = Buffer::Input(data);
+  if (out.is_none()) {
+    absl::StatusOr<Memory> response = WithoutGil([&]() -> absl::StatusOr<Memory> {
+      absl::StatusOr<Response> response = client->Invoke(function, input.bytes(), options);
+      if (!response.ok()) return response.status();
+      return Memory::CopyOf(response->data());
+    });
+    if (!response.ok()) RaiseOrInterrupt(response.status());
+    PyObject* view = (*std::move(response)).IntoView();
+    if (view == nullptr) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(view);
+  }
+  const Buffer output = Buffer::Output(out);
+  const absl::Span<std::byte> room = output.bytes();
+  const uint64_t usual = std::max<uint64_t>(input.bytes().size(), client->max_payload() / 64);
+  if (!response_capacity.has_value() && room.size() > usual) {
+    options.response_capacity =
+        static_cast<uint32_t>(std::min<uint64_t>(room.size(), client->max_payload()));
+  }
+  const absl::StatusOr<size_t> size = WithoutGil([&]() -> absl::StatusOr<size_t> {
+    absl::StatusOr<Response> response = client->Invoke(function, input.bytes(), options);
+    if (!response.ok()) return WithOutSize(response.status(), room.size());
+    if (response->size() > room.size()) return OutTooSmall(response->size(), room.size());
+    if (response->size() > 0) std::memcpy(room.data(), response->data().data(), response->size());
+    return response->size();
+  });
+  if (!size.ok()) RaiseOrInterrupt(size.status());
+  return py::int_(*size);
+}
+
+bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::handle data,
+                         std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
+                         bool may_block) {
+  const std::shared_ptr<Client> client = Get();
+  CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
+  if (!may_block) options.when_full = WhenFull::kFail;
+  const Buffer input = Buffer::Input(data);
+  // Shared with `done`, which may outlive this frame. Why a call could not start is told on the
+  // thread that tried, before it returns.
+  struct Attempt {
+    std::thread::id thread = std::this_thread::get_id();
+    bool ended = false;
+    absl::Status refusal;
+  };
+  const auto attempt = std::make_shared<Attempt>();
+  const auto done = [attempt, token, results = results_](absl::StatusOr<Response> response) {
+    if (response.ok()) {
+      results->Push({token, Memory::CopyOf(response->data())});
+    } else if (std::this_thread::get_id() == attempt->thread && !attempt->ended) {
+      attempt->refusal = response.status();
+    } else {
+      results->Push({token, response.status()});
+    }
+  };
+  const absl::Status refusal = WithoutGil([&] {
+    client->InvokeAsync(function, input.bytes(), options, done);
+    attempt->ended = true;
+    return attempt->refusal;
+  });
+  if (refusal.ok()) return true;
+  if (!may_block && absl::IsResourceExhausted(refusal)) return false;
+  RaiseOrInterrupt(refusal);
+}
+
+py::list NativeClient::NextResults() {
+  const std::shared_ptr<ResultQueue> queue = results_;
+  std::vector<Result> results = WithoutGil([&] { return queue->Take(); });
+  py::list list;
+  for (Result& result : results) {
+    py::object value;
+    if (result.response.ok()) {
+      value = py::reinterpret_steal<py::object>((*std::move(result.response)).IntoView());
+      if (!value) throw py::error_already_set();
+    } else {
+      value = MakeException(result.response.status());
+    }
+    list.append(py::make_tuple(result.token, std::move(value)));
+  }
+  return list;
+}
+
+double NativeClient::Ping(int64_t size, std::optional<double> timeout_s) {
+  const std::shared_ptr<Client> client = Get();
+  const CallOptions options = MakeOptions(*client, timeout_s, std::nullopt);
+  if (size < 0 || static_cast<uint64_t>(size) > client->max_payload()) {
+    Raise(WithFate(absl::InvalidArgumentError(
+                       absl::StrCat("size=", size, " is not from 0 to ", client->max_payload(),
+                                    " bytes, the largest payload of this session")),
+                   CallFate::kNotSent));
+  }
+  absl::Duration elapsed;
+  const absl::Status status = WithoutGil([&] {
+    std::vector<std::byte> payload(static_cast<size_t>(size));
+    for (size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 131);
+    const int64_t begin_ns = absl::GetCurrentTimeNanos();
+    absl::Status pinged = client->Ping(payload, options);
+    elapsed = absl::Nanoseconds(absl::GetCurrentTimeNanos() - begin_ns);
+    return pinged;
+  });
+  if (!status.ok()) RaiseOrInterrupt(status);
+  return absl::ToDoubleSeconds(elapsed);
+}
+
+void NativeClient::Close() {
+  if (client_ == nullptr) return;
+  std::shared_ptr<Client> client = std::move(client_);
+  client_ = nullptr;
+  if (forked()) {
+    // The threads that it needs to end are the parent's: leave it alone, for good.
+    new std::shared_ptr<Client>(std::move(client));
+    return;
+  }
+  WithoutGil([&] {
+    client->Close();
+    client.reset();
+    return true;
+  });
+}
+
+}  // namespace invoker::python

@@ -1,0 +1,116 @@
+"""Real servers for the tests, one for each provider, with the example functions and the test functions."""
+
+import ctypes
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import invoker
+import pytest
+
+SERVER = os.path.abspath("tools/invoker_server")
+LIBRARIES = ",".join(
+    os.path.abspath(path)
+    for path in ("examples/functions/libexample_functions.so", "tests/functions/test_functions.so")
+)
+PROVIDERS = ["tcp;ofi_rxm", "shm"]
+
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def prepare_child():
+    """For preexec_fn: the child dies with the test, and Ctrl-C works even if the tests run in the background."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Server:
+    """A server process of its own."""
+
+    def __init__(self, provider, *options):
+        self.process = subprocess.Popen(
+            [
+                SERVER,
+                "--listen=127.0.0.1:0",
+                "--provider=" + provider,
+                "--functions=" + LIBRARIES,
+                "--hot_timeout=1ms",
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            preexec_fn=prepare_child,
+        )
+        line = self.process.stdout.readline()
+        assert line, "the server did not start: exit code %s" % self.process.wait()
+        self.ready = json.loads(line)
+        self.address = self.ready["listen"]
+
+    def stop(self):
+        """Ends it in good order."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait() == 0
+        self.process.stdout.close()
+
+    def kill(self):
+        """Ends it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        # What the shm provider could not remove; its names begin with the process that made them.
+        for path in glob.glob("/dev/shm/%d:*" % self.process.pid):
+            os.unlink(path)
+
+
+@pytest.fixture(scope="session", params=PROVIDERS)
+def server(request):
+    running = Server(request.param)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client(server):
+    with invoker.connect(server.address) as opened:
+        yield opened
+
+
+@pytest.fixture(params=PROVIDERS)
+def own_server(request):
+    """A server that the test may treat as it likes."""
+    running = Server(request.param)
+    yield running
+    if running.process.returncode is None:
+        running.kill()
+
+
+@pytest.fixture
+def script(server):
+    """Runs Python code in a process of its own, with `invoker` imported and ADDRESS set, warnings as errors."""
+
+    def run(code, *, check=True, options=("-X", "dev", "-W", "error"), address=None):
+        head = "import os, signal, sys, threading, time\nimport invoker\nADDRESS = %r\n" % (
+            address or server.address
+        )
+        done = subprocess.run(
+            [sys.executable, *options, "-c", head + textwrap.dedent(code)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=prepare_child,
+        )
+        if check:
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+def microseconds(number):
+    """The input of test.sleep."""
+    return number.to_bytes(4, "little")

@@ -1,0 +1,164 @@
+"""What goes wrong, as exceptions."""
+
+import pickle
+import socket
+import struct
+
+import invoker
+import pytest
+from conftest import microseconds
+
+
+def test_a_function_that_fails_gives_its_message_and_code(client):
+    with pytest.raises(invoker.FunctionFailed, match="oh no") as caught:
+        client.call("test.fail", b"oh no")
+    error = caught.value
+    assert (error.status, error.fate, error.code) == ("UNKNOWN", "executed", -1)
+    with pytest.raises(invoker.FunctionFailed, match="own words") as caught:
+        client.call("test.fail_with_code", struct.pack("<i", -1234) + b"own words")
+    assert caught.value.code == -1234
+
+
+def test_messages_that_are_not_utf8_are_decoded_nevertheless(client):
+    with pytest.raises(invoker.FunctionFailed, match="caf\N{REPLACEMENT CHARACTER}!"):
+        client.call("test.fail", b"caf\xe9!")
+
+
+@pytest.mark.parametrize("name", ["test.throw", "test.throw_int", "broken.overclaim", "broken.silent"])
+def test_functions_that_misbehave_have_failed(client, name):
+    with pytest.raises(invoker.FunctionFailed):
+        client.call(name, b"x")
+    assert client.call("echo", b"still there") == b"still there"
+
+
+def test_an_unknown_function_is_not_found_and_those_there_are_listed(client):
+    for use in (client.call, client.submit, client.function):
+        with pytest.raises(invoker.NotFound, match='"nope".*thumbnail') as caught:
+            use("nope")
+        assert isinstance(caught.value, LookupError)
+        assert (caught.value.status, caught.value.fate) == ("NOT_FOUND", "not_sent")
+
+
+def test_a_deadline_that_passes_is_a_timeout(client):
+    with pytest.raises(invoker.DeadlineExceeded) as caught:
+        client.call("test.sleep", microseconds(300_000), timeout=0.02)
+    assert isinstance(caught.value, TimeoutError)
+    assert caught.value.status == "DEADLINE_EXCEEDED"
+    assert caught.value.fate == "maybe_executed"
+    for timeout in (0, -1):
+        with pytest.raises(TimeoutError) as caught:
+            client.call("echo", b"", timeout=timeout)
+        assert caught.value.fate == "not_sent"
+    assert client.call("echo", b"x", timeout=60) == b"x"
+    assert client.call("echo", b"x", timeout=float("inf")) == b"x"
+    with pytest.raises(ValueError, match="timeout"):
+        client.call("echo", b"x", timeout=float("nan"))
+    with pytest.raises(TypeError):
+        client.call("echo", b"x", timeout="soon")
+
+
+def test_a_call_that_timed_out_gives_its_room_back_when_it_is_answered(client):
+    with pytest.raises(TimeoutError):
+        client.call("test.sleep", microseconds(200_000), timeout=0.02, response_capacity=client.max_payload // 2)
+    # The one executor answers this after the first.
+    client.ping(timeout=60)
+    assert client.call("echo", bytes(client.max_payload)) == bytes(client.max_payload)
+
+
+def test_late_answers_are_noticed_even_if_nothing_else_can_be_sent(client):
+    whole = bytes(client.max_payload)
+    with pytest.raises(TimeoutError):
+        client.call("test.sleep", microseconds(100_000), timeout=0.01, response_capacity=len(whole))
+    while True:
+        try:
+            assert client.call("echo", whole) == whole
+            break
+        except invoker.ResourceExhausted as error:
+            assert error.fate == "not_sent"
+
+
+def test_too_large_a_payload_is_an_invalid_argument(client):
+    with pytest.raises(invoker.InvalidArgument, match=str(client.max_payload)) as caught:
+        client.call("echo", bytes(client.max_payload + 1))
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.fate == "not_sent"
+    assert isinstance(
+        client.submit("echo", bytes(client.max_payload + 1)).exception(), invoker.InvalidArgument
+    )
+
+
+def test_a_response_without_room_is_resource_exhausted(client):
+    with pytest.raises(invoker.ResourceExhausted) as caught:
+        client.call("test.too_small", b"")
+    assert caught.value.fate == "executed"
+
+
+def test_a_closed_client_is_a_failed_precondition(client):
+    echo = client.function("echo")
+    client.close()
+    client.close()
+    for use in (
+        lambda: client.call("echo", b""),
+        lambda: client.submit("echo", b""),
+        lambda: echo(b""),
+        lambda: client.functions(),
+        lambda: client.function("echo"),
+        lambda: client.ping(),
+        lambda: client.provider,
+    ):
+        with pytest.raises(invoker.FailedPrecondition, match="closed"):
+            use()
+    assert "closed" in repr(client)
+
+
+def test_nobody_there_is_unavailable():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % unused.getsockname()[1]
+        with pytest.raises(invoker.Unavailable, match=address) as caught:
+            invoker.connect(address, connect_timeout=2)
+    assert isinstance(caught.value, ConnectionError)
+    assert caught.value.fate == "unknown"
+
+
+def test_another_provider_than_the_workers_is_refused(server):
+    other = "shm" if server.ready["provider"] != "shm" else "tcp;ofi_rxm"
+    with pytest.raises(invoker.InvokerError) as caught:
+        invoker.connect(server.address, provider=other)
+    assert other in str(caught.value) and server.ready["provider"] in str(caught.value)
+    assert isinstance(caught.value, invoker.FailedPrecondition)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"notify": "loudly"}, {"window": 0}, {"window": -4096}, {"window": 5000}, {"hot_timeout": float("nan")}],
+    ids=str,
+)
+def test_options_out_of_range_are_value_errors(server, options):
+    with pytest.raises(ValueError):
+        invoker.connect(server.address, **options)
+
+
+def test_a_malformed_address_is_refused():
+    with pytest.raises(invoker.InvalidArgument):
+        invoker.connect("no port")
+
+
+def test_every_class_has_a_status_of_its_own():
+    classes = [
+        value
+        for value in vars(invoker).values()
+        if isinstance(value, type) and issubclass(value, invoker.InvokerError)
+    ]
+    statuses = {cls.status for cls in classes}
+    # InvokerError, UnknownError and FunctionFailed share UNKNOWN.
+    assert len(statuses) == len(classes) - 2 == 16
+
+
+def test_exceptions_can_be_pickled():
+    sent = invoker.FunctionFailed("text", fate="executed", code=-5)
+    got = pickle.loads(pickle.dumps(sent))
+    assert (type(got), str(got), got.fate, got.code) == (type(sent), "text", "executed", -5)
+    sent = invoker.Unavailable("text", fate="maybe_executed")
+    got = pickle.loads(pickle.dumps(sent))
+    assert (type(got), str(got), got.fate) == (type(sent), "text", "maybe_executed")

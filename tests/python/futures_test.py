@@ -1,0 +1,175 @@
+"""Calls that nobody waits for: futures, callbacks, asyncio."""
+
+import asyncio
+import concurrent.futures
+import random
+import threading
+
+import invoker
+import numpy
+import pytest
+from conftest import microseconds
+
+
+def test_many_calls_under_way_give_each_its_own_result(client):
+    futures = [client.submit("echo", b"%d" % i) for i in range(64)]
+    assert all(isinstance(future, concurrent.futures.Future) for future in futures)
+    assert [bytes(future.result()) for future in futures] == [b"%d" % i for i in range(64)]
+
+
+def test_submit_waits_for_room(client):
+    data = [random.Random(i).randbytes(client.max_payload // 3) for i in range(40)]
+    futures = [client.submit("echo", item) for item in data]
+    for item, future in zip(data, futures):
+        assert future.result() == item
+
+
+def test_submit_from_many_threads(client):
+    def work(seed):
+        chance = random.Random(seed)
+        sent = [chance.randbytes(chance.randrange(5000)) for _ in range(60)]
+        futures = [client.submit("test.echo", item) for item in sent]
+        return [bytes(future.result()) for future in futures] == sent
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(work, range(12)))
+
+
+def test_results_are_hoarded_freely(client):
+    futures = [client.submit("echo", bytes([i]) * (client.max_payload // 2)) for i in range(30)]
+    concurrent.futures.wait(futures)
+    assert [future.result()[0] for future in futures] == list(range(30))
+
+
+def test_errors_are_in_the_future(client):
+    with pytest.raises(invoker.FunctionFailed, match="why"):
+        client.submit("test.fail", b"why").result()
+    error = client.submit("test.sleep", microseconds(200_000), timeout=0.01).exception()
+    assert isinstance(error, TimeoutError) and error.fate == "maybe_executed"
+    assert isinstance(client.submit("echo", b"", timeout=0).exception(), TimeoutError)
+
+
+def test_a_started_call_cannot_be_cancelled(client):
+    future = client.submit("test.sleep", microseconds(50_000))
+    assert not future.cancel() and future.running()
+    assert future.result() == b""
+
+
+def test_dtype_and_out_work_with_futures(client):
+    assert client.submit("echo", numpy.arange(5.0), dtype=float).result().tolist() == [0, 1, 2, 3, 4]
+    assert isinstance(client.submit("echo", bytes(3), dtype="i4").exception(), ValueError)
+    out = bytearray(10)
+    assert client.submit("echo", b"abc", out=out).result() == b"abc"
+    assert out == b"abc" + bytes(7)
+
+
+def test_callbacks_may_call_and_submit(client):
+    got = []
+    done = threading.Event()
+
+    def first(future):
+        got.append(bytes(client.call("echo", bytes(future.result()) + b"b")))
+        client.submit("echo", got[-1] + b"c").add_done_callback(second)
+
+    def second(future):
+        got.append(bytes(future.result()))
+        done.set()
+
+    client.submit("test.sleep", microseconds(20_000)).add_done_callback(
+        lambda _: client.submit("echo", b"a").add_done_callback(first)
+    )
+    assert done.wait(60)
+    assert got == [b"ab", b"abc"]
+
+
+def test_a_callback_that_fails_harms_nobody_else(client, caplog):
+    def fail(future):
+        raise SystemExit("a callback's own affair")
+
+    slow = client.submit("test.sleep", microseconds(20_000))
+    slow.add_done_callback(fail)
+    assert slow.result() == b""
+    assert client.submit("echo", b"x").result() == b"x"
+    assert "callback" in caplog.text
+
+
+def test_a_callback_may_close_the_client(client):
+    closed = threading.Event()
+
+    def close(future):
+        client.close()
+        closed.set()
+
+    first = client.submit("test.sleep", microseconds(20_000))
+    second = client.submit("test.sleep", microseconds(400_000))
+    first.add_done_callback(close)
+    assert closed.wait(60)
+    assert isinstance(second.exception(), invoker.Cancelled)
+
+
+def test_closing_ends_calls_under_way(client):
+    futures = [client.submit("test.sleep", microseconds(500_000)) for _ in range(4)]
+    blocked = []
+
+    def block():
+        try:
+            client.call("test.sleep", microseconds(500_000))
+        except invoker.InvokerError as error:
+            blocked.append(error)
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    client.close()
+    thread.join()
+    for future in futures:
+        error = future.exception(timeout=0)
+        assert isinstance(error, invoker.Cancelled) and error.fate == "maybe_executed"
+    # It may have come too late to start.
+    assert isinstance(blocked[0], (invoker.Cancelled, invoker.FailedPrecondition))
+
+
+def test_asyncio_gathers_many_calls(client):
+    async def main():
+        return await asyncio.gather(*(client.acall("echo", b"%d" % i) for i in range(64)))
+
+    assert [bytes(item) for item in asyncio.run(main())] == [b"%d" % i for i in range(64)]
+
+
+def test_asyncio_never_blocks_the_loop_for_room(client):
+    size = client.max_payload // 2
+    turns = []
+
+    async def tick():
+        while True:
+            turns.append(None)
+            await asyncio.sleep(0)
+
+    async def main():
+        ticking = asyncio.create_task(tick())
+        sleeps = [client.acall("test.sleep", microseconds(100_000), response_capacity=size) for _ in range(6)]
+        echoes = [client.function("echo").acall(bytes([i]) * size) for i in range(10)]
+        results = await asyncio.gather(*sleeps, *echoes)
+        ticking.cancel()
+        return results
+
+    results = asyncio.run(main())
+    assert [len(item) for item in results] == [0] * 6 + [size] * 10
+    # The loop went round while calls were waiting for room.
+    assert len(turns) > 20
+
+
+def test_asyncio_gets_errors_and_timeouts(client):
+    async def main():
+        with pytest.raises(invoker.FunctionFailed):
+            await client.acall("test.fail", b"x")
+        with pytest.raises(invoker.NotFound):
+            await client.acall("nope")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(client.acall("test.sleep", microseconds(300_000)), 0.02)
+        return await client.acall("echo", numpy.arange(3), dtype=int)
+
+    assert asyncio.run(main()).tolist() == [0, 1, 2]
+
+
+def test_a_function_handle_awaits(client):
+    assert asyncio.run(client.function("echo").acall(b"abc")) == b"abc"
