@@ -63,12 +63,8 @@ bool IsLoopback(const fi_info& info) {
 }
 
 std::string AvailableProviders() {
-  InfoPtr hints(fi_allocinfo());
+  InfoPtr hints = MakeHints(FindRow(""), "");
   if (hints == nullptr) return "unknown";
-  hints->ep_attr->type = FI_EP_RDM;
-  hints->caps = FI_MSG | FI_RMA;
-  hints->mode = ~0ULL;
-  hints->domain_attr->mr_mode = ~0;
   fi_info* raw = nullptr;
   if (fi_getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &raw) != 0) return "none";
   InfoPtr list(raw);
@@ -120,6 +116,11 @@ absl::StatusOr<FabricChoice> Discover(const FabricRequest& request) {
   const fi_info* chosen = nullptr;
   for (const fi_info* entry = list.get(); entry != nullptr; entry = entry->next) {
     if (provider != entry->fabric_attr->prov_name) continue;
+    // Not every provider heeds the name that was asked for.
+    if (hints->domain_attr->name != nullptr &&
+        (entry->domain_attr->name == nullptr || request.address != entry->domain_attr->name)) {
+      continue;
+    }
     if (chosen == nullptr || (IsLoopback(*chosen) && !IsLoopback(*entry))) chosen = entry;
     if (!request.address.empty() || !request.peer_address.empty()) break;
   }

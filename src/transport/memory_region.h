@@ -58,6 +58,9 @@ class MemoryRegion {
   std::byte* data() const { return buffer_.data(); }
   size_t size() const { return buffer_.size(); }
 
+  // Gives the pages back, as HostBuffer::Discard.
+  void Discard() { buffer_.Discard(); }
+
   // Ends the registration and gives the buffer back.
   HostBuffer Close() &&;
 

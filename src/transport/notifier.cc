@@ -14,8 +14,9 @@ PostResult Judge(ssize_t code, int* error) {
 PostResult PostToken(fid_ep* endpoint, Operation* operation, int* error) {
   // Tokens are little-endian on the wire, as all of the wire format is.
   static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a big-endian host must swap here");
+  *operation->token_source = operation->token;
   const PostResult result =
-      Judge(fi_send(endpoint, &operation->token, sizeof(operation->token),
+      Judge(fi_send(endpoint, operation->token_source, sizeof(*operation->token_source),
                     operation->token_descriptor, operation->peer, &operation->contexts[1]),
             error);
   if (result == PostResult::kPosted) {
@@ -61,6 +62,8 @@ class PipelinedSendAfterWrite final : public Notifier {
 class SendAfterDelivery final : public Notifier {
  public:
   PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
+    // No bytes, nothing to deliver first; and some providers never complete such a write.
+    if (operation->length == 0) operation->step = Operation::Step::kSend;
     if (operation->step == Operation::Step::kSend) return PostToken(endpoint, operation, error);
     iovec local = {const_cast<void*>(operation->source), operation->length};
     fi_rma_iov remote = {operation->remote_address, operation->length, operation->remote_key};

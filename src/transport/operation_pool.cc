@@ -17,6 +17,7 @@ Operation* OperationPool::Acquire() {
   operation->step = Operation::Step::kWrite;
   operation->completions_due = 0;
   operation->queued = false;
+  operation->failed = false;
   ++outstanding_;
   return operation;
 }

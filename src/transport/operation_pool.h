@@ -26,7 +26,8 @@ class OperationOwner {
  public:
   virtual ~OperationOwner() = default;
 
-  // On the driver thread, from inside Reactor::Poll. The slot is released after the return.
+  // On the driver thread, from inside Reactor::Poll, or from inside PostWrite if the post fails at once. The slot is released after
+  // the return.
   virtual void OnOperationFailed(const Operation& operation, const absl::Status& status) = 0;
 };
 
@@ -55,6 +56,7 @@ struct alignas(64) Operation {
   uint32_t token = 0;
   uint8_t completions_due = 0;
   bool queued = false;  // in the retry queue
+  bool failed = false;
   Step step = Step::kFree;
 };
 

@@ -40,10 +40,13 @@ int64_t MonotonicNs() {
 Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options)
     : fabric_(std::move(fabric)),
       domain_(std::move(domain)),
-      operations_(std::clamp<size_t>(options.operations, 1, fabric_.profile().transmit_depth)),
+      operations_(std::max<size_t>(
+          1, std::min(options.operations, fabric_.profile().transmit_depth))),
       retry_limit_ns_(absl::ToInt64Nanoseconds(options.retry_limit)) {}
 
 Reactor::~Reactor() {
+  // Regions may be bound to the endpoint, so they are closed before it; their memory outlives it.
+  for (Retired& retired : retired_) retired.buffer = std::move(retired.region).Close();
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
@@ -58,7 +61,8 @@ absl::StatusOr<std::unique_ptr<Reactor>> Reactor::Open(FabricChoice choice,
   if (absl::Status status = reactor->OpenEndpoint(options); !status.ok()) {
     return absl::Status(status.code(),
                         absl::StrCat("opening an endpoint of provider ",
-                                     reactor->profile().provider, ": ", status.message()));
+                                     reactor->profile().provider, " at ",
+                                     DescribeSource(reactor->info()), ": ", status.message()));
   }
   return reactor;
 }
@@ -103,10 +107,9 @@ absl::StatusOr<MemoryRegion> Reactor::Register(HostBuffer buffer, RegionUse use)
 }
 
 void Reactor::Retire(MemoryRegion region) {
-  HostBuffer buffer = std::move(region).Close();
-  if (buffer.data() == nullptr) return;
-  buffer.Discard();
-  retired_.push_back({std::move(buffer), MonotonicNs() + kRetirementNs});
+  if (region.data() == nullptr) return;
+  region.Discard();
+  retired_.push_back({std::move(region), {}, MonotonicNs() + kRetirementNs});
 }
 
 int Reactor::Poll() {
@@ -116,7 +119,7 @@ int Reactor::Poll() {
   if (count > 0) {
     backoff_step_ = 0;
     for (ssize_t i = 0; i < count; ++i) HandleEntry(entries[i]);
-  } else if (count != -FI_EAGAIN) {
+  } else if (count < 0 && count != -FI_EAGAIN) {
     HandleErrors(count);
   }
   if (inbox_.HasTasks()) inbox_.RunAll();
@@ -159,7 +162,7 @@ void Reactor::HandleCompletion(Operation* operation) {
 
 void Reactor::HandleErrors(ssize_t code) {
   if (code != -FI_EAVAIL) {
-    health_ = ToStatus("fi_cq_read", code);
+    if (health_.ok()) health_ = ToStatus("fi_cq_read", code);
     return;
   }
   CompletionError error;

@@ -124,8 +124,10 @@ class Reactor {
 
   absl::StatusOr<MemoryRegion> Register(HostBuffer buffer, RegionUse use);
 
-  // Closes a region that a provider may still have work for. Peers can no longer write to it at once; its pages are given back at
-  // once; its addresses stay mapped for a while, so that what is under way lands in, or is read from, nobody's memory.
+  // Takes a region out of use that peers may still write to, or that a provider may still read. Its
+  // pages are given back at once, and nobody looks at them again. Its registration and its addresses
+  // stay for a while, so that what is under way ends well: a write to a region that has been closed
+  // costs the connection on some fabrics, and leaves the operation outstanding for ever on others.
   void Retire(MemoryRegion region);
 
   PeerTable& peers() { return *peers_; }
@@ -159,16 +161,17 @@ class Reactor {
   std::optional<CompletionQueue> cq_;
   // Outlive the endpoint, which may still have work for them.
   struct Retired {
-    HostBuffer buffer;
+    MemoryRegion region;
+    HostBuffer buffer;  // the region's, once that is closed
     int64_t until_ns;
   };
   std::deque<Retired> retired_;
+  OperationPool operations_;
   // Memory under posted receives cannot be released before the endpoint on some fabrics.
   std::optional<ReceiveRing> receives_;
   std::optional<Endpoint> endpoint_;
   std::optional<PeerTable> peers_;
 
-  OperationPool operations_;
   MemoryRegion token_memory_;
   ReactorHandler* handler_ = nullptr;
   Operation* retry_head_ = nullptr;

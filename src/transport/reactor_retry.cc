@@ -23,7 +23,9 @@ void Reactor::PostStep(Operation* operation) {
 }
 
 void Reactor::Fail(Operation* operation, const absl::Status& status) {
-  ++counters_.posts_failed;
+  // Of two completions both may fail.
+  if (!operation->failed) ++counters_.posts_failed;
+  operation->failed = true;
   operation->step = Operation::Step::kDone;
   OperationOwner* owner = operation->owner;
   operation->owner = nullptr;

@@ -1,0 +1,190 @@
+#include "src/transport/provider_profile.h"
+
+#include <cstring>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace invoker::transport {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kKnown[] = {"tcp;ofi_rxm", "shm"};
+
+// An fi_info as a willing provider would answer: everything that the row asked for and no demands.
+InfoPtr Granted(const ProfileRow& row, const char* provider) {
+  InfoPtr info = MakeHints(row, provider);
+  info->mode = 0;
+  info->tx_attr->msg_order = row.message_order | FI_ORDER_SAW;
+  info->rx_attr->msg_order = row.message_order | FI_ORDER_SAW;
+  info->tx_attr->size = 512;
+  info->rx_attr->size = 512;
+  info->ep_attr->max_msg_size = 1 << 30;
+  info->domain_attr->mr_mode = 0;
+  info->domain_attr->mr_key_size = 8;
+  info->domain_attr->cq_data_size = 8;
+  return info;
+}
+
+class EveryRow : public testing::TestWithParam<const char*> {
+ protected:
+  const ProfileRow& row() const { return FindRow(GetParam()); }
+};
+
+TEST_P(EveryRow, HintsAskForWhatTheRowSaysAndOnlyForRdm) {
+  const InfoPtr hints = MakeHints(row(), GetParam());
+  EXPECT_EQ(hints->caps, row().caps);
+  EXPECT_EQ(hints->ep_attr->type, FI_EP_RDM);
+  EXPECT_EQ(hints->tx_attr->msg_order, row().message_order);
+  EXPECT_EQ(hints->rx_attr->msg_order, row().message_order);
+  EXPECT_STREQ(hints->fabric_attr->prov_name, GetParam());
+  EXPECT_EQ(hints->domain_attr->threading, FI_THREAD_DOMAIN);
+  EXPECT_EQ(hints->mode & FI_MSG_PREFIX, 0u);
+}
+
+TEST_P(EveryRow, FullGrantGivesTheRow) {
+  const absl::StatusOr<Profile> profile = Resolve(row(), *Granted(row(), GetParam()));
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(profile->notification, row().notification);
+  EXPECT_EQ(profile->send_order, row().send_order);
+  EXPECT_EQ(profile->wait, row().wait);
+  EXPECT_EQ(profile->same_host_only, row().same_host_only);
+  EXPECT_EQ(profile->receive_buffers, row().receive_buffers);
+  EXPECT_EQ(profile->transmit_depth, 512u);
+}
+
+TEST_P(EveryRow, OrderThatIsNotGrantedOnBothSidesIsNotUsed) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->tx_attr->msg_order = FI_ORDER_SAS;
+  EXPECT_EQ(Resolve(row(), *info)->send_order, SendOrder::kAfterDelivery);
+  info = Granted(row(), GetParam());
+  info->rx_attr->msg_order = FI_ORDER_SAS;
+  EXPECT_EQ(Resolve(row(), *info)->send_order, SendOrder::kAfterDelivery);
+}
+
+TEST_P(EveryRow, ImmediateTooNarrowForTheTokenMeansSendAfterWrite) {
+  for (size_t bytes : {0, 2, 3}) {
+    InfoPtr info = Granted(row(), GetParam());
+    info->domain_attr->cq_data_size = bytes;
+    EXPECT_EQ(Resolve(row(), *info)->notification, Notification::kSendAfterWrite) << bytes;
+  }
+  InfoPtr info = Granted(row(), GetParam());
+  info->domain_attr->cq_data_size = 4;
+  EXPECT_EQ(Resolve(row(), *info)->notification, row().notification);
+}
+
+TEST_P(EveryRow, MemoryModesAreFollowed) {
+  InfoPtr info = Granted(row(), GetParam());
+  absl::StatusOr<Profile> profile = Resolve(row(), *info);
+  EXPECT_EQ(profile->keys, KeyPolicy::kRandom);
+  EXPECT_EQ(profile->addressing, Addressing::kOffset);
+  EXPECT_FALSE(profile->local_registration);
+  EXPECT_FALSE(profile->bind_region_to_endpoint);
+
+  info->domain_attr->mr_mode = FI_MR_PROV_KEY;
+  EXPECT_EQ(Resolve(row(), *info)->keys, KeyPolicy::kProvider);
+  info->domain_attr->mr_mode = FI_MR_VIRT_ADDR;
+  EXPECT_EQ(Resolve(row(), *info)->addressing, Addressing::kVirtual);
+  info->domain_attr->mr_mode = FI_MR_LOCAL;
+  EXPECT_TRUE(Resolve(row(), *info)->local_registration);
+  info->domain_attr->mr_mode = FI_MR_ENDPOINT;
+  EXPECT_TRUE(Resolve(row(), *info)->bind_region_to_endpoint);
+}
+
+TEST_P(EveryRow, KeysAreAsWideAsTheFabricTakesAndNeverWiderThanOurs) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->domain_attr->mr_key_size = 4;
+  EXPECT_EQ(Resolve(row(), *info)->key_bytes, 4u);
+  info->domain_attr->mr_key_size = 16;
+  EXPECT_EQ(Resolve(row(), *info)->key_bytes, 8u);
+  info->domain_attr->mr_key_size = 0;
+  EXPECT_EQ(Resolve(row(), *info)->key_bytes, 8u);
+}
+
+TEST_P(EveryRow, ReceivesAreNoMoreThanTheEndpointTakes) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->rx_attr->size = 16;
+  EXPECT_EQ(Resolve(row(), *info)->receive_buffers, 16u);
+}
+
+TEST_P(EveryRow, DemandsThatCannotBeMetAreRefusedInWords) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->domain_attr->mr_mode = FI_MR_RAW | FI_MR_LOCAL;
+  absl::Status status = Resolve(row(), *info).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam()));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("memory registration mode"));
+
+  info = Granted(row(), GetParam());
+  info->mode = FI_MSG_PREFIX;
+  status = Resolve(row(), *info).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("demands mode 0x"));
+
+  info = Granted(row(), GetParam());
+  info->ep_attr->type = FI_EP_MSG;
+  status = Resolve(row(), *info).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("FI_EP_RDM"));
+}
+
+TEST_P(EveryRow, ContextModesAreServed) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->mode = FI_CONTEXT | FI_CONTEXT2;
+  EXPECT_TRUE(Resolve(row(), *info).ok());
+}
+
+std::string NameOfRow(const testing::TestParamInfo<const char*>& info) {
+  constexpr const char* kNames[] = {"Tcp", "Shm", "Unknown"};
+  return kNames[info.index];
+}
+
+INSTANTIATE_TEST_SUITE_P(, EveryRow, testing::Values(kKnown[0], kKnown[1], "an unknown one"),
+                         NameOfRow);
+
+TEST(MakeHints, FindsTheKnownProvidersOnThisMachine) {
+  for (const char* provider : kKnown) {
+    const ProfileRow& row = FindRow(provider);
+    const InfoPtr hints = MakeHints(row, provider);
+    fi_info* raw = nullptr;
+    ASSERT_EQ(fi_getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &raw), 0);
+    const InfoPtr list(raw);
+    const absl::StatusOr<Profile> profile = Resolve(row, *list);
+    ASSERT_TRUE(profile.ok()) << profile.status();
+    EXPECT_EQ(profile->provider, provider);
+    EXPECT_EQ(profile->notification, Notification::kWriteImm);
+    EXPECT_EQ(profile->send_order, row.send_order);
+    EXPECT_GT(profile->transmit_depth, 0u);
+  }
+}
+
+TEST(FindRow, KnownProvidersHaveRowsOfTheirOwn) {
+  for (const char* provider : kKnown) EXPECT_EQ(FindRow(provider).provider, provider);
+}
+
+TEST(FindRow, NamesMatchWhole) {
+  for (const char* provider : {"", "tcp", "tcp;ofi_rxm ", "ofi_rxm", "SHM", "shm;x"}) {
+    EXPECT_EQ(FindRow(provider).provider, "") << provider;
+  }
+}
+
+TEST(FindRow, UnknownProviderIsTrustedWithNothing) {
+  const ProfileRow& row = FindRow("an unknown one");
+  EXPECT_EQ(row.provider, "");
+  EXPECT_EQ(row.send_order, SendOrder::kAfterDelivery);
+  EXPECT_EQ(row.message_order, 0u);
+  EXPECT_EQ(row.wait, WaitMethod::kBackoff);
+  EXPECT_LE(row.immediate_bytes, 4u);
+  // An order that is granted without having been claimed is not used either.
+  EXPECT_EQ(Resolve(row, *Granted(row, "an unknown one"))->send_order, SendOrder::kAfterDelivery);
+}
+
+TEST(DefaultProvider, HasARowAndWorksBetweenHosts) {
+  EXPECT_EQ(FindRow(DefaultProvider()).provider, DefaultProvider());
+  EXPECT_FALSE(FindRow(DefaultProvider()).same_host_only);
+}
+
+}  // namespace
+}  // namespace invoker::transport
