@@ -1,6 +1,8 @@
-// The worker process: executors on one fabric, the functions of the libraries it is given, and the bootstrap service.
+// The worker process: executors on one fabric, the functions of the libraries it is given, and the
+// bootstrap service.
 //
-// Prints one line of JSON on standard output when it is ready, logs to standard error, and ends cleanly on SIGTERM or SIGINT.
+// Prints one line of JSON on standard output when it is ready, logs to standard error, and ends
+// cleanly on SIGTERM or SIGINT.
 
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
+#include "src/bootstrap/host_port.h"
 #include "src/bootstrap/server.h"
 #include "src/invoke/function_library.h"
 #include "src/invoke/function_registry.h"
@@ -83,13 +86,14 @@ absl::StatusOr<FunctionRegistry> LoadFunctions(
   return registry;
 }
 
-// The host of HOST:PORT if it is an address of one interface, else "".
-std::string InterfaceOf(const std::string& listen) {
-  std::string host = listen.substr(0, listen.rfind(':'));
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  return host == "0.0.0.0" || host == "::" ? "" : host;
+// The numeric address that --listen stands for if it is that of one interface, else "".
+absl::StatusOr<std::string> AddressToListenOn(const std::string& listen) {
+  absl::StatusOr<bootstrap::HostPort> address = bootstrap::ParseHostPort(listen);
+  if (!address.ok()) return address.status();
+  address = bootstrap::ResolveListenAddress(*address);
+  if (!address.ok()) return address.status();
+  const bool any = address->host == "0.0.0.0" || address->host == "::";
+  return any ? std::string() : address->host;
 }
 
 absl::Status PrintReady(const Worker& worker, const bootstrap::Server& server) {
@@ -126,7 +130,9 @@ absl::Status Serve(Settings settings, int signal_fd) {
   const absl::string_view provider =
       options.provider.empty() ? transport::DefaultProvider() : options.provider;
   if (options.fabric_address.empty() && transport::FindRow(provider).address_is_ip) {
-    options.fabric_address = InterfaceOf(settings.listen);
+    absl::StatusOr<std::string> address = AddressToListenOn(settings.listen);
+    if (!address.ok()) return address.status();
+    options.fabric_address = *std::move(address);
   }
   absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(options, *std::move(functions));
   if (!worker.ok()) return worker.status();
@@ -159,8 +165,9 @@ absl::Status Serve(Settings settings, int signal_fd) {
   return absl::OkStatus();
 }
 
-// Blocks the signals that end the server, in this thread and in all that it starts, so that only the descriptor sees them. A fabric
-// library that installs handlers of its own then cannot take its files away under running calls.
+// Blocks the signals that end the server, in this thread and in all that it starts, so that only
+// the descriptor sees them. A fabric library that installs handlers of its own then cannot take its
+// files away under running calls.
 int TakeSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -173,9 +180,10 @@ int TakeSignals() {
 
 int Main(int argc, char** argv) {
   const int signal_fd = TakeSignals();
-  CLI::App app("Runs functions for remote callers. Prints one line of JSON when it is ready; ends on "
-               "SIGTERM or SIGINT.",
-               kProgram);
+  CLI::App app(
+      "Runs functions for remote callers. Prints one line of JSON when it is ready; ends on "
+      "SIGTERM or SIGINT.",
+      kProgram);
   app.set_version_flag("--version", kVersion);
   app.footer("Exit status: 0 stopped by a signal, 1 could not serve, 2 bad arguments.");
   Settings settings;

@@ -62,8 +62,8 @@ CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration*
       ->default_str(absl::FormatDuration(*value));
 }
 
-CLI::Option* AddNotification(CLI::App* app, const std::string& name,
-                             transport::Notification* value, const std::string& help) {
+CLI::Option* AddNotification(CLI::App* app, const std::string& name, transport::Notification* value,
+                             const std::string& help) {
   return app
       ->add_option_function<std::string>(
           name,
@@ -96,6 +96,10 @@ CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
 }
 
 int Parse(CLI::App* app, int argc, char** argv) {
+  app->failure_message([](const CLI::App* program, const CLI::Error& error) {
+    return absl::StrCat(program->get_name(), ": error: ", error.what(), "; see ",
+                        program->get_name(), " --help\n");
+  });
   try {
     app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -22,15 +22,15 @@ CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration*
                          const std::string& help);
 
 // "auto", "write_imm", "send_after_write".
-CLI::Option* AddNotification(CLI::App* app, const std::string& name,
-                             transport::Notification* value, const std::string& help);
+CLI::Option* AddNotification(CLI::App* app, const std::string& name, transport::Notification* value,
+                             const std::string& help);
 
 // "2097152", "2M", "64K", "1G": bytes, with binary multiples.
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
                       const std::string& help);
 
-// Parses. Returns -1 to go on, or the status to exit with: after --help or --version, which go to standard output, or after an error,
-// which goes to standard error with a pointer to --help.
+// Parses. Returns -1 to go on, or the status to exit with: after --help or --version, which go to
+// standard output, or after an error, which goes to standard error with a pointer to --help.
 int Parse(CLI::App* app, int argc, char** argv);
 
 // One line on standard error: "invoker_server: message".

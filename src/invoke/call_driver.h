@@ -8,9 +8,9 @@
 #define INVOKER_SRC_INVOKE_CALL_DRIVER_H_
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -68,6 +68,10 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // Ends all calls with this reason, and refuses new ones.
   void Fail(const absl::Status& reason);
 
+  // As Fail, but what the worker sent before it ended the session is delivered first: that news comes another way, and may be faster.
+  // Blocks for some milliseconds while calls are under way.
+  void FailAfterDelivery(const absl::Status& reason);
+
   // OK, or why no call can be made any more.
   absl::Status status();
 
@@ -78,10 +82,15 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   class Turn;
 
   absl::StatusOr<Call*> StartLocked(const ClientSession::Request& request);
-  absl::StatusOr<Response> Collect(Call* call);
+  absl::StatusOr<Response> Collect(Call* call, std::shared_ptr<CallDriver>& self);
+  bool PollForRoomLocked();
+  bool MayBeReleasedLocked(WhenFull when_full) const;
+  void WaitForRoomLocked(int64_t deadline_ns);
+  bool Interrupted(bool (*interrupted)(), int64_t* next_check_ns);
   void DriveOrWait(Call* call, int64_t deadline_ns);
   void DriveWhile(const Call* call, int64_t deadline_ns);
   void SleepLocked(int64_t deadline_ns);
+  bool NeedsDriverLocked() const;
   void LeaveLocked();
   void RunFinishedLocked();
   void HelperMain();
@@ -93,7 +102,11 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   TurnLock lock_;
   // Under lock_.
   bool driven_ = false;              // somebody has the driver's role
-  std::list<CallWaiter*> waiters_;   // threads that sleep in DriveOrWait
+  bool asleep_ = false;              // and sleeps, without the lock
+  std::vector<CallWaiter*> waiters_;  // threads that sleep in DriveOrWait
+  uint32_t running_ = 0;             // threads in Run or Await that have a call, which holds cells until they take its result
+  uint32_t held_responses_ = 0;      // that have been handed out and not been released
+  uint32_t delivering_ = 0;          // threads that run callbacks, whose responses hold cells until then
   bool helper_stop_ = false;
   std::thread helper_;
   CallWaiter helper_waiter_;

@@ -1,12 +1,18 @@
 #include "src/invoke/call_fate.h"
 
+#include <string>
+
 #include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
 namespace invoker {
 namespace {
 
 constexpr absl::string_view kPayloadType = "invoker/call_fate";
+
+constexpr absl::string_view kCodePayloadType = "invoker/function_code";
 
 constexpr CallFate kFates[] = {CallFate::kNotSent, CallFate::kNotExecuted, CallFate::kMaybeExecuted,
                                CallFate::kExecuted};
@@ -40,6 +46,18 @@ CallFate GetCallFate(const absl::Status& status) {
 
 absl::Status WithFate(absl::Status status, CallFate fate) {
   status.SetPayload(kPayloadType, absl::Cord(CallFateName(fate)));
+  return status;
+}
+
+std::optional<int32_t> GetFunctionCode(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kCodePayloadType);
+  int32_t code = 0;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &code)) return std::nullopt;
+  return code;
+}
+
+absl::Status WithFunctionCode(absl::Status status, int32_t code) {
+  status.SetPayload(kCodePayloadType, absl::Cord(absl::StrCat(code)));
   return status;
 }
 

@@ -5,6 +5,9 @@
 #ifndef INVOKER_SRC_INVOKE_CALL_FATE_H_
 #define INVOKER_SRC_INVOKE_CALL_FATE_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -26,6 +29,12 @@ CallFate GetCallFate(const absl::Status& status);
 
 // `status`, which is not OK, marked with the fate.
 absl::Status WithFate(absl::Status status, CallFate fate);
+
+// The code that the function itself failed with; nothing if `status` is no function's failure.
+std::optional<int32_t> GetFunctionCode(const absl::Status& status);
+
+// `status`, which is not OK, marked with the function's code.
+absl::Status WithFunctionCode(absl::Status status, int32_t code);
 
 }  // namespace invoker
 

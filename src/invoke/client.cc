@@ -40,7 +40,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(absl::string_view server
 Client::Client(std::unique_ptr<Connection> connection)
     : connection_(std::move(connection)), driver_(connection_->driver()) {}
 
-Client::~Client() { connection_->Close(); }
+Client::~Client() { Close(); }
+
+void Client::Close() { connection_->Close(); }
 
 absl::StatusOr<RemoteFunction> Client::Function(absl::string_view name) const {
   const std::vector<bootstrap::FunctionInfo>& functions = connection_->info().functions;
@@ -75,6 +77,8 @@ absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction&
   ClientSession::Request request;
   request.function_id = function.id();
   request.input = input;
+  request.interrupted = options.interrupted;
+  request.when_full = options.when_full;
   request.response_capacity = options.response_capacity;
   if (request.response_capacity == 0) {
     const uint64_t share = geometry.window_bytes() / kDefaultCallsPerWindow - kHeaderBytes;

@@ -61,6 +61,10 @@ struct CallOptions {
   // into a window. A function that returns more fails with RESOURCE_EXHAUSTED, and the message says how much it needs. Small responses
   // with a small capacity travel together when many calls are under way.
   uint32_t response_capacity = 0;
+  // Asked every 100 ms by a thread that waits in Invoke, or for room in the windows, without locks. Once it returns true, the wait ends
+  // as CANCELLED; the call itself goes on, and its result is lost. nullptr: nobody is asked.
+  bool (*interrupted)() = nullptr;
+  WhenFull when_full = WhenFull::kWaitForCalls;
 };
 
 // A function of the worker, by name and id. A value; valid for the client that returned it.
@@ -128,8 +132,12 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view server,
                                                          const ClientOptions& options = {});
 
-  // Ends calls under way as CANCELLED and closes the session. Blocks for a round trip to the server.
+  // Closes, unless Close has been called.
   ~Client();
+
+  // Ends calls under way, on other threads too, as CANCELLED and closes the session; further calls fail. Blocks for a round trip to the
+  // server. Not by two threads at once, and not from a CallDone.
+  void Close();
 
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

@@ -129,6 +129,7 @@ Call* ClientSession::Start(const Request& request) {
   if (call->buffer_busy != nullptr) *call->buffer_busy = true;
   by_response_cell_[*response] = call->index + 1;
   ++outstanding_;
+  ++changes_;
 
   RequestHeader header;
   header.kind = request.kind;
@@ -184,7 +185,8 @@ void ClientSession::OnToken(uint32_t token) {
 
 bool ClientSession::TakeResponse(const ResponseHeader& header, uint32_t cell,
                                  const std::byte* payload) {
-  if (by_response_cell_[cell] == 0) return false;
+  // A session that has failed has ended its calls already.
+  if (by_response_cell_[cell] == 0 || !failure_.ok()) return false;
   Call* call = &calls_[by_response_cell_[cell] - 1];
   if (header.epoch != epoch_ || header.sequence != call->sequence ||
       header.payload_bytes > call->response_capacity) {
@@ -197,6 +199,7 @@ bool ClientSession::TakeResponse(const ResponseHeader& header, uint32_t cell,
     FreeResponseCells(call->response);
     call->response = HeldCells{};
     call->state = Call::State::kDone;
+    --late_;
     if (call->detached) FreeSlot(call);
     return true;
   }
@@ -208,8 +211,12 @@ bool ClientSession::TakeResponse(const ResponseHeader& header, uint32_t cell,
   const bool ran = header.status == StatusCode::kFunctionFailed ||
                    header.status == StatusCode::kResponseTooLarge;
   const absl::string_view message(reinterpret_cast<const char*>(payload), header.payload_bytes);
-  Complete(call, WithFate(ToStatus(header.status, header.detail, message),
-                          ran ? CallFate::kExecuted : CallFate::kNotExecuted));
+  absl::Status status = WithFate(ToStatus(header.status, header.detail, message),
+                                 ran ? CallFate::kExecuted : CallFate::kNotExecuted);
+  if (header.status == StatusCode::kFunctionFailed) {
+    status = WithFunctionCode(std::move(status), static_cast<int32_t>(header.detail));
+  }
+  Complete(call, std::move(status));
   return true;
 }
 
@@ -219,6 +226,7 @@ void ClientSession::Complete(Call* call, absl::Status status) {
   call->state = Call::State::kDone;
   call->status = std::move(status);
   --outstanding_;
+  ++changes_;
   FreeRequest(call);
   if (call->waiter != nullptr) call->waiter->Wake();
   if (call->on_done) finished_.push_back(call);
@@ -230,7 +238,9 @@ void ClientSession::TimeOut(Call* call) {
           "the deadline passed before the response came; the function may have run"),
       CallFate::kMaybeExecuted);
   call->state = Call::State::kTimedOut;
+  ++late_;
   --outstanding_;
+  ++changes_;
   if (call->waiter != nullptr) call->waiter->Wake();
   if (call->on_done) finished_.push_back(call);
 }
@@ -267,7 +277,9 @@ void ClientSession::Finish(Call* call, bool keep_response_cells) {
 void ClientSession::Abandon(Call* call) {
   if (call->state == Call::State::kOutstanding) {
     call->state = Call::State::kTimedOut;
+    ++late_;
     --outstanding_;
+    ++changes_;
   }
   Finish(call, false);
 }
@@ -300,6 +312,7 @@ void ClientSession::FreeResponseCells(HeldCells cells) {
 
 void ClientSession::Freed(bool valid) {
   if (!valid) ++dropped_;
+  ++changes_;
   for (CallWaiter* waiter : room_waiters_) waiter->Wake();
 }
 

@@ -27,6 +27,13 @@
 
 namespace invoker {
 
+// What a call does that finds no room in the windows. What it does not wait for is RESOURCE_EXHAUSTED, NOT_SENT.
+enum class WhenFull : uint8_t {
+  kFail,
+  kWaitForCalls,      // until calls that are under way have ended and their responses have been released
+  kWaitForResponses,  // also until another thread releases responses that it holds: not where this thread holds any
+};
+
 // One call, from the allocation of its cells until its response has been handed over. A slot is its caller's until Finish or Abandon.
 struct Call {
   enum class State : uint8_t {
@@ -85,13 +92,17 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     bool* buffer_busy = nullptr;
     uint32_t response_capacity = 0;
     int64_t deadline_ns = 0;
+    bool (*interrupted)() = nullptr;      // see CallOptions
+    WhenFull when_full = WhenFull::kWaitForCalls;
   };
 
   // Encodes and queues a request; Flush posts it. nullptr if no cells or slots are free now. The sizes have been checked.
   Call* Start(const Request& request);
 
   // Posts what Start has queued. Called at the end of every turn.
-  void Flush() { requests_->Flush(); }
+  void Flush() {
+    if (failure_.ok()) requests_->Flush();
+  }
 
   // The response's payload, of a call that is done with an OK status.
   absl::Span<const std::byte> Payload(const Call& call) const;
@@ -122,6 +133,16 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   const WindowGeometry& geometry() const { return geometry_; }
   // Calls whose callers still wait.
   uint32_t outstanding() const { return outstanding_; }
+  // Moves whenever a call begins or ends, or cells become free.
+  uint64_t changes() const { return changes_; }
+  // Whether requests that nobody waits for any more may still have to leave: posting needs a driver.
+  bool sending() const {
+    return late_ > 0 && failure_.ok() &&
+           (requests_->pending() || reactor_->operations().outstanding() > 0);
+  }
+  uint32_t free_request_cells() const { return request_cells_.free_cells(); }
+  uint32_t free_response_cells() const { return response_cells_.free_cells(); }
+  const MessageBatch& requests() const { return *requests_; }
   // Calls that have ended and have an on_done, which whoever empties this runs outside the lock.
   std::vector<Call*>& finished() { return finished_; }
 
@@ -162,6 +183,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   std::vector<Call*> free_calls_;
   std::vector<uint16_t> by_response_cell_;  // 1 + the index of the call whose response begins there
   uint32_t outstanding_ = 0;
+  uint32_t late_ = 0;  // calls in kTimedOut
+  uint64_t changes_ = 0;
   int64_t earliest_deadline_ns_ = 0;  // no call's deadline is before it; 0: none has one
   std::vector<Call*> finished_;
   std::vector<CallWaiter*> room_waiters_;

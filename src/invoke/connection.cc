@@ -157,9 +157,9 @@ absl::Status Connection::Probe() {
 }
 
 void Connection::OnLost(const absl::Status& reason) {
-  driver_->Fail(absl::UnavailableError(absl::StrCat("the session with the worker at ",
-                                                    bootstrap_->target(),
-                                                    " has ended: ", reason.message())));
+  driver_->FailAfterDelivery(
+      absl::UnavailableError(absl::StrCat("the session with the worker at ", bootstrap_->target(),
+                                          " has ended: ", reason.message())));
 }
 
 void Connection::Close() {

@@ -51,6 +51,7 @@ void Executor::ThreadMain() {
   uint32_t idle_turns = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     const uint64_t tokens_before = tokens_;
+    turn_began_ns_ = 0;
     const int events = reactor_->Poll();
     if (!dirty_.empty()) FlushSessions();
     if (!may_sleep) continue;
@@ -66,6 +67,7 @@ void Executor::ThreadMain() {
   while (reactor_->health().ok() &&
          (reactor_->operations().outstanding() > 0 || !dirty_.empty()) &&
          transport::MonotonicNs() < stop_deadline_ns_.load()) {
+    turn_began_ns_ = 0;
     reactor_->Poll();
     FlushSessions();
   }
@@ -84,9 +86,19 @@ void Executor::OnToken(uint32_t token) {
     ++unknown_doorbells_;
     return;
   }
+  if (turn_began_ns_ == 0) {
+    turn_began_ns_ = transport::MonotonicNs();
+    flushed_ns_ = turn_began_ns_;
+  } else if (!dirty_.empty()) {
+    // What another session has ready does not wait for this one's functions.
+    if (transport::MonotonicNs() - flushed_ns_ > kCoalesceNs) {
+      FlushSessions();
+      flushed_ns_ = transport::MonotonicNs();
+    }
+  }
   ExecutorSession& session = *sessions_[immediate->session];
   const bool was_pending = session.pending();
-  session.OnDoorbell(immediate->kind, immediate->cell);
+  session.OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
   if (!was_pending) dirty_.push_back(immediate->session);
 }
 
@@ -102,6 +114,7 @@ void Executor::FlushSessions() {
 void Executor::OnTick(int64_t now_ns) {
   static_cast<void>(now_ns);
   const absl::Status& health = reactor_->health();
+  if (!health.ok()) healthy_.store(false, std::memory_order_relaxed);
   for (size_t i = numbers_.size(); i-- > 0;) {
     const uint16_t number = numbers_[i];
     const absl::Status status = health.ok() ? sessions_[number]->failure() : health;
@@ -250,7 +263,8 @@ void Executor::Drain() {
 
 void Executor::Stop(absl::Duration limit) {
   if (!thread_.joinable()) return;
-  stop_deadline_ns_ = transport::MonotonicNs() + absl::ToInt64Nanoseconds(limit);
+  stop_deadline_ns_ =
+      transport::MonotonicNs() + absl::ToInt64Nanoseconds(std::min(limit, absl::Hours(24 * 365)));
   RunOnThread([this] {
     draining_ = true;
     stop_ = true;

@@ -70,6 +70,8 @@ class Executor final : public transport::ReactorHandler {
   const transport::Profile& profile() const { return reactor_->profile(); }
   const fi_info& info() const { return reactor_->info(); }
   uint32_t live_sessions() const { return live_sessions_.load(std::memory_order_relaxed); }
+  // False once the endpoint can no longer be trusted (Reactor::health): it takes no more sessions.
+  bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
 
   // These block until the thread's next turn, which may be after a function that is running.
 
@@ -119,10 +121,13 @@ class Executor final : public transport::ReactorHandler {
   uint32_t next_epoch_;
   bool draining_ = false;
   uint64_t tokens_ = 0;
+  int64_t turn_began_ns_ = 0;  // when the first doorbell of this turn was taken; 0: none yet
+  int64_t flushed_ns_ = 0;     // when responses were last posted in this turn, or when it began
   ExecutorCounters ended_;  // what ended sessions add to Counters()
   uint64_t unknown_doorbells_ = 0;
 
   std::atomic<uint32_t> live_sessions_{0};
+  std::atomic<bool> healthy_{true};
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> stop_deadline_ns_{0};
   absl::Mutex stopped_mutex_;

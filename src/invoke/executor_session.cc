@@ -9,9 +9,6 @@
 namespace invoker {
 namespace {
 
-// A response that is ready waits this long for others of its turn, and no longer.
-constexpr int64_t kCoalesceNs = 5'000;
-
 transport::RemoteWindow ResponseWindow(const transport::Peer* peer,
                                        const bootstrap::WindowDescriptor& descriptor) {
   return {peer->address, descriptor.base, descriptor.length, descriptor.key};
@@ -69,7 +66,9 @@ void ExecutorSession::SetNotification(transport::Notification notification) {
       transport::GetNotifier(notification, parts_.reactor->profile().send_order));
 }
 
-void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell) {
+void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
+  turn_began_ns_ = turn_began_ns;
+  clock_ns_ = std::max(clock_ns_, turn_began_ns);
   DropCounters& dropped = counters_.dropped;
   bool more = true;
   while (more) {
@@ -141,11 +140,16 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
                         parts_.functions->size()));
     return;
   }
-  if (responses_.pending()) {
-    // Others of this turn ran before this one. What they took is held against its deadline.
-    const int64_t waited_ns = transport::MonotonicNs() - pending_since_ns_;
-    if (waited_ns > kCoalesceNs) responses_.Flush();
-    if (header.deadline_us != 0 && waited_ns > int64_t{header.deadline_us} * 1000) {
+  if (responses_.pending() || header.deadline_us != 0) {
+    // Others of this turn may have run before this one.
+    clock_ns_ = transport::MonotonicNs();
+    if (responses_.pending() && clock_ns_ - pending_since_ns_ > kCoalesceNs) {
+      responses_.Flush();
+      // Posting takes its time too.
+      clock_ns_ = transport::MonotonicNs();
+    }
+    if (header.deadline_us != 0 &&
+        clock_ns_ - turn_began_ns_ > int64_t{header.deadline_us} * 1000) {
       Refuse(header, StatusCode::kDeadlineExpired,
              "the deadline passed before the function could begin; it did not run");
       return;
@@ -186,7 +190,7 @@ void ExecutorSession::Respond(const RequestHeader& request, StatusCode status,
   EncodeResponse(header, staging_.data() + geometry_.OffsetOf(request.response_cell));
   const bool first = !responses_.pending();
   responses_.Add(MessageKind::kResponse, request.response_cell, kHeaderBytes + payload_bytes);
-  if (first) pending_since_ns_ = transport::MonotonicNs();
+  if (first) pending_since_ns_ = clock_ns_;
 }
 
 void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,

@@ -19,6 +19,9 @@
 
 namespace invoker {
 
+// A response that is ready waits this long for others of its turn, if the next function does not take longer.
+inline constexpr int64_t kCoalesceNs = 5'000;
+
 // Why messages were dropped. None of them is fatal, and none is answered: whoever sent it may not be who it says.
 struct DropCounters {
   uint64_t outside_window = 0;
@@ -63,12 +66,14 @@ class ExecutorSession final : public transport::OperationOwner {
   // The fence: nothing is posted any more, outstanding operations complete for nobody, the windows are closed to the peer.
   ~ExecutorSession() override;
 
-  // The peer rang for `cell`. Runs every message of that write.
-  void OnDoorbell(MessageKind kind, uint32_t cell);
+  // The peer rang for `cell`. Runs every message of that write. `turn_began_ns` is when the executor began with what had arrived by then,
+  // this write included: what ran before it since is held against deadlines.
+  void OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns);
 
   // Posts pending responses. False if some had to stay for want of a slot.
   bool Flush() { return responses_.Flush(); }
   bool pending() const { return responses_.pending(); }
+  const MessageBatch& responses() const { return responses_; }
 
   void SetNotification(transport::Notification notification);
 
@@ -100,7 +105,9 @@ class ExecutorSession final : public transport::OperationOwner {
   transport::MemoryRegion staging_;
   MessageBatch responses_;
   SequenceWindow sequences_;
-  int64_t pending_since_ns_ = 0;
+  int64_t turn_began_ns_ = 0;
+  int64_t clock_ns_ = 0;          // when the clock was last read
+  int64_t pending_since_ns_ = 0;  // when the first of the pending responses was begun, or before
   ExecutorSessionCounters counters_;
   absl::Status failure_;
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_;  // cleared for every call

@@ -36,7 +36,14 @@ void MessageBatch::Add(MessageKind kind, uint32_t cell, uint32_t message_bytes) 
     return;
   }
   if (run_.cells != 0 && !Flush()) {
-    if (run_.cells != 0) backlog_.push_back(run_);
+    if (run_.cells != 0) {
+      // Without this a backlog that never empties would grow for ever.
+      if (backlog_next_ > backlog_.size() / 2) {
+        backlog_.erase(backlog_.begin(), backlog_.begin() + backlog_next_);
+        backlog_next_ = 0;
+      }
+      backlog_.push_back(run_);
+    }
   }
   run_ = {kind, cell, cells, cell, message_bytes};
 }

@@ -46,8 +46,8 @@ absl::Status ToStatus(StatusCode code, uint32_t detail, absl::string_view messag
     case StatusCode::kOk:
       return absl::OkStatus();
     case StatusCode::kFunctionFailed:
-      return absl::UnknownError(
-          absl::StrCat("the function failed with code ", detail, colon, message));
+      return absl::UnknownError(absl::StrCat("the function failed with code ",
+                                             static_cast<int32_t>(detail), colon, message));
     case StatusCode::kUnknownFunction:
       return absl::NotFoundError(
           absl::StrCat("the worker has no function of that id", colon, message));

@@ -86,9 +86,10 @@ std::string Worker::fabric_address() const {
 }
 
 Executor* Worker::LeastLoaded() {
-  Executor* best = executors_.front().get();
+  Executor* best = nullptr;
   for (const std::unique_ptr<Executor>& executor : executors_) {
-    if (executor->live_sessions() < best->live_sessions()) best = executor.get();
+    if (!executor->healthy()) continue;
+    if (best == nullptr || executor->live_sessions() < best->live_sessions()) best = executor.get();
   }
   return best;
 }
@@ -100,6 +101,10 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
     if (draining_) return absl::UnavailableError("the worker is shutting down");
   }
   Executor* executor = LeastLoaded();
+  if (executor == nullptr) {
+    return absl::UnavailableError(
+        "every executor's completion queue has failed (see the server's log); restart the server");
+  }
   absl::StatusOr<transport::Notification> notification = NegotiateNotification(
       options_.notification, request.notification, executor->profile().notification);
   if (!notification.ok()) return notification.status();

@@ -81,6 +81,7 @@ class Worker final : public bootstrap::SessionHost {
   Worker(const WorkerOptions& options, FunctionRegistry functions);
 
   void OnSessionFailed(uint32_t executor, Executor::SessionKey key, const absl::Status& status);
+  // Of the healthy executors; nullptr if there is none.
   Executor* LeastLoaded();
 
   WorkerOptions options_;

@@ -1,0 +1,111 @@
+// A fabric that claims write-with-immediate and drops it: the probe at session open notices.
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/bootstrap/server.h"
+#include "src/invoke/function_library.h"
+#include "src/invoke/worker.h"
+#include "tests/integration/fabric_test.h"
+#include "tests/integration/lost_immediates.h"
+#include "tests/integration/random_calls.h"
+
+namespace invoker {
+namespace {
+
+using testing::HasSubstr;
+using transport::Notification;
+
+// Worker and client in this process, so that either's endpoint can be made to lose immediates.
+class DowngradeTest : public testing::TestWithParam<FabricUnderTest> {
+ protected:
+  void StartWorker(Notification notification) {
+    auto library = FunctionLibrary::Load(kTestFunctions);
+    ASSERT_TRUE(library.ok()) << library.status();
+    library_ = *std::move(library);
+    FunctionRegistry functions;
+    ASSERT_EQ(library_->RegisterAll(&functions), absl::OkStatus());
+    WorkerOptions options;
+    options.provider = GetParam().provider;
+    options.fabric_address = GetParam().provider == "shm" ? "" : "127.0.0.1";
+    options.notification = notification;
+    options.executor.hot_timeout = kClientHotTimeout;
+    auto worker = Worker::Start(options, std::move(functions));
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    worker_ = *std::move(worker);
+    bootstrap::ServerOptions server_options;
+    server_options.listen = "127.0.0.1:0";
+    auto server = bootstrap::Server::Start(server_options, worker_.get());
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  absl::StatusOr<std::unique_ptr<Client>> Connect(Notification notification) {
+    ClientOptions options;
+    options.notification = notification;
+    options.hot_timeout = kClientHotTimeout;
+    return Client::Connect(server_->listen_address(), options);
+  }
+
+  void ExpectDowngraded(const absl::StatusOr<std::unique_ptr<Client>>& client) {
+    ASSERT_TRUE(client.ok()) << client.status();
+    EXPECT_EQ((*client)->notification(), Notification::kSendAfterWrite);
+    EXPECT_THAT((*client)->downgrade_reason(), HasSubstr("immediate"));
+    EXPECT_EQ(MakeRandomCalls(client->get(), TestSeed(), 50, 100'000), absl::OkStatus());
+  }
+
+  std::unique_ptr<FunctionLibrary> library_;
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<bootstrap::Server> server_;
+};
+
+TEST_P(DowngradeTest, ImmediatesThatTheWorkersSideLosesAreGivenUp) {
+  {
+    LoseImmediates lose;
+    StartWorker(Notification::kAuto);
+  }
+  ASSERT_NE(server_, nullptr);
+  ExpectDowngraded(Connect(Notification::kAuto));
+}
+
+TEST_P(DowngradeTest, ImmediatesThatTheClientsSideLosesAreGivenUp) {
+  StartWorker(Notification::kAuto);
+  ASSERT_NE(server_, nullptr);
+  std::optional<LoseImmediates> lose(std::in_place);
+  const auto client = Connect(Notification::kAuto);
+  lose.reset();
+  ExpectDowngraded(client);
+  // Each session decides for itself.
+  const auto other = Connect(Notification::kAuto);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ((*other)->notification(), Notification::kWriteImm);
+  EXPECT_EQ((*other)->downgrade_reason(), "");
+}
+
+TEST_P(DowngradeTest, ASideThatInsistsOnImmediatesIsToldThatTheyAreLost) {
+  StartWorker(Notification::kWriteImm);
+  ASSERT_NE(server_, nullptr);
+  LoseImmediates lose;
+  const absl::Status status = Connect(Notification::kAuto).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tried write_imm,"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().provider));
+}
+
+TEST_P(DowngradeTest, SendAfterWriteNeedsNoImmediates) {
+  LoseImmediates lose;
+  StartWorker(Notification::kSendAfterWrite);
+  ASSERT_NE(server_, nullptr);
+  const auto client = Connect(Notification::kAuto);
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ((*client)->downgrade_reason(), "");
+  EXPECT_EQ(MakeRandomCalls(client->get(), TestSeed(), 50, 100'000), absl::OkStatus());
+}
+
+INSTANTIATE_TEST_SUITE_P(Providers, DowngradeTest, BothProviders(), FabricName);
+
+}  // namespace
+}  // namespace invoker

@@ -1,0 +1,78 @@
+// What the tests over real servers have in common: the fabrics, a server and its clients, and a
+// look at what they leave behind.
+
+#ifndef INVOKER_TESTS_INTEGRATION_FABRIC_TEST_H_
+#define INVOKER_TESTS_INTEGRATION_FABRIC_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "src/invoke/client.h"
+#include "tests/integration/server_process.h"
+
+namespace invoker {
+
+struct FabricUnderTest {
+  std::string provider;
+  std::string notify;
+};
+
+// For the test's output.
+inline void PrintTo(const FabricUnderTest& fabric, std::ostream* out) {
+  *out << fabric.provider << " " << fabric.notify;
+}
+
+inline std::string FabricName(const testing::TestParamInfo<FabricUnderTest>& info) {
+  return (info.param.provider == "shm" ? "Shm_" : "Tcp_") + info.param.notify;
+}
+
+// Every provider with every notification.
+inline auto AllFabrics() {
+  return testing::Values(
+      FabricUnderTest{"tcp;ofi_rxm", "auto"}, FabricUnderTest{"tcp;ofi_rxm", "write_imm"},
+      FabricUnderTest{"tcp;ofi_rxm", "send_after_write"}, FabricUnderTest{"shm", "auto"},
+      FabricUnderTest{"shm", "write_imm"}, FabricUnderTest{"shm", "send_after_write"});
+}
+
+// Where the notification plays no part.
+inline auto BothProviders() {
+  return testing::Values(FabricUnderTest{"tcp;ofi_rxm", "auto"}, FabricUnderTest{"shm", "auto"});
+}
+
+// Owns the servers. Clients belong to the test and are gone before TearDown, which stops every
+// server in the regular way and finds nothing left: no process, no shared memory.
+class ServerTest : public testing::Test {
+ protected:
+  // Fails the test and returns nullptr if it does not start.
+  ServerProcess* StartServer(const ServerOptions& options);
+  void TearDown() override;
+
+ private:
+  std::vector<std::unique_ptr<ServerProcess>> servers_;
+};
+
+class FabricTest : public ServerTest, public testing::WithParamInterface<FabricUnderTest> {
+ protected:
+  // With the test's fabric.
+  ServerProcess* StartServer(ServerOptions options = {});
+  // With the test's notification. Fails the test and returns nullptr on an error.
+  std::unique_ptr<Client> Connect(const ServerProcess* server, ClientOptions options = {});
+};
+
+// Like the servers' hot_timeout.
+inline constexpr absl::Duration kClientHotTimeout = absl::Microseconds(50);
+
+// A function that a test knows to be there.
+RemoteFunction FunctionNamed(const Client& client, const std::string& name);
+
+// A seed of its own for every run; printed, so that a failure can be repeated with
+// INVOKER_TEST_SEED.
+uint64_t TestSeed();
+
+}  // namespace invoker
+
+#endif  // INVOKER_TESTS_INTEGRATION_FABRIC_TEST_H_

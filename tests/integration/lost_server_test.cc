@@ -1,0 +1,131 @@
+// A server that dies, or is told to stop, while calls are under way.
+
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "tests/integration/fabric_test.h"
+#include "tests/integration/random_calls.h"
+#include "tests/integration/rendezvous.h"
+
+namespace invoker {
+namespace {
+
+class LostServerTest : public FabricTest {};
+
+TEST_P(LostServerTest, EveryCallEndsWhenTheServerIsKilled) {
+  Rendezvous rendezvous;
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  const RemoteFunction echo = FunctionNamed(*client, "test.echo");
+  std::vector<Future> futures;
+  futures.push_back(
+      client->InvokeAsync(FunctionNamed(*client, "test.rendezvous"), rendezvous.path()));
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  for (int i = 0; i < 20; ++i) futures.push_back(client->InvokeAsync(echo, "lost"));
+  server->Kill();
+  for (Future& future : futures) {
+    const absl::Status status = future.Get().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+  }
+  EXPECT_EQ(client->status().code(), absl::StatusCode::kUnavailable) << client->status();
+  const absl::Status later = client->Invoke(echo, "late").status();
+  EXPECT_EQ(later.code(), absl::StatusCode::kUnavailable) << later;
+  EXPECT_EQ(CallFateName(GetCallFate(later)), "not_sent") << later;
+}
+
+TEST_P(LostServerTest, AThreadThatWaitsIsToldWhenTheServerIsKilled) {
+  Rendezvous rendezvous;
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  absl::Status status;
+  std::thread waiter([&] {
+    status = client->Invoke(FunctionNamed(*client, "test.rendezvous"), rendezvous.path()).status();
+  });
+  EXPECT_TRUE(rendezvous.WaitUntilRunning());
+  server->Kill();
+  waiter.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+}
+
+TEST_P(LostServerTest, AServerThatIsKilledLeavesItsOtherClientsAndTheirServersAlone) {
+  ServerProcess* doomed = StartServer();
+  ServerProcess* other = StartServer();
+  const std::unique_ptr<Client> lost = Connect(doomed);
+  const std::unique_ptr<Client> kept = Connect(other);
+  ASSERT_NE(lost, nullptr);
+  ASSERT_NE(kept, nullptr);
+  doomed->Kill();
+  EXPECT_EQ(MakeRandomCalls(kept.get(), TestSeed(), 20, 10'000), absl::OkStatus());
+}
+
+TEST_P(LostServerTest, AServerThatIsToldToStopEndsTheRunningCallAndRefusesNewOnes) {
+  Rendezvous rendezvous;
+  ServerOptions options;
+  options.executors = 2;
+  ServerProcess* server = StartServer(options);
+  // On the executor that is told first, and so can refuse while the other still runs its call.
+  const std::unique_ptr<Client> refused = Connect(server);
+  const std::unique_ptr<Client> running = Connect(server);
+  ASSERT_NE(refused, nullptr);
+  ASSERT_NE(running, nullptr);
+  ASSERT_EQ(refused->executor(), 0u);
+  ASSERT_EQ(running->executor(), 1u);
+  Future held = running->InvokeAsync(FunctionNamed(*running, "test.rendezvous"), rendezvous.path());
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+
+  server->Terminate();
+  const RemoteFunction echo = FunctionNamed(*refused, "test.echo");
+  absl::Status status;
+  do {
+    status = refused->Invoke(echo, "new").status();
+  } while (status.ok());
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "shutting down")) << status;
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "not_executed") << status;
+  const absl::Status connect = Client::Connect(server->address()).status();
+  EXPECT_EQ(connect.code(), absl::StatusCode::kUnavailable) << connect;
+  EXPECT_TRUE(absl::StrContains(connect.message(), "drain") ||
+              absl::StrContains(connect.message(), "shutting down"))
+      << connect;
+
+  rendezvous.Release();
+  EXPECT_EQ(CheckAnswer({"test.rendezvous", "", "held"}, held.Get()), absl::OkStatus());
+  EXPECT_EQ(server->Wait(), 0) << server->log();
+  EXPECT_TRUE(absl::StrContains(server->log(), "draining")) << server->log();
+  const absl::Status later = running->Invoke(FunctionNamed(*running, "test.echo"), "x").status();
+  EXPECT_EQ(later.code(), absl::StatusCode::kUnavailable) << later;
+}
+
+TEST_P(LostServerTest, AnIdleServerStopsCleanlyWithSessionsOpen) {
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(server->Stop(), 0) << server->log();
+}
+
+TEST_P(LostServerTest, AClientThatIsKilledCostsItsOwnSessionOnly) {
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  auto doomed = ChildProcess::Start({{"tests/integration/random_client", server->address(),
+                                      GetParam().notify, "1", "100000000", "10000"}});
+  ASSERT_TRUE(doomed.ok()) << doomed.status();
+  EXPECT_EQ(MakeRandomCalls(client.get(), TestSeed(), 20, 10'000), absl::OkStatus());
+  const pid_t pid = (*doomed)->pid();
+  doomed->reset();
+  for (const std::string& name : SharedMemoryOf(pid)) unlink(("/dev/shm/" + name).c_str());
+  EXPECT_EQ(MakeRandomCalls(client.get(), TestSeed(), 20, 10'000), absl::OkStatus());
+  EXPECT_EQ(client->status(), absl::OkStatus());
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, LostServerTest, AllFabrics(), FabricName);
+
+}  // namespace
+}  // namespace invoker

@@ -1,0 +1,68 @@
+// The test's side of test.rendezvous: knows that a function runs, and decides when it ends, without
+// a look at the clock.
+
+#ifndef INVOKER_TESTS_INTEGRATION_RENDEZVOUS_H_
+#define INVOKER_TESTS_INTEGRATION_RENDEZVOUS_H_
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "tests/integration/child_process.h"
+
+namespace invoker {
+
+class Rendezvous {
+ public:
+  Rendezvous() {
+    std::string directory = testing::TempDir() + "/rendezvous.XXXXXX";
+    if (mkdtemp(directory.data()) == nullptr) ADD_FAILURE() << "mkdtemp " << directory;
+    directory_ = directory;
+    path_ = directory + "/call";
+    started_ = MakeFifo(path_ + ".started");
+    release_ = MakeFifo(path_ + ".release");
+  }
+  ~Rendezvous() {
+    close(started_);
+    close(release_);
+    unlink((path_ + ".started").c_str());
+    unlink((path_ + ".release").c_str());
+    rmdir(directory_.c_str());
+  }
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  // The function's input.
+  const std::string& path() const { return path_; }
+
+  // Waits until a call runs. False if none does.
+  bool WaitUntilRunning() {
+    pollfd started = {started_, POLLIN, 0};
+    const timespec patience = absl::ToTimespec(kPatience);
+    char byte;
+    return ppoll(&started, 1, &patience, nullptr) == 1 && read(started_, &byte, 1) == 1;
+  }
+
+  // Lets one call end.
+  void Release() { EXPECT_EQ(write(release_, "x", 1), 1); }
+
+ private:
+  // Open for both, so that neither side waits for the other and nobody sees an end of file.
+  static int MakeFifo(const std::string& path) {
+    EXPECT_EQ(mkfifo(path.c_str(), 0600), 0) << path;
+    return open(path.c_str(), O_RDWR | O_CLOEXEC);
+  }
+
+  std::string directory_;
+  std::string path_;
+  int started_;
+  int release_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_TESTS_INTEGRATION_RENDEZVOUS_H_

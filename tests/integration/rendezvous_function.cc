@@ -1,0 +1,24 @@
+// A function that a test can hold as long as it likes.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "src/invoke/function.h"
+
+// Input: a path. Writes a byte into the FIFO "path.started", and ends when it has read one from
+// "path.release". Answers "held".
+INVOKER_FUNCTION(test.rendezvous, input, output) {
+  const std::string path(input.text());
+  const int started = open((path + ".started").c_str(), O_WRONLY | O_CLOEXEC);
+  const int release = open((path + ".release").c_str(), O_RDONLY | O_CLOEXEC);
+  char byte = 1;
+  const bool held =
+      started >= 0 && release >= 0 && write(started, &byte, 1) == 1 && read(release, &byte, 1) == 1;
+  if (started >= 0) close(started);
+  if (release >= 0) close(release);
+  if (!held) return invoker::Result::Error("test.rendezvous: no FIFOs at " + path);
+  output.Append("held");
+  return invoker::Result::Ok();
+}

@@ -1,0 +1,79 @@
+#include "tests/integration/server_process.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace invoker {
+namespace {
+
+constexpr char kSharedMemory[] = "/dev/shm/";
+
+}  // namespace
+
+std::vector<std::string> ServerCommand(const ServerOptions& options) {
+  std::vector<std::string> command = {"tools/invoker_server", "--listen=127.0.0.1:0"};
+  if (!options.provider.empty()) command.push_back("--provider=" + options.provider);
+  if (!options.notify.empty()) command.push_back("--notify=" + options.notify);
+  if (!options.window.empty()) command.push_back("--window=" + options.window);
+  if (!options.hot_timeout.empty()) command.push_back("--hot_timeout=" + options.hot_timeout);
+  if (!options.functions.empty()) {
+    command.push_back("--functions=" + absl::StrJoin(options.functions, ","));
+  }
+  command.push_back(absl::StrCat("--executors=", options.executors));
+  command.insert(command.end(), options.more.begin(), options.more.end());
+  return command;
+}
+
+absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(const ServerOptions& options) {
+  absl::StatusOr<std::unique_ptr<ChildProcess>> child =
+      ChildProcess::Start({ServerCommand(options)});
+  if (!child.ok()) return child.status();
+  absl::StatusOr<std::string> line = (*child)->FirstLine();
+  if (!line.ok()) return line.status();
+  nlohmann::json ready = nlohmann::json::parse(*line, nullptr, false);
+  if (ready.is_discarded() || !ready.contains("listen")) {
+    return absl::InternalError(absl::StrCat("not a ready line: ", *line));
+  }
+  return std::unique_ptr<ServerProcess>(new ServerProcess(*std::move(child), std::move(ready)));
+}
+
+ServerProcess::ServerProcess(std::unique_ptr<ChildProcess> child, nlohmann::json ready)
+    : child_(std::move(child)), ready_(std::move(ready)), address_(ready_["listen"]) {}
+
+ServerProcess::~ServerProcess() { Kill(); }
+
+uint16_t ServerProcess::port() const {
+  return static_cast<uint16_t>(atoi(address_.substr(address_.rfind(':') + 1).c_str()));
+}
+
+int ServerProcess::Stop() {
+  Terminate();
+  return Wait();
+}
+
+void ServerProcess::Kill() {
+  child_->Signal(SIGKILL);
+  if (child_->Wait() == 0) return;
+  for (const std::string& name : SharedMemoryOf(pid())) unlink((kSharedMemory + name).c_str());
+}
+
+std::vector<std::string> SharedMemoryOf(pid_t pid) {
+  std::vector<std::string> names;
+  DIR* directory = opendir(kSharedMemory);
+  if (directory == nullptr) return names;
+  const std::string prefix = absl::StrCat(pid, ":");
+  while (const dirent* entry = readdir(directory)) {
+    if (absl::StartsWith(entry->d_name, prefix)) names.push_back(entry->d_name);
+  }
+  closedir(directory);
+  return names;
+}
+
+}  // namespace invoker

@@ -1,0 +1,71 @@
+// A real invoker_server in a process of its own.
+
+#ifndef INVOKER_TESTS_INTEGRATION_SERVER_PROCESS_H_
+#define INVOKER_TESTS_INTEGRATION_SERVER_PROCESS_H_
+
+#include <signal.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/child_process.h"
+
+namespace invoker {
+
+inline constexpr char kTestFunctions[] = "tests/functions/test_functions.so";
+inline constexpr char kCFunctions[] = "tests/functions/c_functions.so";
+inline constexpr char kRendezvousFunction[] = "tests/integration/rendezvous_function.so";
+
+struct ServerOptions {
+  std::string provider = {};  // empty: not given
+  std::string notify = {};
+  std::string window = {};
+  // Tests share few cores, and one that polls keeps the others from running.
+  std::string hot_timeout = "50us";
+  int executors = 1;
+  std::vector<std::string> functions = {kTestFunctions, kCFunctions, kRendezvousFunction};
+  std::vector<std::string> more = {};  // further arguments
+};
+
+// The server's command line.
+std::vector<std::string> ServerCommand(const ServerOptions& options);
+
+class ServerProcess {
+ public:
+  // Returns when the server has said that it is ready.
+  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(const ServerOptions& options);
+  // Kills it, if it still runs.
+  ~ServerProcess();
+
+  const std::string& address() const { return address_; }
+  uint16_t port() const;
+  const nlohmann::json& ready() const { return ready_; }
+  pid_t pid() const { return child_->pid(); }
+  std::string log() { return child_->Errors(); }
+
+  // SIGTERM, and waits for the end. The exit status.
+  int Stop();
+  void Terminate() { child_->Signal(SIGTERM); }
+  int Wait() { return child_->Wait(); }
+
+  // SIGKILL, waits, and removes what the dead server left in shared memory.
+  void Kill();
+
+ private:
+  ServerProcess(std::unique_ptr<ChildProcess> child, nlohmann::json ready);
+
+  std::unique_ptr<ChildProcess> child_;
+  nlohmann::json ready_;
+  std::string address_;
+};
+
+// The files in /dev/shm that belong to the process: the fabric puts its number into their names.
+std::vector<std::string> SharedMemoryOf(pid_t pid);
+
+}  // namespace invoker
+
+#endif  // INVOKER_TESTS_INTEGRATION_SERVER_PROCESS_H_

@@ -1,0 +1,189 @@
+// Servers that cannot start say why, and what a server that has started says of itself.
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/integration/fabric_test.h"
+
+namespace invoker {
+namespace {
+
+using testing::HasSubstr;
+
+class StartTest : public ServerTest {
+ protected:
+  // A server that ends by itself, with nothing on standard output.
+  Finished RunServer(const ServerOptions& options) {
+    Finished finished = RunToEnd({ServerCommand(options)});
+    EXPECT_EQ(finished.output, "");
+    EXPECT_THAT(finished.errors, HasSubstr("invoker_server: error: "));
+    return finished;
+  }
+};
+
+TEST_F(StartTest, TheReadyLineDescribesTheServer) {
+  ServerOptions options;
+  options.provider = "shm";
+  options.notify = "send_after_write";
+  options.window = "64K";
+  options.executors = 2;
+  options.functions = {kCFunctions};
+  ServerProcess* server = StartServer(options);
+  ASSERT_NE(server, nullptr);
+  const nlohmann::json& ready = server->ready();
+  EXPECT_EQ(ready["ready"], true);
+  EXPECT_THAT(std::string(ready["listen"]), testing::MatchesRegex("127\\.0\\.0\\.1:[0-9]+"));
+  EXPECT_NE(server->port(), 0);
+  EXPECT_EQ(ready["provider"], "shm");
+  EXPECT_EQ(ready["notify"], "send_after_write");
+  EXPECT_EQ(ready["window"], 65536);
+  EXPECT_EQ(ready["executors"], 2);
+  EXPECT_EQ(ready["pid"], server->pid());
+  EXPECT_EQ(ready["functions"],
+            nlohmann::json({"c.reverse", "c.refuse", "c.greet.en", "c.greet.de"}));
+  EXPECT_TRUE(ready["fabric_address"].is_string());
+  EXPECT_TRUE(ready["version"].is_string());
+  EXPECT_EQ(ready.size(), 10u) << ready;
+}
+
+TEST_F(StartTest, TheDefaultsAreLoopbackAndTcp) {
+  ServerProcess* server = StartServer({});
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(server->ready()["provider"], "tcp;ofi_rxm");
+  EXPECT_EQ(server->ready()["notify"], "auto");
+  EXPECT_EQ(server->ready()["window"], 2 << 20);
+  EXPECT_EQ(server->ready()["fabric_address"], "127.0.0.1");
+}
+
+TEST_F(StartTest, ANameIsListenedOnAtItsAddress) {
+  auto child = ChildProcess::Start({{"tools/invoker_server", "--listen=localhost:0"}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  const auto line = (*child)->FirstLine();
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(nlohmann::json::parse(*line)["fabric_address"], "127.0.0.1");
+  (*child)->Signal(SIGTERM);
+  EXPECT_EQ((*child)->Wait(), 0) << (*child)->Errors();
+}
+
+TEST_F(StartTest, APortInUseIsRefused) {
+  ServerProcess* server = StartServer({});
+  ASSERT_NE(server, nullptr);
+  ServerOptions options;
+  options.more = {"--listen=" + server->address()};
+  std::vector<std::string> command = ServerCommand(options);
+  command.erase(command.begin() + 1);  // the other --listen
+  const Finished finished = RunToEnd({command});
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_EQ(finished.output, "");
+  EXPECT_THAT(finished.errors, HasSubstr("in use"));
+  EXPECT_THAT(finished.errors, HasSubstr(server->address()));
+}
+
+TEST_F(StartTest, AMissingLibraryIsRefused) {
+  const Finished finished = RunServer({.functions = {"./nothing_here.so"}});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.errors, HasSubstr("nothing_here.so"));
+  EXPECT_THAT(finished.errors, HasSubstr("No such file"));
+}
+
+TEST_F(StartTest, AFileThatIsNoSharedLibraryIsRefused) {
+  const Finished finished = RunServer({.functions = {"tests/integration/start_errors_test.cc"}});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.errors, HasSubstr("start_errors_test.cc"));
+  EXPECT_THAT(finished.errors, HasSubstr("shared library"));
+}
+
+TEST_F(StartTest, ALibraryWithoutAFunctionTableIsRefused) {
+  const Finished finished = RunServer({.functions = {"tests/functions/no_entry_point.so"}});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.errors, HasSubstr("no_entry_point.so"));
+  EXPECT_THAT(finished.errors, HasSubstr("invoker_get_module"));
+}
+
+TEST_F(StartTest, ALibraryWithAMissingSymbolIsRefused) {
+  const Finished finished = RunServer({.functions = {"tests/functions/unresolved_symbol.so"}});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.errors, HasSubstr("invoker_test_symbol_that_nobody_defines"));
+}
+
+TEST_F(StartTest, ALibraryForAnotherVersionOfTheAbiIsRefused) {
+  const Finished finished = RunServer({.functions = {"tests/functions/wrong_abi.so"}});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.errors, HasSubstr("wrong_abi.so"));
+}
+
+TEST_F(StartTest, ANameThatTwoLibrariesDefineIsRefused) {
+  const Finished finished =
+      RunServer({.functions = {kTestFunctions, "tests/functions/duplicate_names.so"}});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.errors, HasSubstr("duplicate_names.so"));
+}
+
+TEST_F(StartTest, TheSameLibraryTwiceIsRefused) {
+  const Finished finished = RunServer({.functions = {kCFunctions, kCFunctions}});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.errors, HasSubstr("c.reverse"));
+}
+
+TEST_F(StartTest, AProviderThatDoesNotExistIsRefused) {
+  const Finished finished = RunServer({.provider = "carrier-pigeon"});
+  EXPECT_NE(finished.exit_code, 0);
+  EXPECT_THAT(finished.errors, HasSubstr("carrier-pigeon"));
+}
+
+TEST_F(StartTest, AFabricAddressThatDoesNotExistIsRefused) {
+  for (const char* address : {"198.51.100.77", "nosuchif0"}) {
+    const Finished finished = RunServer(
+        {.provider = "tcp;ofi_rxm", .more = {absl::StrCat("--fabric_address=", address)}});
+    EXPECT_NE(finished.exit_code, 0);
+    EXPECT_THAT(finished.errors, HasSubstr(address));
+  }
+}
+
+TEST_F(StartTest, AWindowThatIsNoPowerOfTwoIsRefused) {
+  for (const char* window : {"5000", "100M", "0", "2048", "2G"}) {
+    const Finished finished = RunServer({.window = window});
+    EXPECT_EQ(finished.exit_code, 2);
+    EXPECT_THAT(finished.errors, HasSubstr("power of two"));
+  }
+}
+
+TEST_F(StartTest, BadArgumentsAreRefused) {
+  for (const char* argument : {"--executors=0", "--executors=many", "--notify=by_mail",
+                               "--window=huge", "--hot_timeout=soon", "--nonsense", "--listen=x"}) {
+    const Finished finished = RunToEnd({{"tools/invoker_server", argument}});
+    EXPECT_EQ(finished.exit_code, 2) << argument << ": " << finished.errors;
+    EXPECT_EQ(finished.output, "");
+    EXPECT_THAT(finished.errors, HasSubstr("invoker_server: error: ")) << argument;
+  }
+}
+
+TEST_F(StartTest, HelpAndVersionGoToStandardOutput) {
+  const Finished help = RunToEnd({{"tools/invoker_server", "--help"}});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* option : {"--listen", "--provider", "--fabric_address", "--executors",
+                             "--functions", "--notify", "--window", "--hot_timeout"}) {
+    EXPECT_THAT(help.output, HasSubstr(option));
+  }
+  const Finished version = RunToEnd({{"tools/invoker_server", "--version"}});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.output, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_F(StartTest, EitherSignalStopsAServer) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    auto child = ChildProcess::Start({ServerCommand({.provider = "shm"})});
+    ASSERT_TRUE(child.ok()) << child.status();
+    ASSERT_TRUE((*child)->FirstLine().ok());
+    (*child)->Signal(number);
+    EXPECT_EQ((*child)->Wait(), 0) << (*child)->Errors();
+    EXPECT_EQ(SharedMemoryOf((*child)->pid()), std::vector<std::string>());
+    EXPECT_THAT((*child)->Errors(), HasSubstr(strsignal(number)));
+  }
+}
+
+}  // namespace
+}  // namespace invoker

@@ -1,0 +1,251 @@
+// Executors and the worker around them: numbers, assignment, ends.
+
+#include "src/invoke/executor.h"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/invoke/served_client.h"
+#include "tests/invoke/session_pair.h"
+
+namespace invoker {
+namespace {
+
+constexpr uint64_t kWindow = 4096;
+
+class ExecutorTest : public testing::TestWithParam<const char*> {
+ protected:
+  ExecutorTest() : registry_(MakeTestFunctions(&functions_)), client_(OpenReactor(GetParam())) {
+    ClientSession::Options options;
+    options.window_bytes = kWindow;
+    auto session = ClientSession::Create(client_.get(), options);
+    EXPECT_TRUE(session.ok()) << session.status();
+    session_ = *std::move(session);
+  }
+
+  std::unique_ptr<Executor> Start(ExecutorOptions options = {}) {
+    options.hot_timeout = absl::Microseconds(100);
+    auto executor = Executor::Start(*DiscoverLoopback(GetParam()), &registry_, options,
+                                    [](Executor::SessionKey, const absl::Status&) {});
+    EXPECT_TRUE(executor.ok()) << executor.status();
+    return *std::move(executor);
+  }
+
+  // A session for a client that never calls.
+  absl::StatusOr<Executor::SessionKey> Open(Executor* executor) {
+    auto reply = executor->OpenSession(session_->MakeRequest(transport::Notification::kWriteImm),
+                                       transport::Notification::kWriteImm);
+    if (!reply.ok()) return reply.status();
+    return Executor::SessionKey{reply->request_session, reply->epoch};
+  }
+
+  TestFunctions functions_;
+  FunctionRegistry registry_;
+  std::unique_ptr<transport::Reactor> client_;
+  std::unique_ptr<ClientSession> session_;
+};
+
+std::string Name(const testing::TestParamInfo<const char*>& info) { return NameOfProvider(info); }
+
+INSTANTIATE_TEST_SUITE_P(Providers, ExecutorTest, testing::Values("tcp;ofi_rxm", "shm"), Name);
+
+TEST_P(ExecutorTest, SessionNumbersAndEpochsWrapAndSkipLiveOnes) {
+  ExecutorOptions options;
+  options.first_session = 65534;
+  options.first_epoch = 0xfffffffe;
+  std::unique_ptr<Executor> executor = Start(options);
+  std::vector<Executor::SessionKey> keys;
+  for (int i = 0; i < 4; ++i) {
+    auto key = Open(executor.get());
+    ASSERT_TRUE(key.ok()) << key.status();
+    keys.push_back(*key);
+  }
+  EXPECT_EQ(keys[0].number, 65534);
+  EXPECT_EQ(keys[1].number, 65535);
+  EXPECT_EQ(keys[2].number, 0);
+  EXPECT_EQ(keys[3].number, 1);
+  EXPECT_EQ(keys[0].epoch, 0xfffffffe);
+  EXPECT_EQ(keys[2].epoch, 0u);
+  EXPECT_EQ(executor->live_sessions(), 4u);
+  // Another executor wraps onto a number that lives.
+  ASSERT_TRUE(executor->CloseSession(keys[2]).ok());
+  EXPECT_TRUE(absl::IsNotFound(executor->CloseSession(keys[2])));
+  // A key of another epoch names nobody.
+  EXPECT_TRUE(absl::IsNotFound(executor->CloseSession({keys[3].number, keys[3].epoch + 1})));
+  EXPECT_EQ(executor->live_sessions(), 3u);
+}
+
+TEST_P(ExecutorTest, AWholeRoundOfNumbersSkipsTheLiveOne) {
+  ExecutorOptions options;
+  options.first_session = 65535;
+  std::unique_ptr<Executor> executor = Start(options);
+  auto first = Open(executor.get());
+  ASSERT_TRUE(first.ok());
+  ASSERT_EQ(first->number, 65535);
+  std::set<uint16_t> seen;
+  for (int i = 0; i < 100; ++i) {
+    auto key = Open(executor.get());
+    ASSERT_TRUE(key.ok());
+    EXPECT_TRUE(seen.insert(key->number).second);
+    ASSERT_TRUE(executor->CloseSession(*key).ok());
+  }
+  EXPECT_EQ(seen.count(65535), 0u);
+}
+
+TEST_P(ExecutorTest, OpeningAndClosingLeavesNothing) {
+  std::unique_ptr<Executor> executor = Start();
+  for (int i = 0; i < 200; ++i) {
+    auto key = Open(executor.get());
+    ASSERT_TRUE(key.ok()) << key.status();
+    ASSERT_TRUE(executor->CloseSession(*key).ok());
+  }
+  const ExecutorCounters counters = executor->Counters();
+  EXPECT_EQ(counters.live_sessions, 0u);
+  EXPECT_EQ(executor->live_sessions(), 0u);
+}
+
+TEST_P(ExecutorTest, AfterStopNothingBlocksAndNothingOpens) {
+  std::unique_ptr<Executor> executor = Start();
+  auto key = Open(executor.get());
+  ASSERT_TRUE(key.ok());
+  executor->Stop(absl::InfiniteDuration());
+  EXPECT_EQ(executor->live_sessions(), 0u);
+  EXPECT_TRUE(absl::IsUnavailable(Open(executor.get()).status()));
+  EXPECT_TRUE(absl::IsNotFound(executor->CloseSession(*key)));
+  EXPECT_TRUE(
+      absl::IsNotFound(executor->SwitchNotification(*key, transport::Notification::kWriteImm)));
+  executor->Drain();
+  EXPECT_EQ(executor->Counters().live_sessions, 0u);
+  executor->Stop(absl::ZeroDuration());
+}
+
+TEST_P(ExecutorTest, ThreadsThatAskWhileItStopsAreAllAnswered) {
+  for (int round = 0; round < 5; ++round) {
+    std::unique_ptr<Executor> executor = Start();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        while (true) {
+          auto key = Open(executor.get());
+          if (!key.ok()) {
+            EXPECT_TRUE(absl::IsUnavailable(key.status())) << key.status();
+            return;
+          }
+          executor->CloseSession(*key).IgnoreError();
+        }
+      });
+    }
+    while (executor->Counters().live_sessions == 0) std::this_thread::yield();
+    executor->Stop(absl::Seconds(1));
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+TEST_P(ExecutorTest, ADrainingExecutorOpensNothing) {
+  std::unique_ptr<Executor> executor = Start();
+  executor->Drain();
+  EXPECT_TRUE(absl::IsUnavailable(Open(executor.get()).status()));
+}
+
+TEST_P(ExecutorTest, AWindowThatIsNoneIsRefused) {
+  std::unique_ptr<Executor> executor = Start();
+  auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{5000}, uint64_t{1} << 62}) {
+    request.window_bytes = bytes;
+    EXPECT_FALSE(executor->OpenSession(request, transport::Notification::kWriteImm).ok());
+  }
+  EXPECT_TRUE(Open(executor.get()).ok());
+}
+
+using WorkerTest = ExecutorTest;
+INSTANTIATE_TEST_SUITE_P(Providers, WorkerTest, testing::Values("tcp;ofi_rxm", "shm"), Name);
+
+TEST_P(WorkerTest, SessionsGoToTheExecutorWithTheFewest) {
+  WorkerOptions options;
+  options.executors = 3;
+  options.window_bytes = kWindow;
+  ServedWorker served(GetParam(), options);
+  std::map<uint32_t, int> sessions;
+  std::map<uint32_t, uint64_t> handles;
+  for (int i = 0; i < 6; ++i) {
+    auto reply =
+        served.worker->OpenSession(1, session_->MakeRequest(transport::Notification::kWriteImm));
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    ++sessions[reply->executor];
+    handles[reply->executor] = reply->handle;
+  }
+  for (uint32_t executor = 0; executor < 3; ++executor) EXPECT_EQ(sessions[executor], 2);
+  ASSERT_TRUE(served.worker->CloseSession(1, handles[1]).ok());
+  auto reply =
+      served.worker->OpenSession(1, session_->MakeRequest(transport::Notification::kWriteImm));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->executor, 1u);
+}
+
+TEST_P(WorkerTest, ALeaseEndsItsOwnSessionsOnly) {
+  WorkerOptions options;
+  options.window_bytes = kWindow;
+  ServedWorker served(GetParam(), options);
+  const auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+  std::vector<uint64_t> handles;
+  for (const uint64_t lease : {1, 1, 2}) {
+    auto reply = served.worker->OpenSession(lease, request);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    handles.push_back(reply->handle);
+  }
+  EXPECT_TRUE(absl::IsNotFound(served.worker->CloseSession(2, handles[0])));
+  EXPECT_TRUE(absl::IsNotFound(
+      served.worker->SwitchNotification(2, handles[0], transport::Notification::kWriteImm)));
+  served.worker->CloseLease(1);
+  EXPECT_EQ(served.worker->Counters().live_sessions, 1u);
+  EXPECT_TRUE(absl::IsNotFound(served.worker->CloseSession(1, handles[0])));
+  EXPECT_TRUE(served.worker->CloseSession(2, handles[2]).ok());
+  served.worker->CloseLease(2);
+  served.worker->CloseLease(3);
+  EXPECT_EQ(served.worker->Counters().live_sessions, 0u);
+}
+
+TEST_P(WorkerTest, StopsWithClientsConnected) {
+  auto served = std::make_unique<ServedWorker>(GetParam());
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(served->Connect());
+    EXPECT_TRUE(clients.back()->Invoke(Find(*clients.back(), "echo"), "x").ok());
+  }
+  const RemoteFunction echo = Find(*clients[0], "echo");
+  served.reset();
+  for (const std::unique_ptr<Client>& client : clients) {
+    CallOptions options;
+    options.timeout = absl::Seconds(30);
+    const absl::Status status = client->Invoke(echo, "x", options).status();
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(GetCallFate(status), CallFate::kUnknown);
+  }
+}
+
+// The worker hears that a client has gone when it cannot answer it, ends that session, and goes on
+// with the others.
+TEST_P(WorkerTest, ClientsComeAndGo) {
+  WorkerOptions options;
+  options.window_bytes = kWindow;
+  ServedWorker served(GetParam(), options);
+  std::unique_ptr<Client> stays = served.Connect();
+  const RemoteFunction echo = Find(*stays, "echo");
+  for (int i = 0; i < 10; ++i) {
+    std::unique_ptr<Client> goes = served.Connect();
+    ASSERT_NE(goes, nullptr);
+    EXPECT_TRUE(goes->Invoke(echo, "goes").ok());
+    EXPECT_TRUE(stays->Invoke(echo, "stays").ok());
+  }
+  stays.reset();
+  while (served.worker->Counters().live_sessions != 0) std::this_thread::yield();
+  EXPECT_EQ(served.worker->Counters().dropped, 0u);
+}
+
+}  // namespace
+}  // namespace invoker

@@ -1,0 +1,133 @@
+// A blocking call allocates nothing, on either side, once it has been made a few times.
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "tests/invoke/served_client.h"
+
+namespace {
+
+// Every thread of this program counts while this is on; in the test only the client's and the
+// executor's do anything then but sleep.
+std::atomic<bool> counting{false};
+std::atomic<uint64_t> allocations{0};
+
+void* Allocate(size_t size, size_t alignment = alignof(std::max_align_t)) {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
+  void* memory = alignment > alignof(std::max_align_t)
+                     ? aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                     : malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) abort();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return Allocate(size); }
+void* operator new[](size_t size) { return Allocate(size); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t size, std::align_val_t alignment) {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete[](void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
+void operator delete[](void* memory, size_t) noexcept { free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { free(memory); }
+
+namespace invoker {
+namespace {
+
+class NoAllocationTest : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Providers, NoAllocationTest, testing::Values("tcp;ofi_rxm", "shm"),
+                         NameOfProvider);
+
+TEST_P(NoAllocationTest, TheCounterCounts) {
+  allocations = 0;
+  counting = true;
+  delete new std::string("a string that is too long for the object itself, so it allocates twice");
+  counting = false;
+  EXPECT_GE(allocations.load(), 2u);
+}
+
+// The lease's heartbeats, which gRPC allocates for, come once a second: of several bursts that are
+// shorter, one is free of them.
+TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
+  ServedWorker served(GetParam());
+  std::unique_ptr<Client> client = served.Connect();
+  const RemoteFunction echo = Find(*client, "echo");
+  const std::string text(100, 't');
+  absl::StatusOr<Buffer> buffer = client->AllocateBuffer(100);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  CallOptions with_deadline;
+  with_deadline.timeout = absl::Seconds(60);
+  const auto calls = [&](int times) {
+    bool good = true;
+    for (int i = 0; i < times; ++i) {
+      good &= client->Invoke(echo, text).ok();
+      good &= client->Invoke(echo, text, with_deadline).ok();
+      good &= client->Invoke(echo, *buffer, 100).ok();
+    }
+    return good;
+  };
+  ASSERT_TRUE(calls(200));
+  uint64_t fewest = UINT64_MAX;
+  for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
+    allocations = 0;
+    counting = true;
+    const bool good = calls(100);
+    counting = false;
+    ASSERT_TRUE(good);
+    fewest = std::min<uint64_t>(fewest, allocations);
+  }
+  EXPECT_EQ(fewest, 0u);
+}
+
+// Several threads share the client: those that do not drive sleep, and that allocates nothing
+// either.
+TEST_P(NoAllocationTest, BlockingCallsOfSeveralThreadsAllocateNothing) {
+  ServedWorker served(GetParam());
+  std::unique_ptr<Client> client = served.Connect();
+  const RemoteFunction echo = Find(*client, "echo");
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> calls{0};
+  std::atomic<uint64_t> failures{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        if (!client->Invoke(echo, "shared").ok()) failures.fetch_add(1);
+        calls.fetch_add(1);
+      }
+    });
+  }
+  while (calls.load() < 1000) std::this_thread::yield();
+  uint64_t fewest = UINT64_MAX;
+  for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
+    const uint64_t until = calls.load() + 300;
+    allocations = 0;
+    counting = true;
+    while (calls.load() < until) std::this_thread::yield();
+    counting = false;
+    fewest = std::min<uint64_t>(fewest, allocations);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fewest, 0u);
+  EXPECT_EQ(failures.load(), 0u);
+}
+
+}  // namespace
+}  // namespace invoker

@@ -1,0 +1,77 @@
+// Functions that the tests of this directory call, as a registry of their own each time.
+
+#ifndef INVOKER_TESTS_INVOKE_TEST_FUNCTIONS_H_
+#define INVOKER_TESTS_INVOKE_TEST_FUNCTIONS_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+#include "src/invoke/function_registry.h"
+
+namespace invoker {
+
+// What the functions share with the test that offers them.
+struct TestFunctions {
+  std::atomic<uint64_t> calls{0};  // of the functions that count
+  absl::Notification entered;      // "gate" runs
+  absl::Notification open;         // "gate" may return
+  absl::Notification second_open;  // "second_gate" may return
+};
+
+enum TestFunctionId : uint16_t { kEcho = 0, kGate = 1, kBurn = 2, kFail = 3, kSecondGate = 4 };
+
+// `functions` outlives the registry.
+inline FunctionRegistry MakeTestFunctions(TestFunctions* functions) {
+  FunctionRegistry registry;
+  const auto add = [&](const char* name, invoker_function function) {
+    FunctionEntry entry;
+    entry.name = name;
+    entry.function = function;
+    entry.context = functions;
+    EXPECT_TRUE(registry.Add(entry).ok());
+  };
+  add("echo", [](invoker_call* call) -> int64_t {
+    static_cast<TestFunctions*>(call->context)->calls.fetch_add(1);
+    if (call->input_size > call->output_capacity) {
+      call->output_needed = call->input_size;
+      return INVOKER_OUTPUT_TOO_SMALL;
+    }
+    memcpy(call->output, call->input, call->input_size);
+    return static_cast<int64_t>(call->input_size);
+  });
+  // Returns when the test says so.
+  add("gate", [](invoker_call* call) -> int64_t {
+    auto* functions = static_cast<TestFunctions*>(call->context);
+    functions->calls.fetch_add(1);
+    if (!functions->entered.HasBeenNotified()) functions->entered.Notify();
+    functions->open.WaitForNotification();
+    return 0;
+  });
+  // Keeps the executor busy for as many turns of a loop as the input says.
+  add("burn", [](invoker_call* call) -> int64_t {
+    static_cast<TestFunctions*>(call->context)->calls.fetch_add(1);
+    uint64_t turns = 0;
+    memcpy(&turns, call->input, std::min<uint64_t>(sizeof(turns), call->input_size));
+    for (volatile uint64_t i = 0; i < turns; i = i + 1) {
+    }
+    return 0;
+  });
+  add("fail", [](invoker_call* call) -> int64_t {
+    static_cast<TestFunctions*>(call->context)->calls.fetch_add(1);
+    strncpy(call->error, "it did not work", call->error_capacity - 1);
+    return -1234;
+  });
+  add("second_gate", [](invoker_call* call) -> int64_t {
+    static_cast<TestFunctions*>(call->context)->second_open.WaitForNotification();
+    return 0;
+  });
+  return registry;
+}
+
+}  // namespace invoker
+
+#endif  // INVOKER_TESTS_INVOKE_TEST_FUNCTIONS_H_

@@ -1,0 +1,25 @@
+// Ctrl-C as an event instead of an end.
+
+#ifndef INVOKER_TOOLS_INTERRUPT_H_
+#define INVOKER_TOOLS_INTERRUPT_H_
+
+#include "absl/time/time.h"
+
+namespace invoker::tools {
+
+// While one exists (at most one may), the first SIGINT only sets it; the second has its former
+// effect.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  // Waits for a SIGINT, no longer than `limit`. True if one has come.
+  bool WaitFor(absl::Duration limit);
+};
+
+}  // namespace invoker::tools
+
+#endif  // INVOKER_TOOLS_INTERRUPT_H_

@@ -1,0 +1,39 @@
+// The command line's way to a worker: lists its functions, calls one, measures round trips.
+
+#include <signal.h>
+
+#include <utility>
+#include <vector>
+
+#include "src/invoke/version.h"
+#include "tools/invoker_cli.h"
+
+namespace invoker::tools {
+namespace {
+
+int Main(int argc, char** argv) {
+  // A reader that goes away is an error like others.
+  signal(SIGPIPE, SIG_IGN);
+  CLI::App app("Calls functions on a worker that runs invoker_server.", "invoker");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  app.footer(kExitStatusHelp);
+
+  std::vector<std::pair<CLI::App*, Command>> commands;
+  for (const auto add : {AddFunctionsCommand, AddCallCommand, AddPingCommand}) {
+    CLI::App* command = nullptr;
+    Command run = add(&app, &command);
+    command->footer(kExitStatusHelp);
+    commands.emplace_back(command, std::move(run));
+  }
+  if (const int code = Parse(&app, argc, argv); code >= 0) return code;
+  for (const auto& [command, run] : commands) {
+    if (command->parsed()) return run();
+  }
+  return kExitUsage;
+}
+
+}  // namespace
+}  // namespace invoker::tools
+
+int main(int argc, char** argv) { return invoker::tools::Main(argc, argv); }

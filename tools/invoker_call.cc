@@ -1,0 +1,89 @@
+// `invoker call`: one call, from a file or pipe to a file or pipe.
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "src/invoke/wire.h"
+#include "tools/files.h"
+#include "tools/invoker_cli.h"
+
+namespace invoker::tools {
+namespace {
+
+struct Settings {
+  ServerSettings server;
+  std::string function;
+  std::string input;
+  std::string output = "-";
+  absl::Duration timeout = absl::InfiniteDuration();
+  uint64_t response_capacity = 0;
+};
+
+absl::StatusOr<std::string> TakeInput(const std::string& path) {
+  if (!path.empty()) return ReadInput(path, kMaxWindowBytes);
+  // Nobody means to type a request: without a word about the input, a terminal stands for none.
+  if (isatty(STDIN_FILENO)) return std::string();
+  return ReadInput("-", kMaxWindowBytes);
+}
+
+int Run(const Settings& settings) {
+  absl::StatusOr<std::string> input = TakeInput(settings.input);
+  if (!input.ok()) return Fail(input.status());
+  // Before the call, since a call whose answer cannot be kept had better not be made.
+  if (absl::Status status = CheckOutput(settings.output); !status.ok()) return Fail(status);
+  int exit_code = kExitOk;
+  const std::unique_ptr<Client> client = Connect(settings.server, &exit_code);
+  if (client == nullptr) return exit_code;
+  const absl::StatusOr<RemoteFunction> function = client->Function(settings.function);
+  if (!function.ok()) return Fail(function.status());
+
+  if (settings.response_capacity > client->max_payload()) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("a response_capacity of ", settings.response_capacity,
+                     " bytes is more than the session's "
+                     "window takes: at most ",
+                     client->max_payload(), " (--window on the server)")));
+  }
+  CallOptions options;
+  options.timeout = settings.timeout;
+  // Nothing else is under way in this session, so the answer may take all of the window.
+  options.response_capacity = static_cast<uint32_t>(
+      settings.response_capacity != 0 ? settings.response_capacity : client->max_payload());
+  const absl::StatusOr<Response> response = client->Invoke(*function, *input, options);
+  if (!response.ok()) return Fail(response.status());
+  const absl::Status written = WriteOutput(settings.output, response->text());
+  return written.ok() ? kExitOk : Fail(written);
+}
+
+}  // namespace
+
+Command AddCallCommand(CLI::App* app, CLI::App** command) {
+  auto settings = std::make_shared<Settings>();
+  *command = app->add_subcommand(
+      "call",
+      "Calls a function and writes its answer. A file is written whole and only if the call "
+      "succeeds.");
+  (*command)
+      ->add_option("NAME", settings->function, "the function; see invoker functions")
+      ->required();
+  AddServerOptions(*command, &settings->server);
+  AddFabricOptions(*command, &settings->server);
+  (*command)
+      ->add_option("--input", settings->input,
+                   "what the function gets; - is standard input. By default standard input, or "
+                   "nothing if that is a terminal")
+      ->type_name("FILE|-");
+  (*command)
+      ->add_option("--output", settings->output, "where the answer goes; - is standard output")
+      ->type_name("FILE|-")
+      ->capture_default_str();
+  AddDuration(*command, "--timeout", &settings->timeout, "for the call");
+  AddBytes(*command, "--response_capacity", &settings->response_capacity,
+           "room for the answer; 0: as much as the session's window has");
+  return [settings] { return Run(*settings); };
+}
+
+}  // namespace invoker::tools

@@ -1,0 +1,67 @@
+#include "tools/invoker_cli.h"
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "tools/files.h"
+
+namespace invoker::tools {
+namespace {
+
+constexpr char kProgram[] = "invoker";
+
+}  // namespace
+
+const char kExitStatusHelp[] =
+    "Exit status: 0 done, 1 the call failed or a file could not be read or written, 2 bad "
+    "arguments, 3 cannot connect, 4 the timeout passed.";
+
+void AddServerOptions(CLI::App* command, ServerSettings* settings) {
+  command->add_option("--server", settings->server, "the invoker_server to talk to")
+      ->type_name("HOST:PORT")
+      ->envname("INVOKER_SERVER")
+      ->required();
+  AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
+              "for each step of connecting");
+}
+
+void AddFabricOptions(CLI::App* command, ServerSettings* settings) {
+  command
+      ->add_option("--provider", settings->client.provider,
+                   "libfabric provider; by default the server's, and it must be the server's")
+      ->type_name("NAME");
+  command
+      ->add_option("--fabric_address", settings->client.fabric_address,
+                   "this side's IP address or interface; by default the one that routes to the "
+                   "server")
+      ->type_name("ADDRESS|INTERFACE");
+  AddNotification(command, "--notify", &settings->client.notification,
+                  "how a peer learns of a write");
+}
+
+std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code) {
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Connect(settings.server, settings.client);
+  if (client.ok()) return *std::move(client);
+  *exit_code = FailConnect(client.status());
+  return nullptr;
+}
+
+int FailConnect(const absl::Status& status) {
+  Log(kProgram, absl::StrCat("error: ", status.message()));
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotConnect;
+}
+
+int Fail(const absl::Status& status) {
+  const CallFate fate = GetCallFate(status);
+  Log(kProgram,
+      absl::StrCat("error: ", status.message(),
+                   fate == CallFate::kUnknown ? "" : absl::StrCat(" [", CallFateName(fate), "]")));
+  return absl::IsDeadlineExceeded(status) ? kExitTimeout : kExitFailed;
+}
+
+absl::Status Print(absl::string_view text) {
+  return WriteAll(STDOUT_FILENO, "standard output", text);
+}
+
+}  // namespace invoker::tools

@@ -1,0 +1,54 @@
+// What the subcommands of the `invoker` program have in common: options, exit statuses, messages.
+
+#ifndef INVOKER_TOOLS_INVOKER_CLI_H_
+#define INVOKER_TOOLS_INVOKER_CLI_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "src/invoke/client.h"
+#include "tools/options.h"
+
+namespace invoker::tools {
+
+// Beyond those of every program (options.h).
+inline constexpr int kExitCannotConnect = 3;
+inline constexpr int kExitTimeout = 4;
+
+// The exit statuses in words, for --help.
+extern const char kExitStatusHelp[];
+
+struct ServerSettings {
+  std::string server;
+  ClientOptions client;
+};
+
+// --server (or the environment's INVOKER_SERVER) and --connect_timeout.
+void AddServerOptions(CLI::App* command, ServerSettings* settings);
+// --provider, --fabric_address and --notify.
+void AddFabricOptions(CLI::App* command, ServerSettings* settings);
+
+// Opens a session. nullptr after an error, which has been printed; `exit_code` says which.
+std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code);
+
+// Print "invoker: error: ..." on standard error and return the exit status.
+int FailConnect(const absl::Status& status);
+int Fail(const absl::Status& status);
+
+// Writes all of it to standard output, now.
+absl::Status Print(absl::string_view text);
+
+// A subcommand adds itself to `app` and returns what to run if it was given; the result is the exit
+// status.
+using Command = std::function<int()>;
+Command AddFunctionsCommand(CLI::App* app, CLI::App** command);
+Command AddCallCommand(CLI::App* app, CLI::App** command);
+Command AddPingCommand(CLI::App* app, CLI::App** command);
+
+}  // namespace invoker::tools
+
+#endif  // INVOKER_TOOLS_INVOKER_CLI_H_

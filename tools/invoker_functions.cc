@@ -1,0 +1,63 @@
+// `invoker functions`: what the worker can run. Asks the bootstrap only, so it needs no fabric.
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "src/bootstrap/client.h"
+#include "tools/invoker_cli.h"
+
+namespace invoker::tools {
+namespace {
+
+struct Settings {
+  ServerSettings server;
+  bool json = false;
+};
+
+std::string AsJson(const std::string& server, const bootstrap::WorkerInfo& info) {
+  nlohmann::ordered_json line;
+  line["server"] = server;
+  line["provider"] = info.fabric.provider;
+  line["executors"] = info.executors;
+  line["window"] = info.window_bytes;
+  line["version"] = info.software_version;
+  line["functions"] = nlohmann::json::array();
+  for (const bootstrap::FunctionInfo& function : info.functions) {
+    line["functions"].push_back(function.name);
+  }
+  // A name with bytes that are not UTF-8 must not end the program.
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int Run(const Settings& settings) {
+  const absl::Duration timeout = settings.server.client.connect_timeout;
+  absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
+      bootstrap::BootstrapClient::Connect(settings.server.server, timeout);
+  if (!client.ok()) return FailConnect(client.status());
+  absl::StatusOr<bootstrap::WorkerInfo> info = (*client)->GetWorkerInfo(timeout);
+  if (!info.ok()) return FailConnect(info.status());
+  std::string text;
+  if (settings.json) {
+    text = AsJson((*client)->target(), *info);
+  } else {
+    for (const bootstrap::FunctionInfo& function : info->functions) {
+      absl::StrAppend(&text, function.name, "\n");
+    }
+  }
+  const absl::Status printed = Print(text);
+  return printed.ok() ? kExitOk : Fail(printed);
+}
+
+}  // namespace
+
+Command AddFunctionsCommand(CLI::App* app, CLI::App** command) {
+  auto settings = std::make_shared<Settings>();
+  *command = app->add_subcommand("functions", "Lists the worker's functions, one name per line.");
+  AddServerOptions(*command, &settings->server);
+  (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
+  return [settings] { return Run(*settings); };
+}
+
+}  // namespace invoker::tools
