@@ -13,10 +13,12 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "src/bootstrap/host_port.h"
@@ -33,6 +35,10 @@ namespace invoker::tools {
 namespace {
 
 constexpr char kProgram[] = "invoker_server";
+
+// What stopping may take beyond --drain_timeout before the server ends without a function that runs
+// on.
+constexpr absl::Duration kStopGrace = absl::Seconds(2);
 
 struct Settings {
   std::string listen = "127.0.0.1:0";
@@ -70,7 +76,8 @@ void AddOptions(CLI::App* app, Settings* settings) {
               "how long an executor busy-polls after the last message before it sleeps until the "
               "next; inf: always hot");
   AddDuration(app, "--drain_timeout", &settings->drain_timeout,
-              "how long a server that was told to stop waits for responses to leave");
+              "how long a server that was told to stop waits for a function that runs and for "
+              "responses to leave");
 }
 
 absl::StatusOr<FunctionRegistry> LoadFunctions(
@@ -119,6 +126,33 @@ absl::Status PrintReady(const Worker& worker, const bootstrap::Server& server) {
   return absl::OkStatus();
 }
 
+// Ends the process if stopping takes too long: a thread cannot be made to leave a function that
+// never returns.
+class StopWatchdog {
+ public:
+  explicit StopWatchdog(absl::Duration limit)
+      : thread_([this, limit] {
+          if (stopped_.WaitForNotificationWithTimeout(limit)) return;
+          Log(kProgram, "error: a function has not returned; ending without it");
+          // By the signal's default way, so that fabrics that clean up behind a dying process do
+          // so.
+          sigset_t set;
+          sigemptyset(&set);
+          sigaddset(&set, SIGTERM);
+          pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+          raise(SIGTERM);
+          _exit(kExitFailed);
+        }) {}
+  ~StopWatchdog() {
+    stopped_.Notify();
+    thread_.join();
+  }
+
+ private:
+  absl::Notification stopped_;
+  std::thread thread_;
+};
+
 absl::Status Serve(Settings settings, int signal_fd) {
   // Outlive the worker, which runs what is in them.
   std::vector<std::unique_ptr<FunctionLibrary>> libraries;
@@ -156,8 +190,11 @@ absl::Status Serve(Settings settings, int signal_fd) {
       absl::StrCat("received ", strsignal(static_cast<int>(signal.ssi_signo)), "; draining"));
   (*server)->Drain("the server received a signal to stop");
   (*worker)->Drain();
-  (*worker)->Stop(settings.drain_timeout);
-  (*server)->Stop();
+  {
+    StopWatchdog watchdog(settings.drain_timeout + kStopGrace);
+    (*worker)->Stop(settings.drain_timeout);
+    (*server)->Stop();
+  }
   const ExecutorCounters counters = (*worker)->Counters();
   Log(kProgram,
       absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,

@@ -67,7 +67,7 @@ struct OpenSessionRequest {
   std::string endpoint_address;      // raw bytes from fi_getname
   WindowDescriptor response_window;  // where the executor writes responses
   uint64_t window_bytes = 0;         // wanted per direction; must equal response_window.length
-  uint64_t first_sequence = 1;  // of the first request
+  uint64_t first_sequence = 1;       // of the first request
   uint16_t response_session = 0;  // the session number the executor puts into response immediates
   transport::Notification notification = transport::Notification::kAuto;
 };

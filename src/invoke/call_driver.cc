@@ -12,7 +12,8 @@ namespace {
 // The clock is read once in so many turns.
 constexpr uint32_t kTurnsPerClock = 64;
 
-// A sleeper looks up at least this often, in case a call with an earlier deadline has been started meanwhile.
+// A sleeper looks up at least this often, in case a call with an earlier deadline has been started
+// meanwhile.
 constexpr int64_t kLongestSleepNs = 5'000'000;
 
 constexpr int64_t kForever = INT64_MAX;
@@ -23,7 +24,8 @@ constexpr int64_t kDeliveryNs = 10'000'000;
 // How often a waiting thread asks whether it is to give up.
 constexpr int64_t kInterruptCheckNs = 100'000'000;
 
-// True on a thread that runs callbacks: what it still has to take or deliver itself it cannot wait for.
+// True on a thread that runs callbacks: what it still has to take or deliver itself it cannot wait
+// for.
 thread_local bool t_delivers = false;
 
 }  // namespace
@@ -149,7 +151,8 @@ absl::StatusOr<Call*> CallDriver::StartLocked(const ClientSession::Request& requ
     if (!session_->failure().ok()) return WithFate(session_->failure(), CallFate::kNotSent);
     Call* call = session_->Start(request);
     if (call != nullptr) {
-      // Others wait for the lock, perhaps to start calls of their own: a driver that polls posts ours along with theirs.
+      // Others wait for the lock, perhaps to start calls of their own: a driver that polls posts
+      // ours along with theirs.
       if (!lock_.Contended() || !driven_ || asleep_) session_->Flush();
       return call;
     }
@@ -187,7 +190,8 @@ absl::StatusOr<Call*> CallDriver::StartLocked(const ClientSession::Request& requ
   }
 }
 
-// With no call under way nobody drives, so what is late to answer a call that timed out has not been noticed. True if something came.
+// With no call under way nobody drives, so what is late to answer a call that timed out has not
+// been noticed. True if something came.
 bool CallDriver::PollForRoomLocked() {
   if (driven_ || reactor_->Poll() == 0) return false;
   RunFinishedLocked();
@@ -235,7 +239,8 @@ absl::StatusOr<Response> CallDriver::Collect(Call* call, std::shared_ptr<CallDri
   return response;
 }
 
-// Returns when the call has ended (with no call: when there may be room), at the deadline, or early: the caller checks and comes again.
+// Returns when the call has ended (with no call: when there may be room), at the deadline, or
+// early: the caller checks and comes again.
 void CallDriver::DriveOrWait(Call* call, int64_t deadline_ns) {
   if (!driven_) {
     DriveWhile(call, deadline_ns);
@@ -265,8 +270,8 @@ void CallDriver::DriveOrWait(Call* call, int64_t deadline_ns) {
   if (!driven_ && (call == nullptr || call->ended())) LeaveLocked();
 }
 
-// Takes the driver's role until the call has ended (with no call: until a call or a cell comes or goes, or there is nothing to drive
-// for), the deadline has passed, or callbacks are due.
+// Takes the driver's role until the call has ended (with no call: until a call or a cell comes or
+// goes, or there is nothing to drive for), the deadline has passed, or callbacks are due.
 void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns) {
   driven_ = true;
   const uint64_t changes = session_->changes();
@@ -317,7 +322,8 @@ void CallDriver::LeaveLocked() {
   }
 }
 
-// Runs the callbacks of calls that have ended, without the lock, so that they may make calls themselves. Not for a driver.
+// Runs the callbacks of calls that have ended, without the lock, so that they may make calls
+// themselves. Not for a driver.
 void CallDriver::RunFinishedLocked() {
   if (session_->finished().empty()) return;
   std::vector<Call*> finished;

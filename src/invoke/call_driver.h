@@ -1,8 +1,9 @@
 // Lets any number of threads share one client session.
 //
-// Whoever waits for a call drives the reactor itself, so that a blocking call has no hand-over between threads. There is one driver at
-// a time; others sleep until their call has ended or the driver leaves. A helper thread drives only while asynchronous calls are
-// under way and no thread waits.
+// Whoever waits for a call drives the reactor itself, so that a blocking call has no hand-over
+// between threads. There is one driver at a time; others sleep until their call has ended or the
+// driver leaves. A helper thread drives only while asynchronous calls are under way and no thread
+// waits.
 
 #ifndef INVOKER_SRC_INVOKE_CALL_DRIVER_H_
 #define INVOKER_SRC_INVOKE_CALL_DRIVER_H_
@@ -40,20 +41,24 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   const transport::Reactor& reactor() const { return *reactor_; }
   transport::Notification notification() const { return session_->notification(); }
 
-  // Starts the request, waits for its end and returns its response. Waits for free cells too, if need be. Blocks.
+  // Starts the request, waits for its end and returns its response. Waits for free cells too, if
+  // need be. Blocks.
   absl::StatusOr<Response> Run(const ClientSession::Request& request);
 
-  // Starts the request and returns the call, which the caller gives back by Await or Drop. Blocks only while no cells are free.
+  // Starts the request and returns the call, which the caller gives back by Await or Drop. Blocks
+  // only while no cells are free.
   absl::StatusOr<Call*> Start(const ClientSession::Request& request);
 
-  // Starts the request; `on_done` gets its result on whichever thread drives, which holds no lock then. Blocks only while no cells are
-  // free. If this returns an error, `on_done` has not been taken and is not called.
+  // Starts the request; `on_done` gets its result on whichever thread drives, which holds no lock
+  // then. Blocks only while no cells are free. If this returns an error, `on_done` has not been
+  // taken and is not called.
   absl::Status StartWithCallback(const ClientSession::Request& request, CallDone& on_done);
 
   // Waits until the call has ended and gives it back. Blocks.
   absl::StatusOr<Response> Await(Call* call);
 
-  // Waits as Await does, but no longer than until `deadline_ns`, and leaves the call as it is. True if it has ended. Blocks.
+  // Waits as Await does, but no longer than until `deadline_ns`, and leaves the call as it is. True
+  // if it has ended. Blocks.
   bool AwaitEnd(Call* call, int64_t deadline_ns);
 
   // Gives back a call whose result nobody wants.
@@ -68,14 +73,15 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // Ends all calls with this reason, and refuses new ones.
   void Fail(const absl::Status& reason);
 
-  // As Fail, but what the worker sent before it ended the session is delivered first: that news comes another way, and may be faster.
-  // Blocks for some milliseconds while calls are under way.
+  // As Fail, but what the worker sent before it ended the session is delivered first: that news
+  // comes another way, and may be faster. Blocks for some milliseconds while calls are under way.
   void FailAfterDelivery(const absl::Status& reason);
 
   // OK, or why no call can be made any more.
   absl::Status status();
 
-  // Ends the helper thread. Calls that are under way end as CANCELLED. Nothing may be started afterwards.
+  // Ends the helper thread. Calls that are under way end as CANCELLED. Nothing may be started
+  // afterwards.
   void Close();
 
  private:
@@ -101,12 +107,13 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
 
   TurnLock lock_;
   // Under lock_.
-  bool driven_ = false;              // somebody has the driver's role
-  bool asleep_ = false;              // and sleeps, without the lock
+  bool driven_ = false;               // somebody has the driver's role
+  bool asleep_ = false;               // and sleeps, without the lock
   std::vector<CallWaiter*> waiters_;  // threads that sleep in DriveOrWait
-  uint32_t running_ = 0;             // threads in Run or Await that have a call, which holds cells until they take its result
-  uint32_t held_responses_ = 0;      // that have been handed out and not been released
-  uint32_t delivering_ = 0;          // threads that run callbacks, whose responses hold cells until then
+  uint32_t running_ =
+      0;  // threads in Run or Await that have a call, which holds cells until they take its result
+  uint32_t held_responses_ = 0;  // that have been handed out and not been released
+  uint32_t delivering_ = 0;  // threads that run callbacks, whose responses hold cells until then
   bool helper_stop_ = false;
   std::thread helper_;
   CallWaiter helper_waiter_;

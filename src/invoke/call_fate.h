@@ -1,6 +1,7 @@
 // What became of a call that ended with an error, as far as the client can know.
 //
-// Calls are at-most-once and never retried in silence, so this is what a caller needs to decide whether to try again.
+// Calls are at-most-once and never retried in silence, so this is what a caller needs to decide
+// whether to try again.
 
 #ifndef INVOKER_SRC_INVOKE_CALL_FATE_H_
 #define INVOKER_SRC_INVOKE_CALL_FATE_H_

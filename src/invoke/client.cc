@@ -51,9 +51,9 @@ absl::StatusOr<RemoteFunction> Client::Function(absl::string_view name) const {
       return RemoteFunction(functions[id].name, static_cast<uint16_t>(id));
     }
   }
-  return absl::NotFoundError(absl::StrCat("the worker has no function \"", name, "\"; it has: ",
-                                          functions.empty() ? "none"
-                                                            : absl::StrJoin(FunctionNames(), ", ")));
+  return absl::NotFoundError(absl::StrCat(
+      "the worker has no function \"", name,
+      "\"; it has: ", functions.empty() ? "none" : absl::StrJoin(FunctionNames(), ", ")));
 }
 
 std::vector<std::string> Client::FunctionNames() const {
@@ -104,8 +104,8 @@ absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction&
                     CallFate::kNotSent);
   }
   if (size > buffer.size()) {
-    return WithFate(absl::InvalidArgumentError(absl::StrCat(
-                        "the request has ", size, " bytes, its buffer ", buffer.size())),
+    return WithFate(absl::InvalidArgumentError(absl::StrCat("the request has ", size,
+                                                            " bytes, its buffer ", buffer.size())),
                     CallFate::kNotSent);
   }
   absl::StatusOr<ClientSession::Request> request =

@@ -1,14 +1,16 @@
 // Calling functions on a worker.
 //
-//   absl::StatusOr<std::unique_ptr<invoker::Client>> client = invoker::Client::Connect("10.0.0.7:7000");
-//   absl::StatusOr<invoker::RemoteFunction> echo = (*client)->Function("echo");
-//   absl::StatusOr<invoker::Response> response = (*client)->Invoke(*echo, "hello");
-//   if (response.ok()) std::cout << response->text();
+//   absl::StatusOr<std::unique_ptr<invoker::Client>> client =
+//   invoker::Client::Connect("10.0.0.7:7000"); absl::StatusOr<invoker::RemoteFunction> echo =
+//   (*client)->Function("echo"); absl::StatusOr<invoker::Response> response =
+//   (*client)->Invoke(*echo, "hello"); if (response.ok()) std::cout << response->text();
 //
-// A Client is one session with one executor of the worker. All of its methods may be called from any thread. A blocking call polls the
-// fabric on the calling thread, so it needs no other thread; asynchronous calls are driven by a helper thread while nobody waits.
+// A Client is one session with one executor of the worker. All of its methods may be called from
+// any thread. A blocking call polls the fabric on the calling thread, so it needs no other thread;
+// asynchronous calls are driven by a helper thread while nobody waits.
 //
-// Calls are at-most-once and never retried. GetCallFate(status) tells what became of a call that failed.
+// Calls are at-most-once and never retried. GetCallFate(status) tells what became of a call that
+// failed.
 
 #ifndef INVOKER_SRC_INVOKE_CLIENT_H_
 #define INVOKER_SRC_INVOKE_CLIENT_H_
@@ -36,7 +38,8 @@ class CallDriver;
 class Connection;
 
 struct ClientOptions {
-  // The fabric to use; empty: the worker's. If it is not the worker's, connecting fails and says both.
+  // The fabric to use; empty: the worker's. If it is not the worker's, connecting fails and says
+  // both.
   std::string provider;
   // Our side's IP address or interface; empty: the one that routes to the worker.
   std::string fabric_address;
@@ -48,7 +51,8 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(10);
   // For one probe of the data path. Two probes may be made.
   absl::Duration probe_timeout = absl::Seconds(2);
-  // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions, more CPU.
+  // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
+  // more CPU.
   absl::Duration hot_timeout = absl::Milliseconds(1);
   // Where sequence numbers begin. They wrap; starting near the end makes them wrap soon.
   uint64_t first_sequence = 1;
@@ -57,12 +61,14 @@ struct ClientOptions {
 struct CallOptions {
   // From the start of the call to its end, waiting for free cells included. Infinite: none.
   absl::Duration timeout = absl::InfiniteDuration();
-  // Bytes of response to make room for. 0: as many as the request has, or 1/64 of the window if that is more, so that 64 calls fit
-  // into a window. A function that returns more fails with RESOURCE_EXHAUSTED, and the message says how much it needs. Small responses
-  // with a small capacity travel together when many calls are under way.
+  // Bytes of response to make room for. 0: as many as the request has, or 1/64 of the window if
+  // that is more, so that 64 calls fit into a window. A function that returns more fails with
+  // RESOURCE_EXHAUSTED, and the message says how much it needs. Small responses with a small
+  // capacity travel together when many calls are under way.
   uint32_t response_capacity = 0;
-  // Asked every 100 ms by a thread that waits in Invoke, or for room in the windows, without locks. Once it returns true, the wait ends
-  // as CANCELLED; the call itself goes on, and its result is lost. nullptr: nobody is asked.
+  // Asked every 100 ms by a thread that waits in Invoke, or for room in the windows, without locks.
+  // Once it returns true, the wait ends as CANCELLED; the call itself goes on, and its result is
+  // lost. nullptr: nobody is asked.
   bool (*interrupted)() = nullptr;
   WhenFull when_full = WhenFull::kWaitForCalls;
 };
@@ -88,7 +94,8 @@ class Future {
   Future& operator=(Future&& other) noexcept;
   ~Future();
 
-  // Blocks until the call has ended, and returns its result. Once only: a second Get is FAILED_PRECONDITION.
+  // Blocks until the call has ended, and returns its result. Once only: a second Get is
+  // FAILED_PRECONDITION.
   absl::StatusOr<Response> Get();
 
   // Blocks until the call has ended or `limit` has passed. True if Get would not block.
@@ -104,8 +111,9 @@ class Future {
   absl::Status status_;   // why it never started
 };
 
-// Memory in the request window: a request that is built here is sent without a copy. The bytes behind `data()` may be changed whenever
-// no call with this buffer is under way. One call at a time. May outlive the client.
+// Memory in the request window: a request that is built here is sent without a copy. The bytes
+// behind `data()` may be changed whenever no call with this buffer is under way. One call at a
+// time. May outlive the client.
 class Buffer {
  public:
   Buffer(Buffer&& other) noexcept;
@@ -127,16 +135,18 @@ class Buffer {
 
 class Client {
  public:
-  // Connects to the invoker_server at "HOST:PORT", opens a session and proves the data path with a probe. Blocks for at most a few
-  // connect_timeout. The error says which step failed and what was tried.
+  // Connects to the invoker_server at "HOST:PORT", opens a session and proves the data path with a
+  // probe. Blocks for at most a few connect_timeout. The error says which step failed and what was
+  // tried.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view server,
                                                          const ClientOptions& options = {});
 
   // Closes, unless Close has been called.
   ~Client();
 
-  // Ends calls under way, on other threads too, as CANCELLED and closes the session; further calls fail. Blocks for a round trip to the
-  // server. Not by two threads at once, and not from a CallDone.
+  // Ends calls under way, on other threads too, as CANCELLED and closes the session; further calls
+  // fail. Blocks for a round trip to the server. Not by two threads at once, and not from a
+  // CallDone.
   void Close();
 
   Client(const Client&) = delete;
@@ -163,8 +173,9 @@ class Client {
   Future InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
                      const CallOptions& options = {});
 
-  // Starts a call whose result goes to `done`, exactly once, on the helper thread or on a thread that waits for another call of this
-  // client, or on this thread if the call cannot start. `done` may make calls; other results wait meanwhile.
+  // Starts a call whose result goes to `done`, exactly once, on the helper thread or on a thread
+  // that waits for another call of this client, or on this thread if the call cannot start. `done`
+  // may make calls; other results wait meanwhile.
   void InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
                    CallDone done);
 

@@ -29,8 +29,8 @@ absl::StatusOr<std::unique_ptr<ClientSession>> ClientSession::Create(transport::
   absl::StatusOr<transport::MemoryRegion> responses =
       reactor->Register(*std::move(buffer), transport::RegionUse::kRemoteTarget);
   if (!responses.ok()) return responses.status();
-  return std::unique_ptr<ClientSession>(new ClientSession(
-      reactor, options, *geometry, *std::move(staging), *std::move(responses)));
+  return std::unique_ptr<ClientSession>(
+      new ClientSession(reactor, options, *geometry, *std::move(staging), *std::move(responses)));
 }
 
 ClientSession::ClientSession(transport::Reactor* reactor, const Options& options,
@@ -85,8 +85,7 @@ absl::Status ClientSession::Attach(const bootstrap::OpenSessionReply& reply) {
 
 void ClientSession::SetNotification(transport::Notification notification) {
   notification_ = notification;
-  requests_->set_notifier(
-      transport::GetNotifier(notification, reactor_->profile().send_order));
+  requests_->set_notifier(transport::GetNotifier(notification, reactor_->profile().send_order));
 }
 
 Call* ClientSession::AcquireCall() {
@@ -142,7 +141,8 @@ Call* ClientSession::Start(const Request& request) {
   if (request.deadline_ns != 0) {
     const int64_t left_us = (request.deadline_ns - transport::MonotonicNs()) / 1000;
     // What does not fit is further away than the field can say, and 0 says none.
-    header.deadline_us = left_us > UINT32_MAX ? 0 : static_cast<uint32_t>(std::max<int64_t>(left_us, 1));
+    header.deadline_us =
+        left_us > UINT32_MAX ? 0 : static_cast<uint32_t>(std::max<int64_t>(left_us, 1));
     if (earliest_deadline_ns_ == 0 || request.deadline_ns < earliest_deadline_ns_) {
       earliest_deadline_ns_ = request.deadline_ns;
     }
@@ -220,8 +220,8 @@ bool ClientSession::TakeResponse(const ResponseHeader& header, uint32_t cell,
   return true;
 }
 
-// The response, or the end of the session, has come: either proves that nothing reads the request's cells any more. The response's
-// stay for the caller.
+// The response, or the end of the session, has come: either proves that nothing reads the request's
+// cells any more. The response's stay for the caller.
 void ClientSession::Complete(Call* call, absl::Status status) {
   call->state = Call::State::kDone;
   call->status = std::move(status);
@@ -233,10 +233,10 @@ void ClientSession::Complete(Call* call, absl::Status status) {
 }
 
 void ClientSession::TimeOut(Call* call) {
-  call->status = WithFate(
-      absl::DeadlineExceededError(
-          "the deadline passed before the response came; the function may have run"),
-      CallFate::kMaybeExecuted);
+  call->status =
+      WithFate(absl::DeadlineExceededError(
+                   "the deadline passed before the response came; the function may have run"),
+               CallFate::kMaybeExecuted);
   call->state = Call::State::kTimedOut;
   ++late_;
   --outstanding_;
@@ -348,12 +348,13 @@ void ClientSession::OnOperationFailed(const transport::Operation& operation,
   // Nothing due means that no part of it was ever posted.
   const CallFate fate =
       operation.completions_due == 0 ? CallFate::kNotSent : CallFate::kMaybeExecuted;
-  failed_posts_.push_back({CellRun::FromTag(operation.tag), fate,
-                           absl::UnavailableError(
-                               absl::StrCat("cannot write to the worker: ", status.message()))});
+  failed_posts_.push_back(
+      {CellRun::FromTag(operation.tag), fate,
+       absl::UnavailableError(absl::StrCat("cannot write to the worker: ", status.message()))});
 }
 
-// What the peer got of a failed write is not known, so nothing can be placed there again: the session ends.
+// What the peer got of a failed write is not known, so nothing can be placed there again: the
+// session ends.
 void ClientSession::HandleFailedPosts() {
   for (const FailedPost& failed : failed_posts_) {
     for (Call& call : calls_) {

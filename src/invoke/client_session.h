@@ -1,6 +1,8 @@
-// A client's half of one session: it places messages in both windows, posts requests, and matches responses to calls.
+// A client's half of one session: it places messages in both windows, posts requests, and matches
+// responses to calls.
 //
-// Not thread-safe: everything here happens under the turn lock of the CallDriver that owns it, on whichever thread holds it.
+// Not thread-safe: everything here happens under the turn lock of the CallDriver that owns it, on
+// whichever thread holds it.
 
 #ifndef INVOKER_SRC_INVOKE_CLIENT_SESSION_H_
 #define INVOKER_SRC_INVOKE_CLIENT_SESSION_H_
@@ -27,14 +29,18 @@
 
 namespace invoker {
 
-// What a call does that finds no room in the windows. What it does not wait for is RESOURCE_EXHAUSTED, NOT_SENT.
+// What a call does that finds no room in the windows. What it does not wait for is
+// RESOURCE_EXHAUSTED, NOT_SENT.
 enum class WhenFull : uint8_t {
   kFail,
-  kWaitForCalls,      // until calls that are under way have ended and their responses have been released
-  kWaitForResponses,  // also until another thread releases responses that it holds: not where this thread holds any
+  kWaitForCalls,      // until calls that are under way have ended and their responses have been
+                      // released
+  kWaitForResponses,  // also until another thread releases responses that it holds: not where this
+                      // thread holds any
 };
 
-// One call, from the allocation of its cells until its response has been handed over. A slot is its caller's until Finish or Abandon.
+// One call, from the allocation of its cells until its response has been handed over. A slot is its
+// caller's until Finish or Abandon.
 struct Call {
   enum class State : uint8_t {
     kFree,
@@ -47,18 +53,18 @@ struct Call {
 
   State state = State::kFree;
   bool owns_request_cells = false;  // else a Buffer does
-  bool detached = false;            // kTimedOut: the caller has let go, the slot waits for the response
+  bool detached = false;  // kTimedOut: the caller has let go, the slot waits for the response
   uint64_t sequence = 0;
   HeldCells request;
   HeldCells response;
   uint16_t index = 0;  // of this slot
   uint32_t response_capacity = 0;
-  uint32_t payload_bytes = 0;   // of the response
-  int64_t deadline_ns = 0;      // MonotonicNs; 0: none
+  uint32_t payload_bytes = 0;  // of the response
+  int64_t deadline_ns = 0;     // MonotonicNs; 0: none
   absl::Status status;
-  bool* buffer_busy = nullptr;  // of the Buffer that the request lies in
+  bool* buffer_busy = nullptr;   // of the Buffer that the request lies in
   CallWaiter* waiter = nullptr;  // a thread that sleeps until this call is done
-  CallDone on_done;             // of an asynchronous call with a callback
+  CallDone on_done;              // of an asynchronous call with a callback
 };
 
 class ClientSession final : public transport::ReactorHandler, public transport::OperationOwner {
@@ -87,16 +93,18 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   struct Request {
     MessageKind kind = MessageKind::kRequest;
     uint16_t function_id = 0;
-    absl::Span<const std::byte> input;    // copied, unless `cells` says that it stands in staging already
-    std::optional<HeldCells> cells;       // of a Buffer, whose payload is `input`
+    absl::Span<const std::byte>
+        input;  // copied, unless `cells` says that it stands in staging already
+    std::optional<HeldCells> cells;  // of a Buffer, whose payload is `input`
     bool* buffer_busy = nullptr;
     uint32_t response_capacity = 0;
     int64_t deadline_ns = 0;
-    bool (*interrupted)() = nullptr;      // see CallOptions
+    bool (*interrupted)() = nullptr;  // see CallOptions
     WhenFull when_full = WhenFull::kWaitForCalls;
   };
 
-  // Encodes and queues a request; Flush posts it. nullptr if no cells or slots are free now. The sizes have been checked.
+  // Encodes and queues a request; Flush posts it. nullptr if no cells or slots are free now. The
+  // sizes have been checked.
   Call* Start(const Request& request);
 
   // Posts what Start has queued. Called at the end of every turn.
@@ -107,7 +115,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // The response's payload, of a call that is done with an OK status.
   absl::Span<const std::byte> Payload(const Call& call) const;
 
-  // Gives back the slot of a call that has ended, and its response cells unless the caller keeps them (only after an OK status).
+  // Gives back the slot of a call that has ended, and its response cells unless the caller keeps
+  // them (only after an OK status).
   void Finish(Call* call, bool keep_response_cells);
 
   // Gives back a call in any state. If it is outstanding, it ends for nobody.
@@ -135,7 +144,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   uint32_t outstanding() const { return outstanding_; }
   // Moves whenever a call begins or ends, or cells become free.
   uint64_t changes() const { return changes_; }
-  // Whether requests that nobody waits for any more may still have to leave: posting needs a driver.
+  // Whether requests that nobody waits for any more may still have to leave: posting needs a
+  // driver.
   bool sending() const {
     return late_ > 0 && failure_.ok() &&
            (requests_->pending() || reactor_->operations().outstanding() > 0);
@@ -193,7 +203,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     CallFate fate;
     absl::Status status;
   };
-  std::vector<FailedPost> failed_posts_;  // handled on the next tick, since a post may fail inside Start
+  std::vector<FailedPost>
+      failed_posts_;  // handled on the next tick, since a post may fail inside Start
   uint64_t dropped_ = 0;
   absl::Status failure_;
 };

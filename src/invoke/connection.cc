@@ -80,8 +80,8 @@ absl::Status Connection::OpenSession() {
       OnLost(absl::UnavailableError(absl::StrCat("the worker ended the session: ", reason)));
     }
   };
-  absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease = bootstrap::Lease::Acquire(
-      bootstrap_.get(), std::move(events), options_.connect_timeout);
+  absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
+      bootstrap::Lease::Acquire(bootstrap_.get(), std::move(events), options_.connect_timeout);
   if (!lease.ok()) return lease.status();
   lease_ = *std::move(lease);
 
@@ -102,25 +102,25 @@ absl::Status Connection::OpenSession() {
   return driver_->Attach(session_);
 }
 
-// Never trusts an advertised capability: bytes must have crossed, both ways, before a session is live.
+// Never trusts an advertised capability: bytes must have crossed, both ways, before a session is
+// live.
 absl::Status Connection::ProvePath() {
   absl::Status first = Probe();
   if (first.ok()) return first;
-  const bool both_auto = options_.notification == Notification::kAuto &&
-                         info_.notification == Notification::kAuto;
+  const bool both_auto =
+      options_.notification == Notification::kAuto && info_.notification == Notification::kAuto;
   std::string tried(NotificationName(session_.notification));
   absl::Status last = first;
   if (session_.notification == Notification::kWriteImm && both_auto &&
       absl::IsDeadlineExceeded(first)) {
-    absl::Status switched =
-        bootstrap_->SwitchNotification(lease_->id(), session_.handle,
-                                       Notification::kSendAfterWrite, options_.connect_timeout);
+    absl::Status switched = bootstrap_->SwitchNotification(
+        lease_->id(), session_.handle, Notification::kSendAfterWrite, options_.connect_timeout);
     if (!switched.ok()) return InStep("switching to send_after_write", switched);
     session_.notification = Notification::kSendAfterWrite;
     driver_->SetNotification(Notification::kSendAfterWrite);
-    downgrade_reason_ = absl::StrCat(
-        "a write with immediate did not come back within ",
-        absl::FormatDuration(options_.probe_timeout), "; using send_after_write instead");
+    downgrade_reason_ = absl::StrCat("a write with immediate did not come back within ",
+                                     absl::FormatDuration(options_.probe_timeout),
+                                     "; using send_after_write instead");
     last = Probe();
     if (last.ok()) return last;
     absl::StrAppend(&tried, ", then send_after_write");
@@ -129,10 +129,9 @@ absl::Status Connection::ProvePath() {
   return absl::UnavailableError(absl::StrCat(
       "the worker at ", bootstrap_->target(), " answers the bootstrap, but its data path over \"",
       theirs.provider, "\" does not: tried ", tried, ", each for ",
-      absl::FormatDuration(options_.probe_timeout), " (", last.message(),
-      "). Address format here ", driver_->reactor().info().addr_format, ", there ",
-      theirs.address_format, "; this side's fabric address is ",
-      transport::DescribeSource(driver_->reactor().info()),
+      absl::FormatDuration(options_.probe_timeout), " (", last.message(), "). Address format here ",
+      driver_->reactor().info().addr_format, ", there ", theirs.address_format,
+      "; this side's fabric address is ", transport::DescribeSource(driver_->reactor().info()),
       ". Check that the fabric's own traffic can pass between the hosts (firewall, interface: "
       "--fabric_address)"));
 }
@@ -146,8 +145,7 @@ absl::Status Connection::Probe() {
   request.kind = MessageKind::kProbe;
   request.input = nonce;
   request.response_capacity = nonce.size();
-  request.deadline_ns =
-      transport::MonotonicNs() + absl::ToInt64Nanoseconds(options_.probe_timeout);
+  request.deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(options_.probe_timeout);
   absl::StatusOr<Response> response = driver_->Run(request);
   if (!response.ok()) return response.status();
   const bool same = response->size() == nonce.size() &&
@@ -157,9 +155,8 @@ absl::Status Connection::Probe() {
 }
 
 void Connection::OnLost(const absl::Status& reason) {
-  driver_->FailAfterDelivery(
-      absl::UnavailableError(absl::StrCat("the session with the worker at ", bootstrap_->target(),
-                                          " has ended: ", reason.message())));
+  driver_->FailAfterDelivery(absl::UnavailableError(absl::StrCat(
+      "the session with the worker at ", bootstrap_->target(), " has ended: ", reason.message())));
 }
 
 void Connection::Close() {

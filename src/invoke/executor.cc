@@ -38,7 +38,8 @@ Executor::Executor(std::unique_ptr<transport::Reactor> reactor, const FunctionRe
       on_session_failed_(std::move(on_session_failed)),
       sessions_(kSessionNumbers),
       next_number_(options.first_session),
-      next_epoch_(options.first_epoch) {
+      next_epoch_(options.first_epoch),
+      times_(functions->size()) {
   reactor_->set_handler(this);
 }
 
@@ -64,8 +65,7 @@ void Executor::ThreadMain() {
     if (idle_turns % 64 != 0 && hot_ns > 0) continue;
     if (transport::MonotonicNs() - idle_since_ns >= hot_ns) reactor_->Wait(kLongestSleep);
   }
-  while (reactor_->health().ok() &&
-         (reactor_->operations().outstanding() > 0 || !dirty_.empty()) &&
+  while (reactor_->health().ok() && (reactor_->operations().outstanding() > 0 || !dirty_.empty()) &&
          transport::MonotonicNs() < stop_deadline_ns_.load()) {
     turn_began_ns_ = 0;
     reactor_->Poll();
@@ -88,13 +88,9 @@ void Executor::OnToken(uint32_t token) {
   }
   if (turn_began_ns_ == 0) {
     turn_began_ns_ = transport::MonotonicNs();
-    flushed_ns_ = turn_began_ns_;
-  } else if (!dirty_.empty()) {
+  } else if (!dirty_.empty() && dirty_.back() != immediate->session) {
     // What another session has ready does not wait for this one's functions.
-    if (transport::MonotonicNs() - flushed_ns_ > kCoalesceNs) {
-      FlushSessions();
-      flushed_ns_ = transport::MonotonicNs();
-    }
+    FlushSessions();
   }
   ExecutorSession& session = *sessions_[immediate->session];
   const bool was_pending = session.pending();
@@ -195,6 +191,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenOnThread(
   parts.reactor = reactor_.get();
   parts.functions = functions_;
   parts.draining = &draining_;
+  parts.times = &times_;
   parts.number = *number;
   parts.epoch = next_epoch_++;
   parts.first_sequence = request.first_sequence;
@@ -257,18 +254,12 @@ ExecutorCounters Executor::Counters() {
   return sum;
 }
 
-void Executor::Drain() {
-  RunOnThread([this] { draining_ = true; });
-}
-
 void Executor::Stop(absl::Duration limit) {
   if (!thread_.joinable()) return;
   stop_deadline_ns_ =
       transport::MonotonicNs() + absl::ToInt64Nanoseconds(std::min(limit, absl::Hours(24 * 365)));
-  RunOnThread([this] {
-    draining_ = true;
-    stop_ = true;
-  });
+  Drain();
+  RunOnThread([this] { stop_ = true; });
   thread_.join();
 }
 

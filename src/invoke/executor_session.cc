@@ -21,17 +21,16 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
   absl::StatusOr<WindowGeometry> geometry = WindowGeometry::Make(request.window_bytes);
   if (!geometry.ok()) return geometry.status();
   transport::Reactor* reactor = parts.reactor;
-  absl::StatusOr<transport::MemoryRegion> requests = reactor->Register(
-      std::move(parts.request_window), transport::RegionUse::kRemoteTarget);
+  absl::StatusOr<transport::MemoryRegion> requests =
+      reactor->Register(std::move(parts.request_window), transport::RegionUse::kRemoteTarget);
   if (!requests.ok()) return requests.status();
   absl::StatusOr<transport::MemoryRegion> staging =
       reactor->Register(std::move(parts.response_staging), transport::RegionUse::kSource);
   if (!staging.ok()) return staging.status();
   absl::StatusOr<const transport::Peer*> peer = reactor->peers().Insert(request.endpoint_address);
   if (!peer.ok()) return peer.status();
-  return std::unique_ptr<ExecutorSession>(
-      new ExecutorSession(std::move(parts), *peer, *std::move(requests), *std::move(staging),
-                          request, *geometry));
+  return std::unique_ptr<ExecutorSession>(new ExecutorSession(
+      std::move(parts), *peer, *std::move(requests), *std::move(staging), request, *geometry));
 }
 
 ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
@@ -129,7 +128,7 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
     Respond(header, StatusCode::kOk, bytes, 0);
     return;
   }
-  if (*parts_.draining) {
+  if (parts_.draining->load(std::memory_order_relaxed)) {
     Refuse(header, StatusCode::kDraining, "the worker is shutting down and takes no more calls");
     return;
   }
@@ -140,10 +139,12 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
                         parts_.functions->size()));
     return;
   }
-  if (responses_.pending() || header.deadline_us != 0) {
-    // Others of this turn may have run before this one.
+  // Timed only where others of this turn may have run before this one: alone, it holds nothing up.
+  const bool timed = responses_.pending() || header.deadline_us != 0;
+  if (timed) {
     clock_ns_ = transport::MonotonicNs();
-    if (responses_.pending() && clock_ns_ - pending_since_ns_ > kCoalesceNs) {
+    if (responses_.pending() &&
+        (clock_ns_ - pending_since_ns_ > kCoalesceNs || parts_.times->IsSlow(header.function_id))) {
       responses_.Flush();
       // Posting takes its time too.
       clock_ns_ = transport::MonotonicNs();
@@ -155,12 +156,15 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
       return;
     }
   }
-  const CallOutcome outcome =
-      RunFunction(*function,
-                  {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
-                  {reinterpret_cast<uint8_t*>(output), header.response_capacity},
-                  absl::MakeSpan(error_text_));
+  const CallOutcome outcome = RunFunction(
+      *function, {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
+      {reinterpret_cast<uint8_t*>(output), header.response_capacity}, absl::MakeSpan(error_text_));
   ++counters_.executed;
+  if (timed) {
+    const int64_t began_ns = clock_ns_;
+    clock_ns_ = transport::MonotonicNs();
+    parts_.times->Add(header.function_id, clock_ns_ - began_ns);
+  }
   switch (outcome.kind) {
     case CallOutcome::Kind::kOk:
       Respond(header, StatusCode::kOk, static_cast<uint32_t>(outcome.output_size), 0);
@@ -170,8 +174,8 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
               static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX)));
       return;
     case CallOutcome::Kind::kFailed: {
-      const uint32_t bytes = static_cast<uint32_t>(
-          std::min<uint64_t>(outcome.error_size, header.response_capacity));
+      const uint32_t bytes =
+          static_cast<uint32_t>(std::min<uint64_t>(outcome.error_size, header.response_capacity));
       memcpy(output, error_text_.data(), bytes);
       Respond(header, StatusCode::kFunctionFailed, bytes, static_cast<uint32_t>(outcome.code));
       return;
@@ -207,8 +211,8 @@ void ExecutorSession::OnOperationFailed(const transport::Operation& operation,
                                         const absl::Status& status) {
   static_cast<void>(operation);
   if (failure_.ok()) {
-    failure_ = absl::Status(status.code(),
-                            absl::StrCat("cannot write to the client: ", status.message()));
+    failure_ =
+        absl::Status(status.code(), absl::StrCat("cannot write to the client: ", status.message()));
   }
 }
 

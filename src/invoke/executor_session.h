@@ -1,12 +1,15 @@
-// One client's session, as its executor sees it: the request window, the response staging, and the checks between a doorbell and a
-// function. Driver thread of the executor's reactor only.
+// One client's session, as its executor sees it: the request window, the response staging, and the
+// checks between a doorbell and a function. Driver thread of the executor's reactor only.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_H_
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,10 +22,28 @@
 
 namespace invoker {
 
-// A response that is ready waits this long for others of its turn, if the next function does not take longer.
+// A response that is ready waits for others of its turn no longer than this.
 inline constexpr int64_t kCoalesceNs = 5'000;
 
-// Why messages were dropped. None of them is fatal, and none is answered: whoever sent it may not be who it says.
+// What each function has lately taken, in nanoseconds, by id. An executor's; a function that has
+// not been timed counts as slow.
+class FunctionTimes {
+ public:
+  explicit FunctionTimes(size_t functions) : ns_(functions, INT64_MAX) {}
+
+  bool IsSlow(uint16_t id) const { return ns_[id] > kCoalesceNs; }
+
+  // Slow is believed at once, fast only by and by.
+  void Add(uint16_t id, int64_t ns) {
+    ns_[id] = ns_[id] == INT64_MAX ? ns : std::max(ns, ns_[id] - ns_[id] / 8);
+  }
+
+ private:
+  std::vector<int64_t> ns_;
+};
+
+// Why messages were dropped. None of them is fatal, and none is answered: whoever sent it may not
+// be who it says.
 struct DropCounters {
   uint64_t outside_window = 0;
   uint64_t not_a_header = 0;
@@ -50,8 +71,9 @@ class ExecutorSession final : public transport::OperationOwner {
   struct Parts {
     transport::Reactor* reactor = nullptr;
     const FunctionRegistry* functions = nullptr;
-    const bool* draining = nullptr;  // the executor's
-    uint16_t number = 0;             // in request immediates
+    const std::atomic<bool>* draining = nullptr;  // the executor's
+    FunctionTimes* times = nullptr;               // the executor's
+    uint16_t number = 0;                          // in request immediates
     uint32_t epoch = 0;
     uint64_t first_sequence = 1;
     transport::Notification notification = transport::Notification::kWriteImm;
@@ -63,11 +85,13 @@ class ExecutorSession final : public transport::OperationOwner {
   static absl::StatusOr<std::unique_ptr<ExecutorSession>> Open(
       Parts parts, const bootstrap::OpenSessionRequest& request);
 
-  // The fence: nothing is posted any more, outstanding operations complete for nobody, the windows are closed to the peer.
+  // The fence: nothing is posted any more, outstanding operations complete for nobody, the windows
+  // are closed to the peer.
   ~ExecutorSession() override;
 
-  // The peer rang for `cell`. Runs every message of that write. `turn_began_ns` is when the executor began with what had arrived by then,
-  // this write included: what ran before it since is held against deadlines.
+  // The peer rang for `cell`. Runs every message of that write. `turn_began_ns` is when the
+  // executor began with what had arrived by then, this write included: what ran before it since is
+  // held against deadlines.
   void OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns);
 
   // Posts pending responses. False if some had to stay for want of a slot.

@@ -7,8 +7,8 @@
 
 namespace invoker {
 
-// A hash of the kernel's boot id and of the mount of /dev/shm, so that two containers on one machine that cannot share memory count as
-// two hosts. Any thread.
+// A hash of the kernel's boot id and of the mount of /dev/shm, so that two containers on one
+// machine that cannot share memory count as two hosts. Any thread.
 uint64_t HostIdentity();
 
 }  // namespace invoker

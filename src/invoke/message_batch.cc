@@ -3,7 +3,8 @@
 namespace invoker {
 namespace {
 
-// Above this, one write more costs nothing that can be seen, and a receiver could have begun with the first message.
+// Above this, one write more costs nothing that can be seen, and a receiver could have begun with
+// the first message.
 constexpr uint64_t kMaxBatchBytes = 64 * 1024;
 
 constexpr size_t kFlagsOffset = 1;  // of the flags byte in a header (docs/wire_format.md)

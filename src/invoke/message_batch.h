@@ -1,6 +1,8 @@
-// Messages that lie side by side in a staging region and leave in one write. One per session and direction. Driver thread only.
+// Messages that lie side by side in a staging region and leave in one write. One per session and
+// direction. Driver thread only.
 //
-// Coalescing costs no latency: whoever adds a message flushes as soon as it knows of no other that comes in the same turn.
+// Coalescing costs no latency: whoever adds a message flushes as soon as it knows of no other that
+// comes in the same turn.
 
 #ifndef INVOKER_SRC_INVOKE_MESSAGE_BATCH_H_
 #define INVOKER_SRC_INVOKE_MESSAGE_BATCH_H_
@@ -28,7 +30,8 @@ struct CellRun {
 
 class MessageBatch {
  public:
-  // `staging` has the layout of `window` and outlives the batch, as do `reactor` and `owner`. `session` is the receiver's number.
+  // `staging` has the layout of `window` and outlives the batch, as do `reactor` and `owner`.
+  // `session` is the receiver's number.
   MessageBatch(transport::Reactor* reactor, const transport::MemoryRegion* staging,
                const transport::RemoteWindow& window, const WindowGeometry& geometry,
                uint16_t session, const transport::Notifier* notifier,
@@ -37,7 +40,8 @@ class MessageBatch {
   // A message of `message_bytes`, header included, stands ready in staging at `cell`.
   void Add(MessageKind kind, uint32_t cell, uint32_t message_bytes);
 
-  // Posts what is pending. Returns false while something is left because the reactor has no free slot: call again after a turn.
+  // Posts what is pending. Returns false while something is left because the reactor has no free
+  // slot: call again after a turn.
   bool Flush();
 
   bool pending() const { return run_.cells != 0 || backlog_next_ < backlog_.size(); }

@@ -10,16 +10,16 @@ using transport::NotificationName;
 absl::StatusOr<Notification> NegotiateNotification(Notification worker, Notification client,
                                                    Notification best) {
   if (worker != Notification::kAuto && client != Notification::kAuto && worker != client) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the worker insists on --notify=", NotificationName(worker), ", the client on ",
-        NotificationName(client), "; let one of them be auto"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the worker insists on --notify=", NotificationName(worker),
+                     ", the client on ", NotificationName(client), "; let one of them be auto"));
   }
   const Notification wanted = worker != Notification::kAuto ? worker : client;
   if (wanted == Notification::kAuto) return best;
   if (wanted == Notification::kWriteImm && best != Notification::kWriteImm) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "--notify=", NotificationName(wanted), " was asked for, but the fabric only has ",
-        NotificationName(best)));
+    return absl::FailedPreconditionError(absl::StrCat("--notify=", NotificationName(wanted),
+                                                      " was asked for, but the fabric only has ",
+                                                      NotificationName(best)));
   }
   return wanted;
 }

@@ -8,8 +8,8 @@
 
 namespace invoker {
 
-// What the first probe is to use: never kAuto. FAILED_PRECONDITION if the sides insist on different ones, or on one that the fabric
-// does not have (`best` is the strongest that its profile claims).
+// What the first probe is to use: never kAuto. FAILED_PRECONDITION if the sides insist on different
+// ones, or on one that the fabric does not have (`best` is the strongest that its profile claims).
 absl::StatusOr<transport::Notification> NegotiateNotification(transport::Notification worker,
                                                               transport::Notification client,
                                                               transport::Notification best);

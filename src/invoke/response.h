@@ -24,8 +24,9 @@ struct HeldCells {
   uint32_t cells = 0;
 };
 
-// What a function returned: a view into the response window, without a copy. Holds its cells until it is destroyed, and they are what
-// further calls need: do not hoard responses. May outlive the client.
+// What a function returned: a view into the response window, without a copy. Holds its cells until
+// it is destroyed, and they are what further calls need: do not hoard responses. May outlive the
+// client.
 class Response {
  public:
   Response(Response&& other) noexcept;

@@ -1,7 +1,8 @@
 // Whose turn it is on a client's reactor.
 //
-// Held for one turn of polling, or while one request is encoded and posted: microseconds. A thread that polls for long keeps it and
-// asks Contended() between turns; a thread that sleeps never holds it. Uncontended, locking is one atomic exchange.
+// Held for one turn of polling, or while one request is encoded and posted: microseconds. A thread
+// that polls for long keeps it and asks Contended() between turns; a thread that sleeps never holds
+// it. Uncontended, locking is one atomic exchange.
 
 #ifndef INVOKER_SRC_INVOKE_TURN_LOCK_H_
 #define INVOKER_SRC_INVOKE_TURN_LOCK_H_

@@ -23,9 +23,8 @@ uint64_t HandleOf(uint32_t executor, Executor::SessionKey key) {
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
                                                       FunctionRegistry functions) {
   if (options.executors < 1 || options.executors > kMaxExecutors) {
-    return absl::InvalidArgumentError(absl::StrCat("a worker has 1 to ", kMaxExecutors,
-                                                   " executors; ", options.executors,
-                                                   " were asked for"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a worker has 1 to ", kMaxExecutors, " executors; ", options.executors, " were asked for"));
   }
   if (absl::Status status = WindowGeometry::Make(options.window_bytes).status(); !status.ok()) {
     return status;
@@ -108,8 +107,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
   absl::StatusOr<transport::Notification> notification = NegotiateNotification(
       options_.notification, request.notification, executor->profile().notification);
   if (!notification.ok()) return notification.status();
-  absl::StatusOr<bootstrap::OpenSessionReply> reply =
-      executor->OpenSession(request, *notification);
+  absl::StatusOr<bootstrap::OpenSessionReply> reply = executor->OpenSession(request, *notification);
   if (!reply.ok()) return reply.status();
   const Executor::SessionKey key = {reply->request_session, reply->epoch};
   reply->handle = HandleOf(reply->executor, key);
@@ -190,6 +188,9 @@ void Worker::Drain() {
 }
 
 void Worker::Stop(absl::Duration limit) {
+  Drain();
+  // Those that are idle go on refusing calls while another still runs its last one.
+  for (const std::unique_ptr<Executor>& executor : executors_) executor->FinishTurn();
   for (const std::unique_ptr<Executor>& executor : executors_) executor->Stop(limit);
 }
 

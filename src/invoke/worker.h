@@ -1,4 +1,5 @@
-// A worker: executors on one fabric, and the functions that they run. What the bootstrap service talks to.
+// A worker: executors on one fabric, and the functions that they run. What the bootstrap service
+// talks to.
 
 #ifndef INVOKER_SRC_INVOKE_WORKER_H_
 #define INVOKER_SRC_INVOKE_WORKER_H_
@@ -28,7 +29,8 @@ inline constexpr uint64_t kDefaultWindowBytes = 2 << 20;
 
 struct WorkerOptions {
   std::string provider;        // empty: the default one
-  std::string fabric_address;  // IP address or interface of the executors' endpoints; empty: the first that is not loopback
+  std::string fabric_address;  // IP address or interface of the executors' endpoints; empty: the
+                               // first that is not loopback
   uint32_t executors = 1;      // threads, each with its own endpoint
   transport::Notification notification = transport::Notification::kAuto;
   uint64_t window_bytes = kDefaultWindowBytes;  // most that a session may have, per direction
@@ -62,10 +64,11 @@ class Worker final : public bootstrap::SessionHost {
   // The fabric address that the executors really have, for people.
   std::string fabric_address() const;
 
-  // Refuses new sessions and calls. Blocks until every executor has seen it.
+  // Refuses new sessions and calls from now on, on every executor. Does not block.
   void Drain();
 
-  // Drains, lets ready responses leave for at most `limit`, and ends the executors.
+  // Drains, waits for the functions that run (however long they take), lets ready responses leave
+  // for at most `limit`, and ends the executors.
   void Stop(absl::Duration limit);
 
   // Summed over the executors.

@@ -26,14 +26,15 @@ class OperationOwner {
  public:
   virtual ~OperationOwner() = default;
 
-  // On the driver thread, from inside Reactor::Poll, or from inside PostWrite if the post fails at once. The slot is released after
-  // the return.
+  // On the driver thread, from inside Reactor::Poll, or from inside PostWrite if the post fails at
+  // once. The slot is released after the return.
   virtual void OnOperationFailed(const Operation& operation, const absl::Status& status) = 0;
 };
 
 // A notified write in the making. See Notifier.
 struct alignas(64) Operation {
-  // What is to be posted next. kDone: nothing more, whether all was posted or the operation has failed.
+  // What is to be posted next. kDone: nothing more, whether all was posted or the operation has
+  // failed.
   enum class Step : uint8_t { kFree, kWrite, kSend, kDone };
 
   // One for the write, one for the send: each must be alone while outstanding. First, and the
@@ -52,7 +53,7 @@ struct alignas(64) Operation {
   OperationOwner* owner = nullptr;  // nullptr once the owner has gone
   Operation* next = nullptr;        // in the free list or in the retry queue
   int64_t retry_deadline_ns = 0;
-  uint64_t tag = 0;    // the owner's
+  uint64_t tag = 0;  // the owner's
   uint32_t token = 0;
   uint8_t completions_due = 0;
   bool queued = false;  // in the retry queue

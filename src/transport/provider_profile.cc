@@ -29,8 +29,8 @@ constexpr ProfileRow kRows[] = {
     {
         .provider = "shm",
         .caps = kBasicCaps,
-        // Not FI_ORDER_SAW, though it would be granted: it takes away the fast path of every write, and
-        // costs more than a delivery-complete write does.
+        // Not FI_ORDER_SAW, though it would be granted: it takes away the fast path of every write,
+        // and costs more than a delivery-complete write does.
         .message_order = FI_ORDER_SAS,
         .notification = Notification::kWriteImm,
         .send_order = SendOrder::kAfterDelivery,

@@ -40,8 +40,8 @@ int64_t MonotonicNs() {
 Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options)
     : fabric_(std::move(fabric)),
       domain_(std::move(domain)),
-      operations_(std::max<size_t>(
-          1, std::min(options.operations, fabric_.profile().transmit_depth))),
+      operations_(
+          std::max<size_t>(1, std::min(options.operations, fabric_.profile().transmit_depth))),
       retry_limit_ns_(absl::ToInt64Nanoseconds(options.retry_limit)) {}
 
 Reactor::~Reactor() {
@@ -56,13 +56,12 @@ absl::StatusOr<std::unique_ptr<Reactor>> Reactor::Open(FabricChoice choice,
   if (!fabric.ok()) return fabric.status();
   absl::StatusOr<Domain> domain = Domain::Open(*fabric);
   if (!domain.ok()) return domain.status();
-  std::unique_ptr<Reactor> reactor(
-      new Reactor(*std::move(fabric), *std::move(domain), options));
+  std::unique_ptr<Reactor> reactor(new Reactor(*std::move(fabric), *std::move(domain), options));
   if (absl::Status status = reactor->OpenEndpoint(options); !status.ok()) {
-    return absl::Status(status.code(),
-                        absl::StrCat("opening an endpoint of provider ",
-                                     reactor->profile().provider, " at ",
-                                     DescribeSource(reactor->info()), ": ", status.message()));
+    return absl::Status(
+        status.code(),
+        absl::StrCat("opening an endpoint of provider ", reactor->profile().provider, " at ",
+                     DescribeSource(reactor->info()), ": ", status.message()));
   }
   return reactor;
 }
@@ -88,8 +87,7 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   receives_ = *std::move(receives);
   peers_.emplace(&*av_, [this](fi_addr_t peer) { return operations_.Uses(peer); });
 
-  absl::StatusOr<HostBuffer> tokens =
-      HostBuffer::Allocate(operations_.capacity() * kTokenStride);
+  absl::StatusOr<HostBuffer> tokens = HostBuffer::Allocate(operations_.capacity() * kTokenStride);
   if (!tokens.ok()) return tokens.status();
   absl::StatusOr<MemoryRegion> region = Register(*std::move(tokens), RegionUse::kSource);
   if (!region.ok()) return region.status();

@@ -93,13 +93,13 @@ class Reactor {
   // there were.
   int Poll();
 
-  // Sleeps until a completion or a task is there, or `limit` has passed. Where the fabric has no wait object, sleeps in growing steps
-  // of 50 us to 1 ms, of which the driver polls the queue in between; a task ends such a sleep at once.
-  // The same as `if (Arm()) Sleep(limit); Disarm();`.
+  // Sleeps until a completion or a task is there, or `limit` has passed. Where the fabric has no
+  // wait object, sleeps in growing steps of 50 us to 1 ms, of which the driver polls the queue in
+  // between; a task ends such a sleep at once. The same as `if (Arm()) Sleep(limit); Disarm();`.
   void Wait(absl::Duration limit);
 
-  // Wait in three parts, for a driver that lets others drive while it sleeps: Arm and Disarm are the driver's, Sleep is anybody's.
-  // False: there is something to do already, do not sleep.
+  // Wait in three parts, for a driver that lets others drive while it sleeps: Arm and Disarm are
+  // the driver's, Sleep is anybody's. False: there is something to do already, do not sleep.
   bool Arm();
   void Sleep(absl::Duration limit);
   void Disarm();
@@ -125,9 +125,10 @@ class Reactor {
   absl::StatusOr<MemoryRegion> Register(HostBuffer buffer, RegionUse use);
 
   // Takes a region out of use that peers may still write to, or that a provider may still read. Its
-  // pages are given back at once, and nobody looks at them again. Its registration and its addresses
-  // stay for a while, so that what is under way ends well: a write to a region that has been closed
-  // costs the connection on some fabrics, and leaves the operation outstanding for ever on others.
+  // pages are given back at once, and nobody looks at them again. Its registration and its
+  // addresses stay for a while, so that what is under way ends well: a write to a region that has
+  // been closed costs the connection on some fabrics, and leaves the operation outstanding for ever
+  // on others.
   void Retire(MemoryRegion region);
 
   PeerTable& peers() { return *peers_; }

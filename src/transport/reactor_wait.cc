@@ -38,7 +38,8 @@ bool Reactor::Arm() {
         std::min(sleep_limit_ns_, std::min(kLastBackoffNs, kFirstBackoffNs << backoff_step_));
     backoff_step_ = std::min(backoff_step_ + 1, kMaxBackoffStep);
   }
-  // Announced before the inbox is looked at, and Submit looks after it has put: one of the two sees the other.
+  // Announced before the inbox is looked at, and Submit looks after it has put: one of the two sees
+  // the other.
   asleep_.store(true, std::memory_order_seq_cst);
   return !inbox_.HasTasks() && (!has_fd || cq_->Armed());
 }

@@ -19,7 +19,8 @@ namespace invoker::transport {
 
 class ReceiveRing {
  public:
-  // Posts `buffers` receives. Close the endpoint first, then the ring; nothing may be called in between.
+  // Posts `buffers` receives. Close the endpoint first, then the ring; nothing may be called in
+  // between.
   static absl::StatusOr<ReceiveRing> Open(const Fabric& fabric, const Domain& domain,
                                           const Endpoint& endpoint, size_t buffers);
 

@@ -1,6 +1,5 @@
 #include "tests/integration/fabric_test.h"
 
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,8 +24,7 @@ ServerProcess* ServerTest::StartServer(const ServerOptions& options) {
 void ServerTest::TearDown() {
   for (const std::unique_ptr<ServerProcess>& server : servers_) {
     const int exit_code = server->Stop();
-    // A test may have killed it.
-    if (exit_code != 128 + SIGKILL) {
+    if (server->ends_cleanly()) {
       EXPECT_EQ(exit_code, 0) << server->log();
     }
     EXPECT_EQ(SharedMemoryOf(server->pid()), std::vector<std::string>());

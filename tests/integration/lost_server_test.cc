@@ -69,8 +69,9 @@ TEST_P(LostServerTest, AServerThatIsToldToStopEndsTheRunningCallAndRefusesNewOne
   Rendezvous rendezvous;
   ServerOptions options;
   options.executors = 2;
+  options.more = {"--drain_timeout=60s"};
   ServerProcess* server = StartServer(options);
-  // On the executor that is told first, and so can refuse while the other still runs its call.
+  // On another executor, which can refuse while this one still runs its call.
   const std::unique_ptr<Client> refused = Connect(server);
   const std::unique_ptr<Client> running = Connect(server);
   ASSERT_NE(refused, nullptr);
@@ -101,6 +102,24 @@ TEST_P(LostServerTest, AServerThatIsToldToStopEndsTheRunningCallAndRefusesNewOne
   EXPECT_TRUE(absl::StrContains(server->log(), "draining")) << server->log();
   const absl::Status later = running->Invoke(FunctionNamed(*running, "test.echo"), "x").status();
   EXPECT_EQ(later.code(), absl::StatusCode::kUnavailable) << later;
+}
+
+TEST_P(LostServerTest, AFunctionThatNeverReturnsDoesNotKeepTheServerFromEnding) {
+  Rendezvous rendezvous;
+  ServerOptions options;
+  options.more = {"--drain_timeout=100ms"};
+  ServerProcess* server = StartServer(options);
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  Future held = client->InvokeAsync(FunctionNamed(*client, "test.rendezvous"), rendezvous.path());
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  server->set_ends_cleanly(false);
+  EXPECT_NE(server->Stop(), 0);
+  EXPECT_TRUE(absl::StrContains(server->log(), "has not returned")) << server->log();
+  const absl::Status status = held.Get().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+  EXPECT_TRUE(SharedMemoryOf(server->pid()).empty());
 }
 
 TEST_P(LostServerTest, AnIdleServerStopsCleanlyWithSessionsOpen) {

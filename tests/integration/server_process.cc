@@ -59,6 +59,7 @@ int ServerProcess::Stop() {
 }
 
 void ServerProcess::Kill() {
+  ends_cleanly_ = false;
   child_->Signal(SIGKILL);
   if (child_->Wait() == 0) return;
   for (const std::string& name : SharedMemoryOf(pid())) unlink((kSharedMemory + name).c_str());

@@ -52,6 +52,10 @@ class ServerProcess {
   void Terminate() { child_->Signal(SIGTERM); }
   int Wait() { return child_->Wait(); }
 
+  // For a server that a test makes end with an error.
+  void set_ends_cleanly(bool value) { ends_cleanly_ = value; }
+  bool ends_cleanly() const { return ends_cleanly_; }
+
   // SIGKILL, waits, and removes what the dead server left in shared memory.
   void Kill();
 
@@ -61,6 +65,7 @@ class ServerProcess {
   std::unique_ptr<ChildProcess> child_;
   nlohmann::json ready_;
   std::string address_;
+  bool ends_cleanly_ = true;
 };
 
 // The files in /dev/shm that belong to the process: the fabric puts its number into their names.

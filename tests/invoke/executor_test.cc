@@ -210,6 +210,25 @@ TEST_P(WorkerTest, ALeaseEndsItsOwnSessionsOnly) {
   EXPECT_EQ(served.worker->Counters().live_sessions, 0u);
 }
 
+// Both requests are in the queue when the executor comes back to it, so that one turn takes them.
+TEST_P(WorkerTest, AReadyResponseDoesNotWaitForTheNextFunction) {
+  WorkerOptions options;
+  options.window_bytes = kWindow;
+  ServedWorker served(GetParam(), options);
+  std::unique_ptr<Client> client = served.Connect();
+  Future first = client->InvokeAsync(Find(*client, "gate"), "");
+  served.functions.entered.WaitForNotification();
+  Future quick = client->InvokeAsync(Find(*client, "echo"), "quick");
+  Future slow = client->InvokeAsync(Find(*client, "second_gate"), "");
+  served.functions.open.Notify();
+  absl::StatusOr<Response> response = quick.Get();
+  EXPECT_TRUE(response.ok()) << response.status();
+  EXPECT_FALSE(served.functions.second_open.HasBeenNotified());
+  served.functions.second_open.Notify();
+  EXPECT_TRUE(slow.Get().ok());
+  EXPECT_TRUE(first.Get().ok());
+}
+
 TEST_P(WorkerTest, StopsWithClientsConnected) {
   auto served = std::make_unique<ServedWorker>(GetParam());
   std::vector<std::unique_ptr<Client>> clients;

@@ -132,6 +132,8 @@ class SessionPair final : public transport::ReactorHandler {
     parts.reactor = executor_reactor_.get();
     parts.functions = &registry_;
     parts.draining = &draining;
+    times.emplace(registry_.size());
+    parts.times = &*times;
     parts.number = options.number;
     parts.epoch = options.epoch;
     parts.first_sequence = request_.first_sequence;
@@ -246,7 +248,8 @@ class SessionPair final : public transport::ReactorHandler {
   uint16_t number() const { return number_; }
 
   TestFunctions functions;
-  bool draining = false;
+  std::atomic<bool> draining{false};
+  std::optional<FunctionTimes> times;
   uint64_t tokens = 0;  // that the executor got
 
  private:
