@@ -9,6 +9,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -158,7 +159,7 @@ absl::Status Serve(Settings settings, int signal_fd) {
   std::vector<std::unique_ptr<FunctionLibrary>> libraries;
   absl::StatusOr<FunctionRegistry> functions = LoadFunctions(settings.functions, &libraries);
   if (!functions.ok()) return functions.status();
-  if (functions->size() == 0) Log(kProgram, "no functions: clients can only ping; see --functions");
+  const bool no_functions = functions->size() == 0;
 
   WorkerOptions& options = settings.worker;
   const absl::string_view provider =
@@ -180,7 +181,11 @@ absl::Status Serve(Settings settings, int signal_fd) {
         Log(kProgram, absl::StrCat("a session ended: ", reason));
         (*server)->NotifySessionClosed(lease, handle, reason);
       });
-  if (absl::Status status = PrintReady(**worker, **server); !status.ok()) return status;
+  if (absl::Status status = PrintReady(**worker, **server); !status.ok()) {
+    (*worker)->set_on_session_closed(nullptr);
+    return status;
+  }
+  if (no_functions) Log(kProgram, "no functions: clients can only ping; see --functions");
   Log(kProgram, absl::StrCat("serving at ", (*server)->listen_address()));
 
   signalfd_siginfo signal;
@@ -217,6 +222,10 @@ int TakeSignals() {
 
 int Main(int argc, char** argv) {
   const int signal_fd = TakeSignals();
+  if (signal_fd < 0) {
+    Log(kProgram, absl::StrCat("error: signalfd: ", strerror(errno)));
+    return kExitFailed;
+  }
   CLI::App app(
       "Runs functions for remote callers. Prints one line of JSON when it is ready; ends on "
       "SIGTERM or SIGINT.",

@@ -1,5 +1,6 @@
 #include "tools/options.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "absl/strings/numbers.h"
@@ -10,11 +11,16 @@ namespace {
 
 bool ParseDuration(const std::string& text, absl::Duration* value) {
   double seconds;
+  absl::Duration duration;
   if (absl::SimpleAtod(text, &seconds)) {
-    *value = absl::Seconds(seconds);
-    return true;
+    if (std::isnan(seconds)) return false;
+    duration = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(text, &duration)) {
+    return false;
   }
-  return absl::ParseDuration(text, value);
+  if (duration < absl::ZeroDuration()) return false;
+  *value = duration;
+  return true;
 }
 
 bool ParseBytes(std::string text, uint64_t* value) {

@@ -47,7 +47,11 @@ CallDriver::CallDriver(std::unique_ptr<transport::Reactor> reactor, absl::Durati
       hot_ns_(hot_timeout == absl::InfiniteDuration() ? kForever
                                                       : absl::ToInt64Nanoseconds(hot_timeout)) {}
 
-CallDriver::~CallDriver() { Close(); }
+CallDriver::~CallDriver() {
+  Close();
+  session_.reset();
+  transport::Reactor::Dispose(std::move(reactor_), quiet_);
+}
 
 absl::Status CallDriver::Prepare(const ClientSession::Options& options) {
   absl::StatusOr<std::unique_ptr<ClientSession>> session =
@@ -392,6 +396,8 @@ void CallDriver::FailAfterDelivery(const absl::Status& reason) {
 
 void CallDriver::Fail(const absl::Status& reason) {
   lock_.Lock();
+  // Answers to these may be under way.
+  if (!session_->answered() || reactor_->operations().outstanding() > 0) quiet_ = false;
   session_->Fail(reason);
   RunFinishedLocked();
   for (CallWaiter* waiter : waiters_) waiter->Wake();

@@ -115,6 +115,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   uint32_t held_responses_ = 0;  // that have been handed out and not been released
   uint32_t delivering_ = 0;  // threads that run callbacks, whose responses hold cells until then
   bool helper_stop_ = false;
+  bool quiet_ = true;  // nothing of the worker's can be under way to us
   std::thread helper_;
   CallWaiter helper_waiter_;
 };

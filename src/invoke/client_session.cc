@@ -345,7 +345,8 @@ void ClientSession::OnTick(int64_t now_ns) {
 
 void ClientSession::OnOperationFailed(const transport::Operation& operation,
                                       const absl::Status& status) {
-  // Nothing due means that no part of it was ever posted.
+  // Nothing due means that the peer has not been told: either nothing was posted, or the bytes are
+  // there and the token is not.
   const CallFate fate =
       operation.completions_due == 0 ? CallFate::kNotSent : CallFate::kMaybeExecuted;
   failed_posts_.push_back(

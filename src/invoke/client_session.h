@@ -142,6 +142,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   const WindowGeometry& geometry() const { return geometry_; }
   // Calls whose callers still wait.
   uint32_t outstanding() const { return outstanding_; }
+  // Whether every request has had its response.
+  bool answered() const { return outstanding_ == 0 && late_ == 0; }
   // Moves whenever a call begins or ends, or cells become free.
   uint64_t changes() const { return changes_; }
   // Whether requests that nobody waits for any more may still have to leave: posting needs a

@@ -19,6 +19,10 @@ using transport::NotificationName;
 // Long enough for a busy worker, short enough for a user who presses Ctrl-C.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
 
+// How often a probe that has not come back is given another probe_timeout, each after the executor
+// has taken a turn.
+constexpr int kProbeRounds = 1;
+
 absl::Status InStep(absl::string_view step, const absl::Status& status) {
   absl::Status result(status.code(), absl::StrCat(step, ": ", status.message()));
   return result;
@@ -39,8 +43,22 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view s
   connection->info_ = *std::move(info);
   if (absl::Status status = connection->OpenFabric(); !status.ok()) return status;
   if (absl::Status status = connection->OpenSession(); !status.ok()) return status;
-  if (absl::Status status = connection->ProvePath(); !status.ok()) return status;
-  return connection;
+  const absl::Status proof = connection->ProvePath();
+  if (proof.ok()) return connection;
+  if (!connection->BothAuto() || connection->session_.notification != Notification::kWriteImm ||
+      connection->driver()->status().ok()) {
+    return proof;
+  }
+  // The fabric does not merely lose immediates, it fails them, and the session with them: a new one
+  // does without.
+  connection.reset();
+  ClientOptions fallback = options;
+  fallback.notification = Notification::kSendAfterWrite;
+  absl::StatusOr<std::unique_ptr<Connection>> second = Open(server, fallback);
+  if (!second.ok()) return proof;
+  (*second)->downgrade_reason_ = absl::StrCat("a write with immediate failed (", proof.message(),
+                                              "); using send_after_write instead");
+  return second;
 }
 
 Connection::~Connection() { Close(); }
@@ -102,16 +120,19 @@ absl::Status Connection::OpenSession() {
   return driver_->Attach(session_);
 }
 
+bool Connection::BothAuto() const {
+  return options_.notification == Notification::kAuto && info_.notification == Notification::kAuto;
+}
+
 // Never trusts an advertised capability: bytes must have crossed, both ways, before a session is
 // live.
 absl::Status Connection::ProvePath() {
   absl::Status first = Probe();
-  if (first.ok()) return first;
-  const bool both_auto =
-      options_.notification == Notification::kAuto && info_.notification == Notification::kAuto;
+  // A session that still stands has not been refuted.
+  if (first.ok() || (absl::IsUnavailable(first) && driver_->status().ok())) return first;
   std::string tried(NotificationName(session_.notification));
   absl::Status last = first;
-  if (session_.notification == Notification::kWriteImm && both_auto &&
+  if (session_.notification == Notification::kWriteImm && BothAuto() &&
       absl::IsDeadlineExceeded(first)) {
     absl::Status switched = bootstrap_->SwitchNotification(
         lease_->id(), session_.handle, Notification::kSendAfterWrite, options_.connect_timeout);
@@ -145,13 +166,32 @@ absl::Status Connection::Probe() {
   request.kind = MessageKind::kProbe;
   request.input = nonce;
   request.response_capacity = nonce.size();
-  request.deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(options_.probe_timeout);
-  absl::StatusOr<Response> response = driver_->Run(request);
+  absl::StatusOr<Call*> call = driver_->Start(request);
+  if (!call.ok()) return call.status();
+  for (int round = 0; !AwaitProbe(*call); ++round) {
+    // Lost, or waiting behind a function that runs? The bootstrap answers this only after the
+    // executor's next turn.
+    const absl::Status turned = bootstrap_->SwitchNotification(
+        lease_->id(), session_.handle, session_.notification, options_.connect_timeout);
+    if (!turned.ok() || round == kProbeRounds) {
+      driver_->Drop(*call);
+      if (turned.ok()) return absl::DeadlineExceededError("no answer to the probe");
+      return absl::UnavailableError(absl::StrCat(
+          "the worker's executor takes no turn, perhaps because it runs a long function: ",
+          turned.message()));
+    }
+  }
+  absl::StatusOr<Response> response = driver_->Await(*call);
   if (!response.ok()) return response.status();
   const bool same = response->size() == nonce.size() &&
                     std::equal(nonce.begin(), nonce.end(), response->data().begin());
   if (!same) return absl::DataLossError("the probe came back with other bytes than it left with");
   return absl::OkStatus();
+}
+
+bool Connection::AwaitProbe(Call* call) {
+  return driver_->AwaitEnd(
+      call, transport::MonotonicNs() + absl::ToInt64Nanoseconds(options_.probe_timeout));
 }
 
 void Connection::OnLost(const absl::Status& reason) {

@@ -41,6 +41,8 @@ class Connection {
   absl::Status OpenSession();
   absl::Status ProvePath();
   absl::Status Probe();
+  bool AwaitProbe(Call* call);
+  bool BothAuto() const;
   void OnLost(const absl::Status& reason);
 
   ClientOptions options_;

@@ -43,7 +43,10 @@ Executor::Executor(std::unique_ptr<transport::Reactor> reactor, const FunctionRe
   reactor_->set_handler(this);
 }
 
-Executor::~Executor() { Stop(absl::Seconds(1)); }
+Executor::~Executor() {
+  Stop(absl::Seconds(1));
+  transport::Reactor::Dispose(std::move(reactor_), quiet_);
+}
 
 void Executor::ThreadMain() {
   const bool may_sleep = options_.hot_timeout != absl::InfiniteDuration();
@@ -54,6 +57,7 @@ void Executor::ThreadMain() {
     const uint64_t tokens_before = tokens_;
     turn_began_ns_ = 0;
     const int events = reactor_->Poll();
+    if (turn_began_ns_ != 0) busy_.store(false, std::memory_order_relaxed);
     if (!dirty_.empty()) FlushSessions();
     if (!may_sleep) continue;
     if (events != 0 || tokens_ != tokens_before || !dirty_.empty()) {
@@ -71,6 +75,7 @@ void Executor::ThreadMain() {
     reactor_->Poll();
     FlushSessions();
   }
+  quiet_ = numbers_.empty() && !reactor_->has_retired();
   while (!numbers_.empty()) EndSession(numbers_.back());
   absl::MutexLock lock(&stopped_mutex_);
   stopped_ = true;
@@ -88,6 +93,7 @@ void Executor::OnToken(uint32_t token) {
   }
   if (turn_began_ns_ == 0) {
     turn_began_ns_ = transport::MonotonicNs();
+    busy_.store(true, std::memory_order_relaxed);
   } else if (!dirty_.empty() && dirty_.back() != immediate->session) {
     // What another session has ready does not wait for this one's functions.
     FlushSessions();
@@ -223,6 +229,14 @@ absl::Status Executor::SwitchNotification(SessionKey key, transport::Notificatio
     }
   });
   return status;
+}
+
+void Executor::CloseSessionLater(SessionKey key) {
+  absl::MutexLock lock(&stopped_mutex_);
+  if (stopped_) return;
+  reactor_->Submit([this, key] {
+    if (Find(key) != nullptr) EndSession(key.number);
+  });
 }
 
 absl::Status Executor::CloseSession(SessionKey key) {

@@ -75,6 +75,8 @@ class Executor final : public transport::ReactorHandler {
   const fi_info& info() const { return reactor_->info(); }
   uint32_t live_sessions() const { return live_sessions_.load(std::memory_order_relaxed); }
   // False once the endpoint can no longer be trusted (Reactor::health): it takes no more sessions.
+  // Whether it is running functions now. A hint.
+  bool busy() const { return busy_.load(std::memory_order_relaxed); }
   bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
 
   // These block until the thread's next turn, which may be after a function that is running.
@@ -85,6 +87,8 @@ class Executor final : public transport::ReactorHandler {
       const bootstrap::OpenSessionRequest& request, transport::Notification notification);
   absl::Status SwitchNotification(SessionKey key, transport::Notification notification);
   absl::Status CloseSession(SessionKey key);
+  // The same, but does not block, and does not mind if the session has ended.
+  void CloseSessionLater(SessionKey key);
   ExecutorCounters Counters();
 
   // From now on requests are refused as "draining"; the one that runs finishes. Does not block.
@@ -135,9 +139,11 @@ class Executor final : public transport::ReactorHandler {
   int64_t turn_began_ns_ = 0;  // when the first doorbell of this turn was taken; 0: none yet
   ExecutorCounters ended_;     // what ended sessions add to Counters()
   uint64_t unknown_doorbells_ = 0;
+  bool quiet_ = true;  // once stopped: no peer's write can be under way to the endpoint
 
   std::atomic<uint32_t> live_sessions_{0};
   std::atomic<bool> healthy_{true};
+  std::atomic<bool> busy_{false};
   std::atomic<bool> draining_{false};
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> stop_deadline_ns_{0};

@@ -86,7 +86,7 @@ class ExecutorSession final : public transport::OperationOwner {
       Parts parts, const bootstrap::OpenSessionRequest& request);
 
   // The fence: nothing is posted any more, outstanding operations complete for nobody, the windows
-  // are closed to the peer.
+  // are retired (Reactor::Retire).
   ~ExecutorSession() override;
 
   // The peer rang for `cell`. Runs every message of that write. `turn_began_ns` is when the

@@ -88,7 +88,10 @@ Executor* Worker::LeastLoaded() {
   Executor* best = nullptr;
   for (const std::unique_ptr<Executor>& executor : executors_) {
     if (!executor->healthy()) continue;
-    if (best == nullptr || executor->live_sessions() < best->live_sessions()) best = executor.get();
+    const auto load = [](const Executor& of) {
+      return std::make_pair(of.live_sessions(), of.busy());
+    };
+    if (best == nullptr || load(*executor) < load(*best)) best = executor.get();
   }
   return best;
 }
@@ -116,32 +119,30 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
   return reply;
 }
 
+absl::StatusOr<Worker::Session> Worker::FindSession(uint64_t lease, uint64_t handle) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = sessions_.find(handle);
+  if (found == sessions_.end() || found->second.lease != lease) {
+    return absl::NotFoundError("the lease has no such session");
+  }
+  return found->second;
+}
+
 absl::Status Worker::SwitchNotification(uint64_t lease, uint64_t handle,
                                         transport::Notification notification) {
-  Session session;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto found = sessions_.find(handle);
-    if (found == sessions_.end() || found->second.lease != lease) {
-      return absl::NotFoundError("the lease has no such session");
-    }
-    session = found->second;
-  }
-  return executors_[session.executor]->SwitchNotification(session.key, notification);
+  absl::StatusOr<Session> session = FindSession(lease, handle);
+  if (!session.ok()) return session.status();
+  return executors_[session->executor]->SwitchNotification(session->key, notification);
 }
 
 absl::Status Worker::CloseSession(uint64_t lease, uint64_t handle) {
-  Session session;
+  absl::StatusOr<Session> session = FindSession(lease, handle);
+  if (!session.ok()) return session.status();
   {
     absl::MutexLock lock(&mutex_);
-    const auto found = sessions_.find(handle);
-    if (found == sessions_.end() || found->second.lease != lease) {
-      return absl::NotFoundError("the lease has no such session");
-    }
-    session = found->second;
-    sessions_.erase(found);
+    sessions_.erase(handle);
   }
-  return executors_[session.executor]->CloseSession(session.key);
+  return executors_[session->executor]->CloseSession(session->key);
 }
 
 void Worker::CloseLease(uint64_t lease) {
@@ -157,9 +158,9 @@ void Worker::CloseLease(uint64_t lease) {
       }
     }
   }
-  // A session that has failed meanwhile is gone already, which is as good.
+  // Not waited for: an executor may run a function for long, and other leases end meanwhile.
   for (const Session& session : closing) {
-    executors_[session.executor]->CloseSession(session.key).IgnoreError();
+    executors_[session.executor]->CloseSessionLater(session.key);
   }
 }
 

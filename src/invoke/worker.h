@@ -84,6 +84,8 @@ class Worker final : public bootstrap::SessionHost {
   Worker(const WorkerOptions& options, FunctionRegistry functions);
 
   void OnSessionFailed(uint32_t executor, Executor::SessionKey key, const absl::Status& status);
+  // NOT_FOUND if the session is not of this lease.
+  absl::StatusOr<Session> FindSession(uint64_t lease, uint64_t handle);
   // Of the healthy executors; nullptr if there is none.
   Executor* LeastLoaded();
 

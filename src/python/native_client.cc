@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "src/python/buffer.h"
 #include "src/python/errors.h"
 #include "src/python/gil.h"
 #include "src/python/signal_guard.h"
+#include "src/transport/reactor.h"
 
 namespace invoker::python {
 namespace {
@@ -36,9 +36,11 @@ bool SignalRaised() {
 }
 
 // `status` is an error. If a signal handler ended the wait, what it raised is raised.
-[[noreturn]] void RaiseOrInterrupt(const absl::Status& status) {
+// For what has been waited for with CallOptions::interrupted: a signal handler may have raised
+// while the result came.
+void RaiseUnlessOk(const absl::Status& status) {
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  Raise(status);
+  if (!status.ok()) Raise(status);
 }
 
 absl::Duration Seconds(const char* name, double seconds) {
@@ -155,7 +157,7 @@ py::object NativeClient::Call(const RemoteFunction& function, py::handle data,
       if (!response.ok()) return response.status();
       return Memory::CopyOf(response->data());
     });
-    if (!response.ok()) RaiseOrInterrupt(response.status());
+    RaiseUnlessOk(response.status());
     PyObject* view = (*std::move(response)).IntoView();
     if (view == nullptr) throw py::error_already_set();
     return py::reinterpret_steal<py::object>(view);
@@ -174,7 +176,7 @@ py::object NativeClient::Call(const RemoteFunction& function, py::handle data,
     if (response->size() > 0) std::memcpy(room.data(), response->data().data(), response->size());
     return response->size();
   });
-  if (!size.ok()) RaiseOrInterrupt(size.status());
+  RaiseUnlessOk(size.status());
   return py::int_(*size);
 }
 
@@ -207,9 +209,9 @@ bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::han
     attempt->ended = true;
     return attempt->refusal;
   });
-  if (refusal.ok()) return true;
   if (!may_block && absl::IsResourceExhausted(refusal)) return false;
-  RaiseOrInterrupt(refusal);
+  RaiseUnlessOk(refusal);
+  return true;
 }
 
 py::list NativeClient::NextResults() {
@@ -242,12 +244,12 @@ double NativeClient::Ping(int64_t size, std::optional<double> timeout_s) {
   const absl::Status status = WithoutGil([&] {
     std::vector<std::byte> payload(static_cast<size_t>(size));
     for (size_t i = 0; i < payload.size(); ++i) payload[i] = static_cast<std::byte>(i * 131);
-    const int64_t begin_ns = absl::GetCurrentTimeNanos();
+    const int64_t begin_ns = transport::MonotonicNs();
     absl::Status pinged = client->Ping(payload, options);
-    elapsed = absl::Nanoseconds(absl::GetCurrentTimeNanos() - begin_ns);
+    elapsed = absl::Nanoseconds(transport::MonotonicNs() - begin_ns);
     return pinged;
   });
-  if (!status.ok()) RaiseOrInterrupt(status);
+  RaiseUnlessOk(status);
   return absl::ToDoubleSeconds(elapsed);
 }
 

@@ -94,8 +94,10 @@ absl::StatusOr<FabricChoice> Discover(const FabricRequest& request) {
   if (hints == nullptr) return absl::ResourceExhaustedError("fi_allocinfo: out of memory");
 
   std::string node;
-  if (!request.address.empty() && row.address_is_ip) {
-    node = IsIpAddress(request.address) ? request.address : AddressOfInterface(request.address);
+  if (IsIpAddress(request.address)) {
+    node = request.address;
+  } else if (!request.address.empty() && row.address_is_ip) {
+    node = AddressOfInterface(request.address);
   }
   if (node.empty() && !request.address.empty()) {
     hints->domain_attr->name = strdup(request.address.c_str());

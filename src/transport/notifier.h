@@ -37,8 +37,8 @@ class Notifier {
 };
 
 // The notifier for a session on a fabric of this profile. `notification` must not be kAuto.
-// Notifiers have no state of their own and live for ever. The order can be narrowed, never widened:
-// kPipelined is honoured only where the profile has it.
+// Notifiers have no state of their own and live for ever. The order is the profile's, or
+// kAfterDelivery, which is right on every fabric.
 const Notifier* GetNotifier(Notification notification, SendOrder order);
 
 }  // namespace invoker::transport

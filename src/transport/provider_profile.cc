@@ -23,6 +23,9 @@ constexpr ProfileRow kRows[] = {
         .immediate_bytes = 8,
         .wait = WaitMethod::kFd,
         .address_is_ip = true,
+        // libfabric 1.17 follows a null pointer if the endpoint closes while a peer's write is half
+        // received.
+        .close_needs_quiet = true,
         .same_host_only = false,
         .receive_buffers = 256,
     },
@@ -37,6 +40,7 @@ constexpr ProfileRow kRows[] = {
         .immediate_bytes = 8,
         .wait = WaitMethod::kBackoff,
         .address_is_ip = false,
+        .close_needs_quiet = false,
         .same_host_only = true,
         .receive_buffers = 256,
     },
@@ -53,6 +57,7 @@ constexpr ProfileRow kConservativeRow = {
     .immediate_bytes = 4,
     .wait = WaitMethod::kBackoff,
     .address_is_ip = false,
+    .close_needs_quiet = false,
     .same_host_only = false,
     .receive_buffers = 128,
 };
@@ -131,6 +136,7 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   profile.bind_region_to_endpoint = (domain.mr_mode & FI_MR_ENDPOINT) != 0;
   profile.wait = row.wait;
   profile.address_is_ip = row.address_is_ip || IsIpFormat(info.addr_format);
+  profile.close_needs_quiet = row.close_needs_quiet;
   profile.same_host_only = row.same_host_only;
   profile.transmit_depth = info.tx_attr->size;
   profile.receive_buffers = std::min(row.receive_buffers, info.rx_attr->size);

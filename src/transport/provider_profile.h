@@ -1,9 +1,9 @@
 // The one table of what providers do differently, and what Invoker does about it.
 //
-// A row states what is known of a provider before it is asked (docs/providers.md has the evidence).
-// Resolve() combines the row with the fi_info that fi_getinfo really returned, and may only narrow:
-// a capability that the fi_info does not grant is dropped, none is added. A provider that has no
-// row gets a conservative one. No other file in src/ names a provider.
+// A row states what is known of a provider before it is asked (docs/architecture.md says why, where
+// it is not plain). Resolve() combines the row with the fi_info that fi_getinfo really returned,
+// and may only narrow: a capability that the fi_info does not grant is dropped, none is added. A
+// provider that has no row gets a conservative one. No other file in src/ names a provider.
 
 #ifndef INVOKER_SRC_TRANSPORT_PROVIDER_PROFILE_H_
 #define INVOKER_SRC_TRANSPORT_PROVIDER_PROFILE_H_
@@ -48,6 +48,7 @@ struct ProfileRow {
   size_t immediate_bytes;      // that a remote write carries
   WaitMethod wait;
   bool address_is_ip;      // endpoints are addressed by IP: an interface or IP selects one
+  bool close_needs_quiet;  // see Reactor::Dispose
   bool same_host_only;     // works between processes of one host only
   size_t receive_buffers;  // posted for send-after-write's tokens
 };
@@ -65,6 +66,7 @@ struct Profile {
   WaitMethod wait = WaitMethod::kBackoff;
   bool address_is_ip = false;
   bool same_host_only = false;
+  bool close_needs_quiet = false;
   size_t transmit_depth = 0;  // operations that may be outstanding
   size_t receive_buffers = 0;
   uint64_t max_message_bytes = 0;

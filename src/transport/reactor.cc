@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/transport/status.h"
@@ -48,6 +49,14 @@ Reactor::~Reactor() {
   // Regions may be bound to the endpoint, so they are closed before it; their memory outlives it.
   for (Retired& retired : retired_) retired.buffer = std::move(retired.region).Close();
   if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+void Reactor::Dispose(std::unique_ptr<Reactor> reactor, bool quiet) {
+  if (reactor == nullptr || quiet || !reactor->profile().close_needs_quiet) return;
+  static absl::Mutex* const mutex = new absl::Mutex;
+  static auto* const aside = new std::vector<std::unique_ptr<Reactor>>;
+  absl::MutexLock lock(mutex);
+  aside->push_back(std::move(reactor));
 }
 
 absl::StatusOr<std::unique_ptr<Reactor>> Reactor::Open(FabricChoice choice,

@@ -54,7 +54,7 @@ struct ReactorOptions {
   // Completions that the queue has room for beyond those operations: notifications from peers.
   size_t inbound = 8192;
   // How long a post that the provider refuses with -FI_EAGAIN is tried again before it fails.
-  absl::Duration retry_limit = absl::Seconds(5);
+  absl::Duration retry_limit = absl::Seconds(30);
 };
 
 // What can be counted on the data path. Written by the driver; read it on the driver thread.
@@ -77,6 +77,11 @@ class Reactor {
   static absl::StatusOr<std::unique_ptr<Reactor>> Open(FabricChoice choice,
                                                        const ReactorOptions& options);
   ~Reactor();
+
+  // Ends a reactor. Unless `quiet`, a peer's write may be under way to it; on a fabric whose
+  // endpoints cannot be closed then, the reactor is set aside, with its memory, until the process
+  // ends.
+  static void Dispose(std::unique_ptr<Reactor> reactor, bool quiet);
 
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -131,6 +136,9 @@ class Reactor {
   // on others.
   void Retire(MemoryRegion region);
 
+  // Whether something has been retired so lately that it may still be written to.
+  bool has_retired() const { return !retired_.empty(); }
+
   PeerTable& peers() { return *peers_; }
   const OperationPool& operations() const { return operations_; }
   const Endpoint& endpoint() const { return *endpoint_; }
@@ -168,12 +176,12 @@ class Reactor {
   };
   std::deque<Retired> retired_;
   OperationPool operations_;
+  MemoryRegion token_memory_;
   // Memory under posted receives cannot be released before the endpoint on some fabrics.
   std::optional<ReceiveRing> receives_;
   std::optional<Endpoint> endpoint_;
   std::optional<PeerTable> peers_;
 
-  MemoryRegion token_memory_;
   ReactorHandler* handler_ = nullptr;
   Operation* retry_head_ = nullptr;
   Operation* retry_tail_ = nullptr;

@@ -85,6 +85,27 @@ TEST_P(DowngradeTest, ImmediatesThatTheClientsSideLosesAreGivenUp) {
   EXPECT_EQ((*other)->downgrade_reason(), "");
 }
 
+TEST_P(DowngradeTest, ImmediatesThatTheWorkersSideCannotPostAreGivenUp) {
+  {
+    LoseImmediates refuse(LoseImmediates::How::kRefused);
+    StartWorker(Notification::kAuto);
+  }
+  ASSERT_NE(server_, nullptr);
+  worker_->set_on_session_closed([this](uint64_t lease, uint64_t handle, absl::string_view reason) {
+    server_->NotifySessionClosed(lease, handle, reason);
+  });
+  ExpectDowngraded(Connect(Notification::kAuto));
+}
+
+TEST_P(DowngradeTest, ImmediatesThatTheClientsSideCannotPostAreGivenUp) {
+  StartWorker(Notification::kAuto);
+  ASSERT_NE(server_, nullptr);
+  std::optional<LoseImmediates> refuse(std::in_place, LoseImmediates::How::kRefused);
+  const auto client = Connect(Notification::kAuto);
+  refuse.reset();
+  ExpectDowngraded(client);
+}
+
 TEST_P(DowngradeTest, ASideThatInsistsOnImmediatesIsToldThatTheyAreLost) {
   StartWorker(Notification::kWriteImm);
   ASSERT_NE(server_, nullptr);

@@ -16,6 +16,7 @@ namespace {
 using transport::EndpointFaults;
 
 std::atomic<bool> losing{false};
+std::atomic<LoseImmediates::How> how_lost{LoseImmediates::How::kSilently};
 
 // Tables of operations that stand in for a provider's. Kept to the end of the process, as the
 // provider's own are.
@@ -51,7 +52,13 @@ int OpenEndpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* con
   const int code = tables.of_domain.at(domain->ops)->endpoint(domain, info, endpoint, context);
   if (code == 0 && losing) {
     auto* faults = new EndpointFaults(*endpoint);
-    faults->drop_immediates = true;
+    if (how_lost == LoseImmediates::How::kSilently) {
+      faults->drop_immediates = true;
+    } else {
+      faults->judge = [](const EndpointFaults::Attempt& attempt) {
+        return attempt.kind == EndpointFaults::Kind::kWriteData ? -FI_EOPNOTSUPP : 0;
+      };
+    }
     tables.faults.push_back(faults);
   }
   return code;
@@ -71,7 +78,11 @@ int OpenDomain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* con
 
 }  // namespace
 
-LoseImmediates::LoseImmediates() { losing = true; }
+LoseImmediates::LoseImmediates(How how) {
+  how_lost = how;
+  losing = true;
+}
+
 LoseImmediates::~LoseImmediates() { losing = false; }
 
 }  // namespace invoker

@@ -9,10 +9,12 @@
 
 namespace invoker {
 
-// While one exists, every endpoint that is opened loses immediates, for as long as it lives.
+// While one exists, every endpoint that is opened loses immediates, for as long as it lives; or
+// refuses to post them, with -FI_EOPNOTSUPP.
 class LoseImmediates {
  public:
-  LoseImmediates();
+  enum class How { kSilently, kRefused };
+  explicit LoseImmediates(How how = How::kSilently);
   ~LoseImmediates();
   LoseImmediates(const LoseImmediates&) = delete;
   LoseImmediates& operator=(const LoseImmediates&) = delete;

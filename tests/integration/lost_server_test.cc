@@ -122,6 +122,53 @@ TEST_P(LostServerTest, AFunctionThatNeverReturnsDoesNotKeepTheServerFromEnding) 
   EXPECT_TRUE(SharedMemoryOf(server->pid()).empty());
 }
 
+// The executor runs a function, so that the large request can only arrive in part.
+TEST_P(LostServerTest, AServerStopsCleanlyThoughAClientLeftAWriteHalfSent) {
+  Rendezvous rendezvous;
+  ServerOptions options;
+  options.window = "64M";
+  options.more = {"--drain_timeout=60s"};
+  ServerProcess* server = StartServer(options);
+  std::unique_ptr<Client> holds = Connect(server);
+  std::unique_ptr<Client> leaves = Connect(server);
+  std::unique_ptr<Client> stays = Connect(server);
+  ASSERT_NE(stays, nullptr);
+  Future held = holds->InvokeAsync(FunctionNamed(*holds, "test.rendezvous"), rendezvous.path());
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  CallOptions hurried;
+  hurried.timeout = absl::Milliseconds(50);
+  hurried.response_capacity = 64;
+  const std::string large(30'000'000, 'l');
+  for (Client* client : {leaves.get(), stays.get()}) {
+    const absl::Status status =
+        client->Invoke(FunctionNamed(*client, "test.checksum"), large, hurried).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  }
+  leaves.reset();
+  server->Terminate();
+  rendezvous.Release();
+  EXPECT_EQ(server->Wait(), 0) << server->log();
+  EXPECT_TRUE(held.Get().ok());
+}
+
+// It waits in line, and is not told that the fabric does not work.
+TEST_P(LostServerTest, AClientThatConnectsWhileAFunctionRunsGetsItsSession) {
+  Rendezvous rendezvous;
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> holds = Connect(server);
+  ASSERT_NE(holds, nullptr);
+  Future held = holds->InvokeAsync(FunctionNamed(*holds, "test.rendezvous"), rendezvous.path());
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  std::unique_ptr<Client> comes;
+  std::thread connecting([&] { comes = Connect(server); });
+  rendezvous.Release();
+  connecting.join();
+  ASSERT_NE(comes, nullptr);
+  EXPECT_EQ(comes->downgrade_reason(), "");
+  EXPECT_EQ(MakeRandomCalls(comes.get(), TestSeed(), 10, 10'000), absl::OkStatus());
+  EXPECT_TRUE(held.Get().ok());
+}
+
 TEST_P(LostServerTest, AnIdleServerStopsCleanlyWithSessionsOpen) {
   ServerProcess* server = StartServer();
   const std::unique_ptr<Client> client = Connect(server);

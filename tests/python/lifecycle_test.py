@@ -127,6 +127,26 @@ def test_signal_handlers_run_during_a_call_and_may_let_it_go_on(script):
     assert done.stdout == "alarm\nresult\n"
 
 
+def test_a_signal_handler_may_raise_while_the_result_arrives(script):
+    done = script(
+        """
+        import time
+        def late(*_):
+            time.sleep(0.6)
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGALRM, late)
+        with invoker.connect(ADDRESS) as client:
+            for out in (None, bytearray(64)):
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
+                try:
+                    client.call("test.sleep", (500_000).to_bytes(4, "little"), out=out)
+                except KeyboardInterrupt:
+                    print("interrupted")
+        """
+    )
+    assert done.stdout == "interrupted\ninterrupted\n"
+
+
 def test_ctrl_c_ends_a_wait_for_room(script):
     script(
         """
