@@ -28,15 +28,18 @@ void PeerTable::Release(const Peer* peer) {
   Peer* owned = const_cast<Peer*>(peer);
   if (--owned->references == 0) {
     ++quarantined_;
-    RemoveIdle();
+    owned->rounds_left = quarantine_rounds_;
+    if (quarantine_rounds_ == 0) RemoveIdle();
   }
 }
 
 void PeerTable::RemoveIdle() {
   if (quarantined_ == 0) return;
   for (auto entry = peers_.begin(); entry != peers_.end();) {
-    const Peer& peer = *entry->second;
-    if (peer.references != 0 || busy_(peer.address)) {
+    Peer& peer = *entry->second;
+    const bool waits = peer.references == 0 && peer.rounds_left > 0;
+    if (waits) --peer.rounds_left;
+    if (waits || peer.references != 0 || busy_(peer.address)) {
       ++entry;
       continue;
     }

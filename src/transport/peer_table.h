@@ -24,13 +24,16 @@ struct Peer {
   fi_addr_t address = FI_ADDR_UNSPEC;
   uint32_t epoch = 0;  // counts the insertions of this entry
   uint32_t references = 0;
+  uint32_t rounds_left = 0;  // in quarantine
 };
 
 class PeerTable {
  public:
   // `av` must outlive the table. `busy` says whether an operation to the peer is outstanding.
-  PeerTable(AddressVector* av, std::function<bool(fi_addr_t)> busy)
-      : av_(av), busy_(std::move(busy)) {}
+  // An entry also outlives that many calls of RemoveIdle: what the peer sent before it went may
+  // still be in the provider's queues, and a provider may look the sender up when it comes to it.
+  PeerTable(AddressVector* av, std::function<bool(fi_addr_t)> busy, uint32_t quarantine_rounds = 0)
+      : av_(av), busy_(std::move(busy)), quarantine_rounds_(quarantine_rounds) {}
 
   // The returned pointer stays valid until the matching Release.
   absl::StatusOr<const Peer*> Insert(absl::string_view raw_address);
@@ -47,6 +50,7 @@ class PeerTable {
   AddressVector* av_;
   std::function<bool(fi_addr_t)> busy_;
   absl::flat_hash_map<std::string, std::unique_ptr<Peer>> peers_;
+  uint32_t quarantine_rounds_;
   size_t quarantined_ = 0;
 };
 

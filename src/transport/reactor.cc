@@ -24,6 +24,10 @@ constexpr uint64_t kTurnsPerSlowTurn = 64;
 // Between two OnTick.
 constexpr int64_t kTickNs = 500'000;
 
+// Counted in ticks and not in time, so that a driver that is away for long counts as no time at
+// all. A second of busy polling.
+constexpr uint32_t kPeerQuarantineTicks = 2000;
+
 // Longer than any provider keeps trying to finish what a closed session had under way.
 constexpr int64_t kRetirementNs = 10'000'000'000;
 
@@ -94,7 +98,8 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
       ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers);
   if (!receives.ok()) return receives.status();
   receives_ = *std::move(receives);
-  peers_.emplace(&*av_, [this](fi_addr_t peer) { return operations_.Uses(peer); });
+  peers_.emplace(
+      &*av_, [this](fi_addr_t peer) { return operations_.Uses(peer); }, kPeerQuarantineTicks);
 
   absl::StatusOr<HostBuffer> tokens = HostBuffer::Allocate(operations_.capacity() * kTokenStride);
   if (!tokens.ok()) return tokens.status();
