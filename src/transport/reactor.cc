@@ -25,8 +25,7 @@ constexpr uint64_t kTurnsPerSlowTurn = 64;
 constexpr int64_t kTickNs = 500'000;
 
 // Counted in ticks and not in time, so that a driver that is away for long counts as no time at
-// all. A quarter
-// of a second of busy polling.
+// all. A quarter of a second of busy polling.
 constexpr uint32_t kPeerQuarantineTicks = 500;
 
 // Longer than any provider keeps trying to finish what a closed session had under way.
