@@ -137,7 +137,7 @@ TEST_F(InvokerCliTest, BinaryDataOfEverySizeGoesThroughFilesAndPipesUnchanged) {
 
 TEST_F(InvokerCliTest, ATerminalWithoutAnInputOptionStandsForNoInput) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  ASSERT_GE(terminal, 0);
+  if (terminal < 0) GTEST_SKIP() << "this machine has no pseudo-terminals";
   ASSERT_EQ(grantpt(terminal) | unlockpt(terminal), 0);
   const int side = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
   ASSERT_GE(side, 0);
