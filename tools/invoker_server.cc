@@ -39,7 +39,7 @@ constexpr char kProgram[] = "invoker_server";
 
 // What stopping may take beyond --drain_timeout before the server ends without a function that runs
 // on.
-constexpr absl::Duration kStopGrace = absl::Seconds(2);
+constexpr absl::Duration kStopGrace = absl::Seconds(5);
 
 struct Settings {
   std::string listen = "127.0.0.1:0";
