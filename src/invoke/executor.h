@@ -74,9 +74,9 @@ class Executor final : public transport::ReactorHandler {
   const transport::Profile& profile() const { return reactor_->profile(); }
   const fi_info& info() const { return reactor_->info(); }
   uint32_t live_sessions() const { return live_sessions_.load(std::memory_order_relaxed); }
-  // False once the endpoint can no longer be trusted (Reactor::health): it takes no more sessions.
   // Whether it is running functions now. A hint.
   bool busy() const { return busy_.load(std::memory_order_relaxed); }
+  // False once the endpoint can no longer be trusted (Reactor::health): it takes no more sessions.
   bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
 
   // These block until the thread's next turn, which may be after a function that is running.
