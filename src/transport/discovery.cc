@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <vector>
 
@@ -62,6 +63,23 @@ bool IsLoopback(const fi_info& info) {
   return false;
 }
 
+bool IsUnserved(const ProfileRow& row, const fi_info& info) {
+  return !row.unserved_fabric.empty() && info.fabric_attr->name != nullptr &&
+         row.unserved_fabric == info.fabric_attr->name;
+}
+
+// What providers read from the environment must be there before the process's first fi_getinfo. A
+// process that has used libfabric before, or that reads its environment on another thread just
+// then, sets these itself.
+void PrepareEnvironment() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const ProfileRow& row : Rows()) {
+      if (row.environment.name != nullptr) setenv(row.environment.name, row.environment.value, 0);
+    }
+  });
+}
+
 std::string AvailableProviders() {
   InfoPtr hints = MakeHints(FindRow(""), "");
   if (hints == nullptr) return "unknown";
@@ -87,6 +105,7 @@ absl::Status NothingFound(const FabricRequest& request, const std::string& provi
 }  // namespace
 
 absl::StatusOr<FabricChoice> Discover(const FabricRequest& request) {
+  PrepareEnvironment();
   const std::string provider =
       request.provider.empty() ? std::string(DefaultProvider()) : request.provider;
   const ProfileRow& row = FindRow(provider);
@@ -117,7 +136,7 @@ absl::StatusOr<FabricChoice> Discover(const FabricRequest& request) {
 
   const fi_info* chosen = nullptr;
   for (const fi_info* entry = list.get(); entry != nullptr; entry = entry->next) {
-    if (provider != entry->fabric_attr->prov_name) continue;
+    if (provider != entry->fabric_attr->prov_name || IsUnserved(row, *entry)) continue;
     // Not every provider heeds the name that was asked for.
     if (hints->domain_attr->name != nullptr &&
         (entry->domain_attr->name == nullptr || request.address != entry->domain_attr->name)) {

@@ -9,18 +9,139 @@ namespace invoker::transport {
 namespace {
 
 constexpr uint64_t kBasicCaps = FI_MSG | FI_RMA;
+constexpr uint64_t kAtomicCaps = kBasicCaps | FI_ATOMIC;
 constexpr uint64_t kSendAfterWriteOrder = FI_ORDER_SAW | FI_ORDER_SAS;
 
-// The first row is the default provider. FI_RMA_EVENT is asked for nowhere here: a write with CQ
-// data needs it on none of these, and some refuse it.
+// FI_RMA_EVENT is asked for only where a write with CQ data needs it; some providers refuse it.
+// docs/providers.md says where each fact comes from.
 constexpr ProfileRow kRows[] = {
     {
-        .provider = "tcp;ofi_rxm",
+        .provider = "shm",
+        .unserved_fabric = "",
+        .caps = kAtomicCaps,
+        // Not FI_ORDER_SAW, though it would be granted: it takes away the fast path of every write,
+        // and costs more than a delivery-complete write does.
+        .message_order = FI_ORDER_SAS,
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kAfterDelivery,
+        .immediate_bytes = 8,
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kBackoff,
+        .address_is_ip = false,
+        .close_needs_quiet = false,
+        .same_host_only = true,
+        .receive_buffers = 256,
+        .auto_rank = 1,
+        .evidence = Evidence::kHost,
+        .environment = {},
+    },
+    {
+        .provider = "verbs;ofi_rxm",
+        .unserved_fabric = "",
+        .caps = kAtomicCaps,
+        .message_order = kSendAfterWriteOrder,
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kPipelined,
+        .immediate_bytes = 4,  // none on iWARP, which then offers no CQ data
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kFd,
+        .address_is_ip = true,
+        .close_needs_quiet = true,  // the same layer as on tcp
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 2,
+        .evidence = Evidence::kSoftRoce,
+        .environment = {},
+    },
+    {
+        .provider = "efa",
+        .unserved_fabric = "efa-direct",  // makes demands of the target that a session cannot meet
+        .caps = kAtomicCaps,
+        .message_order = FI_ORDER_SAS,
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kAfterDelivery,
+        .immediate_bytes = 8,  // 4 from libfabric 1.18 on
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kBackoff,
+        .address_is_ip = false,
+        .close_needs_quiet = false,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 3,
+        .evidence = Evidence::kEmulation,
+        .environment = {},
+    },
+    {
+        .provider = "gni",
+        .unserved_fabric = "",
+        // Drops immediates in silence unless both sides ask for the event.
+        .caps = kAtomicCaps | FI_RMA_EVENT,
+        .message_order = FI_ORDER_SAS,
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kAfterDelivery,
+        .immediate_bytes = 8,
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kBackoff,
+        .address_is_ip = false,
+        .close_needs_quiet = false,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 4,
+        .evidence = Evidence::kEmulation,
+        .environment = {},
+    },
+    {
+        .provider = "cxi",
+        .unserved_fabric = "",
+        .caps = kAtomicCaps | FI_RMA_EVENT,
+        .message_order = FI_ORDER_SAS,
+        .cq_data_request = 4,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kAfterDelivery,
+        .immediate_bytes = 8,
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kFd,
+        .address_is_ip = false,
+        .close_needs_quiet = false,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 5,
+        .evidence = Evidence::kNone,
+        .environment = {"FI_CXI_ENABLE_WRITEDATA", "1"},
+    },
+    {
+        .provider = "tcp",  // reliable datagrams of its own from libfabric 1.18 on
+        .unserved_fabric = "",
         .caps = kBasicCaps,
         .message_order = kSendAfterWriteOrder,
+        .cq_data_request = 0,
         .notification = Notification::kWriteImm,
         .send_order = SendOrder::kPipelined,
         .immediate_bytes = 8,
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kFd,
+        .address_is_ip = true,
+        .close_needs_quiet = true,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 6,
+        .evidence = Evidence::kNone,
+        .environment = {},
+    },
+    {
+        .provider = "tcp;ofi_rxm",
+        .unserved_fabric = "",
+        .caps = kBasicCaps,
+        .message_order = kSendAfterWriteOrder,
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kPipelined,
+        .immediate_bytes = 8,
+        .eager_bytes = 4096,
         .wait = WaitMethod::kFd,
         .address_is_ip = true,
         // libfabric 1.17 follows a null pointer if the endpoint closes while a peer's write is half
@@ -28,46 +149,156 @@ constexpr ProfileRow kRows[] = {
         .close_needs_quiet = true,
         .same_host_only = false,
         .receive_buffers = 256,
+        .auto_rank = 7,
+        .evidence = Evidence::kHost,
+        .environment = {},
     },
     {
-        .provider = "shm",
+        .provider = "net",  // what became "tcp" in libfabric 1.18
+        .unserved_fabric = "",
         .caps = kBasicCaps,
-        // Not FI_ORDER_SAW, though it would be granted: it takes away the fast path of every write,
-        // and costs more than a delivery-complete write does.
+        .message_order = kSendAfterWriteOrder,
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kPipelined,
+        .immediate_bytes = 8,
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kSread,  // its descriptor spins: fi_trywait always allows the sleep
+        .address_is_ip = true,
+        .close_needs_quiet = true,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 0,
+        .evidence = Evidence::kHost,
+        .environment = {},
+    },
+    {
+        .provider = "sockets",
+        .unserved_fabric = "",
+        .caps = kAtomicCaps,
+        .message_order = kSendAfterWriteOrder,
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kPipelined,
+        .immediate_bytes = 8,
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kFd,
+        .address_is_ip = true,
+        .close_needs_quiet = false,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 0,
+        .evidence = Evidence::kHost,
+        .environment = {},
+    },
+    {
+        .provider = "udp;ofi_rxd",
+        .unserved_fabric = "",
+        .caps = kAtomicCaps,
+        .message_order = kSendAfterWriteOrder,
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kPipelined,
+        .immediate_bytes = 8,
+        .eager_bytes = 1024,
+        .wait = WaitMethod::kSread,
+        .address_is_ip = true,
+        .close_needs_quiet = false,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 0,
+        .evidence = Evidence::kHost,
+        .environment = {},
+    },
+    {
+        .provider = "psm3",
+        .unserved_fabric = "",
+        .caps = kAtomicCaps,
         .message_order = FI_ORDER_SAS,
+        .cq_data_request = 4,  // none unless asked for
         .notification = Notification::kWriteImm,
         .send_order = SendOrder::kAfterDelivery,
         .immediate_bytes = 8,
+        .eager_bytes = 4096,
         .wait = WaitMethod::kBackoff,
         .address_is_ip = false,
         .close_needs_quiet = false,
-        .same_host_only = true,
+        .same_host_only = false,
         .receive_buffers = 256,
+        .auto_rank = 0,
+        .evidence = Evidence::kNone,
+        .environment = {},
+    },
+    {
+        .provider = "psm2",
+        .unserved_fabric = "",
+        .caps = kAtomicCaps,
+        .message_order = FI_ORDER_SAS,
+        .cq_data_request = 4,  // none unless asked for
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kAfterDelivery,
+        .immediate_bytes = 8,
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kBackoff,
+        .address_is_ip = false,
+        .close_needs_quiet = false,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 0,
+        .evidence = Evidence::kNone,
+        .environment = {},
+    },
+    {
+        .provider = "opx",
+        .unserved_fabric = "",
+        .caps = kAtomicCaps,
+        .message_order = 0,  // promises no order but that of atomics
+        .cq_data_request = 0,
+        .notification = Notification::kWriteImm,
+        .send_order = SendOrder::kAfterDelivery,
+        .immediate_bytes = 4,
+        .eager_bytes = 4096,
+        .wait = WaitMethod::kBackoff,
+        .address_is_ip = false,
+        .close_needs_quiet = false,
+        .same_host_only = false,
+        .receive_buffers = 256,
+        .auto_rank = 0,
+        .evidence = Evidence::kNone,
+        .environment = {},
     },
 };
+
+constexpr absl::string_view kDefaultProvider = "tcp;ofi_rxm";
 
 // Claims as little as can work: no order between a write and a send, no wait object. A write with
 // CQ data is still tried, because the probe at session open finds out whether it arrives.
 constexpr ProfileRow kConservativeRow = {
     .provider = "",
+    .unserved_fabric = "",
     .caps = kBasicCaps,
     .message_order = 0,
+    .cq_data_request = 0,
     .notification = Notification::kWriteImm,
     .send_order = SendOrder::kAfterDelivery,
     .immediate_bytes = 4,
+    .eager_bytes = 0,
     .wait = WaitMethod::kBackoff,
     .address_is_ip = false,
     .close_needs_quiet = false,
     .same_host_only = false,
     .receive_buffers = 128,
+    .auto_rank = 0,
+    .evidence = Evidence::kNone,
+    .environment = {},
 };
 
 // Our token is 32 bits wide (docs/wire_format.md).
 constexpr size_t kTokenBytes = 4;
 
 // Every memory mode that MemoryRegion can serve.
-constexpr int kServedMemoryModes =
-    FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+constexpr int kServedMemoryModes = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
+                                   FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RMA_EVENT;
 
 bool IsIpFormat(uint32_t format) {
   return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
@@ -75,7 +306,20 @@ bool IsIpFormat(uint32_t format) {
 
 }  // namespace
 
-absl::string_view DefaultProvider() { return kRows[0].provider; }
+absl::string_view DefaultProvider() { return kDefaultProvider; }
+
+absl::Span<const ProfileRow> Rows() { return kRows; }
+
+std::vector<const ProfileRow*> AutoRows() {
+  std::vector<const ProfileRow*> rows;
+  for (const ProfileRow& row : kRows) {
+    if (row.auto_rank > 0) rows.push_back(&row);
+  }
+  std::sort(rows.begin(), rows.end(), [](const ProfileRow* left, const ProfileRow* right) {
+    return left->auto_rank < right->auto_rank;
+  });
+  return rows;
+}
 
 const ProfileRow& FindRow(absl::string_view provider) {
   for (const ProfileRow& row : kRows) {
@@ -91,7 +335,9 @@ InfoPtr MakeHints(const ProfileRow& row, absl::string_view provider) {
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = kServedMemoryModes;
-  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->threading =
+      row.wait == WaitMethod::kSread ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
+  hints->domain_attr->cq_data_size = row.cq_data_request;
   hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->tx_attr->msg_order = row.message_order;
@@ -123,8 +369,11 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   Profile profile;
   profile.provider = provider;
   const size_t immediate_bytes = std::min(row.immediate_bytes, domain.cq_data_size);
-  profile.notification =
-      immediate_bytes >= kTokenBytes ? row.notification : Notification::kSendAfterWrite;
+  const bool events_granted = (row.caps & FI_RMA_EVENT & ~info.caps) == 0;
+  profile.immediate_bytes = immediate_bytes;
+  profile.notification = immediate_bytes >= kTokenBytes && events_granted
+                             ? row.notification
+                             : Notification::kSendAfterWrite;
   const bool ordered = (info.tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
                        (info.rx_attr->msg_order & FI_ORDER_SAW) != 0;
   profile.send_order = ordered ? row.send_order : SendOrder::kAfterDelivery;
@@ -134,14 +383,46 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
       (domain.mr_mode & FI_MR_VIRT_ADDR) != 0 ? Addressing::kVirtual : Addressing::kOffset;
   profile.local_registration = (domain.mr_mode & FI_MR_LOCAL) != 0;
   profile.bind_region_to_endpoint = (domain.mr_mode & FI_MR_ENDPOINT) != 0;
+  profile.bind_region_for_events = (domain.mr_mode & FI_MR_RMA_EVENT) != 0;
   profile.wait = row.wait;
   profile.address_is_ip = row.address_is_ip || IsIpFormat(info.addr_format);
   profile.close_needs_quiet = row.close_needs_quiet;
   profile.same_host_only = row.same_host_only;
   profile.transmit_depth = info.tx_attr->size;
   profile.receive_buffers = std::min(row.receive_buffers, info.rx_attr->size);
+  profile.may_have_atomics = (info.caps & FI_ATOMIC) != 0;
+  profile.inject_bytes = info.tx_attr->inject_size;
   profile.max_message_bytes = info.ep_attr->max_msg_size;
+  profile.eager_bytes = std::min<uint64_t>(row.eager_bytes, profile.max_message_bytes);
+  profile.auto_rank = row.auto_rank;
+  profile.evidence = row.evidence;
   return profile;
+}
+
+absl::string_view WaitMethodName(WaitMethod wait) {
+  switch (wait) {
+    case WaitMethod::kFd:
+      return "fd";
+    case WaitMethod::kSread:
+      return "sread";
+    case WaitMethod::kBackoff:
+      return "back-off";
+  }
+  return "";
+}
+
+absl::string_view EvidenceName(Evidence evidence) {
+  switch (evidence) {
+    case Evidence::kHost:
+      return "host";
+    case Evidence::kSoftRoce:
+      return "soft-roce";
+    case Evidence::kEmulation:
+      return "emulation";
+    case Evidence::kNone:
+      return "none";
+  }
+  return "";
 }
 
 }  // namespace invoker::transport

@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "src/transport/libfabric.h"
 #include "src/transport/notification.h"
 
@@ -34,23 +36,47 @@ enum class Addressing : uint8_t { kOffset, kVirtual };
 // How a thread that has nothing to do learns that a completion has come.
 enum class WaitMethod : uint8_t {
   kFd,       // FI_WAIT_FD and fi_trywait
+  kSread,    // fi_cq_sread: the descriptor is missing or useless. The domain is opened with
+             // FI_THREAD_SAFE, because others may drive the endpoint while one sleeps in it
   kBackoff,  // the provider has no usable wait object: sleep for growing, bounded intervals between
              // polls
 };
 
+// Where a row's claims have been held against a running fabric by the conformance suite.
+enum class Evidence : uint8_t {
+  kHost,       // the provider itself, between processes of one host
+  kSoftRoce,   // the provider itself, over the kernel's software RDMA device
+  kEmulation,  // an emulation of the contract as read from the provider's source, no hardware
+  kNone,       // written from its manual and source
+};
+
+// An environment variable that a provider reads, set before libfabric starts unless the user has.
+struct EnvironmentDefault {
+  const char* name = nullptr;  // nullptr: none
+  const char* value = nullptr;
+};
+
 // What is known of a provider in advance.
 struct ProfileRow {
-  absl::string_view provider;  // fi_fabric_attr.prov_name; empty in the conservative row
-  uint64_t caps;               // fi_info.caps to ask for
-  uint64_t message_order;      // tx and rx msg_order to ask for
-  Notification notification;   // the strongest that may work; a probe must confirm kWriteImm
-  SendOrder send_order;        // for send-after-write, if the order is granted
-  size_t immediate_bytes;      // that a remote write carries
+  absl::string_view provider;         // fi_fabric_attr.prov_name; empty in the conservative row
+  absl::string_view unserved_fabric;  // fi_fabric_attr.name of an entry to pass over, or empty
+  uint64_t caps;                      // fi_info.caps to ask for
+  uint64_t message_order;             // tx and rx msg_order to ask for
+  size_t cq_data_request;             // cq_data_size to ask for, where it must be asked for; else 0
+  Notification notification;          // the strongest that may work; a probe must confirm kWriteImm
+  SendOrder send_order;               // for send-after-write, if the order is granted
+  size_t immediate_bytes;             // that a remote write carries
+  size_t eager_bytes;                 // with send-after-write, payloads up to this go inside the
+                                      // send; 0: none
   WaitMethod wait;
   bool address_is_ip;      // endpoints are addressed by IP: an interface or IP selects one
   bool close_needs_quiet;  // see Reactor::Dispose
   bool same_host_only;     // works between processes of one host only
-  size_t receive_buffers;  // posted for send-after-write's tokens
+  size_t receive_buffers;  // posted for the sends of send-after-write
+  // Place in the order in which an automatic choice tries providers, 1 first; 0: only by name.
+  uint32_t auto_rank;
+  Evidence evidence;
+  EnvironmentDefault environment;
 };
 
 // A row, narrowed to one fi_info.
@@ -58,22 +84,38 @@ struct Profile {
   std::string provider;
   Notification notification = Notification::kSendAfterWrite;
   SendOrder send_order = SendOrder::kAfterDelivery;
+  size_t immediate_bytes = 0;  // granted
+  size_t eager_bytes = 0;
   KeyPolicy keys = KeyPolicy::kRandom;
   size_t key_bytes = 8;
   Addressing addressing = Addressing::kVirtual;
   bool local_registration = false;       // FI_MR_LOCAL: source buffers need a descriptor
   bool bind_region_to_endpoint = false;  // FI_MR_ENDPOINT
+  bool bind_region_for_events = false;   // FI_MR_RMA_EVENT: a target region says so when enabled
   WaitMethod wait = WaitMethod::kBackoff;
   bool address_is_ip = false;
   bool same_host_only = false;
   bool close_needs_quiet = false;
-  size_t transmit_depth = 0;  // operations that may be outstanding
+  bool may_have_atomics = false;  // FI_ATOMIC is granted; fi_query_atomic has the last word
+  size_t transmit_depth = 0;      // operations that may be outstanding
   size_t receive_buffers = 0;
+  size_t inject_bytes = 0;
   uint64_t max_message_bytes = 0;
+  uint32_t auto_rank = 0;
+  Evidence evidence = Evidence::kNone;
 };
 
-// The provider that is used where the user names none.
+// The provider that Discover takes where none is named.
 absl::string_view DefaultProvider();
+
+// What stands for "whatever is best" where a user names a provider.
+inline constexpr absl::string_view kAutoProvider = "auto";
+
+// Every row but the conservative one.
+absl::Span<const ProfileRow> Rows();
+
+// The rows that an automatic choice may take, best first.
+std::vector<const ProfileRow*> AutoRows();
 
 // The row for `provider`, or the conservative one.
 const ProfileRow& FindRow(absl::string_view provider);
@@ -84,6 +126,11 @@ InfoPtr MakeHints(const ProfileRow& row, absl::string_view provider);
 // UNIMPLEMENTED where `info` demands something that Invoker cannot give (raw keys, a message
 // prefix, an endpoint that is not RDM).
 absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info);
+
+// For people: "fd", "sread", "back-off".
+absl::string_view WaitMethodName(WaitMethod wait);
+// For people: "host", "soft-roce", "emulation", "none".
+absl::string_view EvidenceName(Evidence evidence);
 
 }  // namespace invoker::transport
 
