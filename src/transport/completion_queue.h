@@ -1,9 +1,13 @@
-// A completion queue of data entries. Driver thread only, but for file_descriptor().
+// A completion queue of data entries, with the wait object of the fabric's profile, or with none
+// where the provider does not open it so. Driver thread only, but for file_descriptor(),
+// wait_method(), Sleep() and Signal().
 
 #ifndef INVOKER_SRC_TRANSPORT_COMPLETION_QUEUE_H_
 #define INVOKER_SRC_TRANSPORT_COMPLETION_QUEUE_H_
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -27,30 +31,66 @@ class CompletionQueue {
 
   // As fi_cq_read: the number of entries read, -FI_EAGAIN if there is none, -FI_EAVAIL if an error
   // must be fetched by ReadError, or another negative fi_errno if the queue itself is broken (an
-  // overrun, for one).
+  // overrun, for one). What ended a Sleep comes first.
   ssize_t Read(fi_cq_data_entry* entries, size_t count) {
+    if (sleeper_ != nullptr && sleeper_->holds_entry.load(std::memory_order_acquire)) {
+      *entries = sleeper_->entry;
+      sleeper_->holds_entry.store(false, std::memory_order_release);
+      return 1;
+    }
     return fi_cq_read(cq_.get(), entries, count);
   }
 
   // False if there was no error to fetch after all.
   bool ReadError(CompletionError* error);
 
-  // Readable when completions wait, if Armed() said so first. -1 where the fabric has no such
-  // descriptor.
+  // Reads everything that is there, and what comes meanwhile, for nobody: before an endpoint
+  // closes. Any number of entries up to a bound, so that a peer that goes on sending does not keep
+  // it here.
+  void Discard();
+
+  // What the queue was really opened with: the profile's method, or kBackoff.
+  WaitMethod wait_method() const { return wait_; }
+
+  // For kFd: readable when completions wait, if Armed() said so first. Otherwise -1.
   int file_descriptor() const { return fd_; }
 
-  // Whether it is right to sleep on the descriptor now. False: completions are there already.
+  // For kFd: whether it is right to sleep on the descriptor now. False: completions are there
+  // already.
   bool Armed();
+
+  // For kSread: blocks until there is a completion, Signal is called, or `milliseconds` have
+  // passed. One thread at a time, which need not be the driver. The entry that fi_cq_sread reads is
+  // kept for the next Read.
+  void Sleep(int milliseconds);
+
+  // For kSread, any thread: ends a Sleep, or the next one if nobody sleeps. libfabric (1.17 and
+  // 2.6) loses the signal if it comes while fi_cq_sread is just about to block, so sleeps must have
+  // limits. False if the provider has no such call.
+  bool Signal() { return fi_cq_signal(cq_.get()) == 0; }
+  bool can_signal() const { return sleeper_ != nullptr && sleeper_->can_signal; }
 
   fid_cq* get() const { return cq_.get(); }
 
  private:
-  CompletionQueue(FidPtr<fid_cq> cq, fid_fabric* fabric, int fd)
-      : cq_(std::move(cq)), fabric_(fabric), fd_(fd) {}
+  // Between the thread in Sleep, which fills it, and the driver, which empties it.
+  struct Sleeper {
+    std::atomic<bool> holds_entry{false};
+    fi_cq_data_entry entry = {};
+    bool can_signal = false;
+  };
+
+  CompletionQueue(FidPtr<fid_cq> cq, fid_fabric* fabric, WaitMethod wait, int fd)
+      : cq_(std::move(cq)), fabric_(fabric), wait_(wait), fd_(fd) {}
+
+  static absl::StatusOr<CompletionQueue> OpenFor(WaitMethod wait, const Fabric& fabric,
+                                                 const Domain& domain, size_t entries);
 
   FidPtr<fid_cq> cq_;
   fid_fabric* fabric_;
+  WaitMethod wait_;
   int fd_;
+  std::unique_ptr<Sleeper> sleeper_;  // for kSread
 };
 
 }  // namespace invoker::transport

@@ -1,96 +1,25 @@
 #include "src/transport/discovery.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
-
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <set>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/transport/fabric_query.h"
+#include "src/transport/source_address.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {
 namespace {
 
-bool IsIpAddress(const std::string& text) {
-  in6_addr scratch;
-  return inet_pton(AF_INET, text.c_str(), &scratch) == 1 ||
-         inet_pton(AF_INET6, text.c_str(), &scratch) == 1;
-}
-
-std::string IpText(const sockaddr* address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address->sa_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text,
-              sizeof(text));
-  } else if (address->sa_family == AF_INET6) {
-    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text,
-              sizeof(text));
-  }
-  return text;
-}
-
-// The first IPv4 address of the interface, else its first IPv6 address, else "".
-std::string AddressOfInterface(const std::string& interface) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return "";
-  std::string v4;
-  std::string v6;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || interface != entry->ifa_name) continue;
-    if (entry->ifa_addr->sa_family == AF_INET && v4.empty()) v4 = IpText(entry->ifa_addr);
-    if (entry->ifa_addr->sa_family == AF_INET6 && v6.empty()) v6 = IpText(entry->ifa_addr);
-  }
-  freeifaddrs(list);
-  return v4.empty() ? v6 : v4;
-}
-
-bool IsLoopback(const fi_info& info) {
-  if (info.src_addr == nullptr) return false;
-  if (info.addr_format == FI_SOCKADDR_IN) {
-    const auto* address = static_cast<const sockaddr_in*>(info.src_addr);
-    return (ntohl(address->sin_addr.s_addr) >> 24) == 127;
-  }
-  if (info.addr_format == FI_SOCKADDR_IN6) {
-    const auto* address = static_cast<const sockaddr_in6*>(info.src_addr);
-    return IN6_IS_ADDR_LOOPBACK(&address->sin6_addr);
-  }
-  return false;
-}
-
-bool IsUnserved(const ProfileRow& row, const fi_info& info) {
-  return !row.unserved_fabric.empty() && info.fabric_attr->name != nullptr &&
-         row.unserved_fabric == info.fabric_attr->name;
-}
-
-// What providers read from the environment must be there before the process's first fi_getinfo. A
-// process that has used libfabric before, or that reads its environment on another thread just
-// then, sets these itself.
-void PrepareEnvironment() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    for (const ProfileRow& row : Rows()) {
-      if (row.environment.name != nullptr) setenv(row.environment.name, row.environment.value, 0);
-    }
-  });
-}
-
 std::string AvailableProviders() {
   InfoPtr hints = MakeHints(FindRow(""), "");
   if (hints == nullptr) return "unknown";
-  fi_info* raw = nullptr;
-  if (fi_getinfo(kApiVersion, nullptr, nullptr, 0, hints.get(), &raw) != 0) return "none";
-  InfoPtr list(raw);
+  const QueryResult found = QueryFabrics(FindRow(""), "", hints.get(), "");
   std::set<std::string> names;
-  for (const fi_info* entry = list.get(); entry != nullptr; entry = entry->next) {
-    names.insert(entry->fabric_attr->prov_name);
-  }
-  return absl::StrJoin(names, ", ");
+  for (const fi_info* entry : found.entries) names.insert(entry->fabric_attr->prov_name);
+  return names.empty() ? "none" : absl::StrJoin(names, ", ");
 }
 
 absl::Status NothingFound(const FabricRequest& request, const std::string& provider, int code) {
@@ -102,47 +31,105 @@ absl::Status NothingFound(const FabricRequest& request, const std::string& provi
       ". Name one of them, or an address that `fi_info` lists"));
 }
 
+absl::Status LinkLocal(const std::string& address) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "fabric address \"", address,
+      "\" is link-local: it means nothing to a peer without the name of an interface of the "
+      "peer's own. Use an address that is routed, such as a unique local one (fd00::/8)"));
+}
+
+// The family that an endpoint must have to reach the peer; FI_FORMAT_UNSPEC: any.
+uint32_t FamilyOfPeer(const FabricRequest& request) {
+  const bool is_ip = request.peer_address_format == FI_SOCKADDR_IN ||
+                     request.peer_address_format == FI_SOCKADDR_IN6;
+  const uint32_t any = FI_FORMAT_UNSPEC;
+  return is_ip && !request.peer_address.empty() ? request.peer_address_format : any;
+}
+
+bool FamilyMatches(const IpAddress& address, uint32_t family) {
+  return family == FI_FORMAT_UNSPEC || address.is_v6 == (family == FI_SOCKADDR_IN6);
+}
+
+absl::Status WrongFamily(const std::string& address, uint32_t family) {
+  const absl::string_view theirs = family == FI_SOCKADDR_IN6 ? "IPv6" : "IPv4";
+  return absl::InvalidArgumentError(
+      absl::StrCat("fabric address \"", address, "\" has no ", theirs,
+                   " address, and the peer's endpoint is at one. Name an address or interface of "
+                   "ours with ",
+                   theirs, ", or open the peer's endpoint at an address of the other family"));
+}
+
+// The IP address of ours that was asked for, by itself or by its interface: IPv4 before IPv6 where
+// either will do. Empty if what was asked for is neither.
+absl::StatusOr<std::string> SourceNode(const FabricRequest& request, const ProfileRow& row) {
+  const uint32_t family = FamilyOfPeer(request);
+  // A zone is given with link-local addresses only.
+  const std::string::size_type zone = request.address.find('%');
+  const IpAddress literal = ParseIp(request.address.substr(0, zone));
+  if (literal.scope == IpScope::kLink && literal.is_v6) return LinkLocal(request.address);
+  if (literal.scope != IpScope::kNone) {
+    if (!FamilyMatches(literal, family)) return WrongFamily(request.address, family);
+    return request.address;
+  }
+  if (!row.address_is_ip) return std::string();
+  const std::vector<IpAddress> addresses = AddressesOf(request.address);
+  const IpAddress* best = nullptr;
+  bool has_link_local = false;
+  for (const IpAddress& address : addresses) {
+    if (address.is_v6 && address.scope == IpScope::kLink) {
+      has_link_local = true;
+    } else if (FamilyMatches(address, family) &&
+               (best == nullptr || (best->is_v6 && !address.is_v6))) {
+      best = &address;
+    }
+  }
+  if (best != nullptr) return best->text;
+  if (addresses.empty()) return std::string();
+  if (has_link_local && addresses.size() == 1) return LinkLocal(request.address);
+  return WrongFamily(request.address, family);
+}
+
+absl::Status AimAtPeer(const FabricRequest& request, fi_info* hints) {
+  hints->addr_format = request.peer_address_format;
+  hints->dest_addr = malloc(request.peer_address.size());
+  if (hints->dest_addr == nullptr) return absl::ResourceExhaustedError("out of memory");
+  memcpy(hints->dest_addr, request.peer_address.data(), request.peer_address.size());
+  hints->dest_addrlen = request.peer_address.size();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<FabricChoice> Discover(const FabricRequest& request) {
-  PrepareEnvironment();
   const std::string provider =
       request.provider.empty() ? std::string(DefaultProvider()) : request.provider;
   const ProfileRow& row = FindRow(provider);
   InfoPtr hints = MakeHints(row, provider);
   if (hints == nullptr) return absl::ResourceExhaustedError("fi_allocinfo: out of memory");
 
-  std::string node;
-  if (IsIpAddress(request.address)) {
-    node = request.address;
-  } else if (!request.address.empty() && row.address_is_ip) {
-    node = AddressOfInterface(request.address);
+  absl::StatusOr<std::string> node = std::string();
+  if (!request.address.empty()) {
+    node = SourceNode(request, row);
+    if (!node.ok()) return node.status();
+    if (node->empty()) hints->domain_attr->name = strdup(request.address.c_str());
+  } else if (row.address_is_ip && !request.peer_address.empty()) {
+    if (absl::Status status = AimAtPeer(request, hints.get()); !status.ok()) return status;
   }
-  if (node.empty() && !request.address.empty()) {
-    hints->domain_attr->name = strdup(request.address.c_str());
-  }
-  if (request.address.empty() && row.address_is_ip && !request.peer_address.empty()) {
-    hints->addr_format = request.peer_address_format;
-    hints->dest_addr = malloc(request.peer_address.size());
-    if (hints->dest_addr == nullptr) return absl::ResourceExhaustedError("out of memory");
-    memcpy(hints->dest_addr, request.peer_address.data(), request.peer_address.size());
-    hints->dest_addrlen = request.peer_address.size();
-  }
-  fi_info* raw = nullptr;
-  const int code = fi_getinfo(kApiVersion, node.empty() ? nullptr : node.c_str(), nullptr,
-                              node.empty() ? 0 : FI_SOURCE, hints.get(), &raw);
-  if (code != 0) return NothingFound(request, provider, code);
-  InfoPtr list(raw);
+  const QueryResult found = QueryFabrics(row, provider, hints.get(), *node);
+  if (found.entries.empty()) return NothingFound(request, provider, found.code);
 
   const fi_info* chosen = nullptr;
-  for (const fi_info* entry = list.get(); entry != nullptr; entry = entry->next) {
-    if (provider != entry->fabric_attr->prov_name || IsUnserved(row, *entry)) continue;
+  for (const fi_info* entry : found.entries) {
     // Not every provider heeds the name that was asked for.
     if (hints->domain_attr->name != nullptr &&
         (entry->domain_attr->name == nullptr || request.address != entry->domain_attr->name)) {
       continue;
     }
-    if (chosen == nullptr || (IsLoopback(*chosen) && !IsLoopback(*entry))) chosen = entry;
+    const IpAddress source = SourceOf(*entry);
+    if (source.scope != IpScope::kNone && !FamilyMatches(source, FamilyOfPeer(request))) continue;
+    // The first of those that reach farthest. An IPv6 address of one link only never does.
+    if (source.is_v6 && source.scope == IpScope::kLink) continue;
+    if (chosen == nullptr || SourceOf(*chosen).scope < source.scope) chosen = entry;
     if (!request.address.empty() || !request.peer_address.empty()) break;
   }
   if (chosen == nullptr) return NothingFound(request, provider, -FI_ENODATA);
@@ -155,11 +142,17 @@ absl::StatusOr<FabricChoice> Discover(const FabricRequest& request) {
   return choice;
 }
 
+absl::StatusOr<FabricChoice> CopyOf(const FabricChoice& choice) {
+  FabricChoice copy;
+  copy.info.reset(fi_dupinfo(choice.info.get()));
+  if (copy.info == nullptr) return absl::ResourceExhaustedError("fi_dupinfo: out of memory");
+  copy.profile = choice.profile;
+  return copy;
+}
+
 std::string DescribeSource(const fi_info& info) {
-  const bool is_ip = info.addr_format == FI_SOCKADDR_IN || info.addr_format == FI_SOCKADDR_IN6;
-  if (is_ip && info.src_addr != nullptr) {
-    return IpText(static_cast<const sockaddr*>(info.src_addr));
-  }
+  const IpAddress source = SourceOf(info);
+  if (source.scope != IpScope::kNone) return source.text;
   return info.domain_attr->name == nullptr ? "" : info.domain_attr->name;
 }
 

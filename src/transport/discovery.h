@@ -16,8 +16,9 @@ namespace invoker::transport {
 struct FabricRequest {
   std::string provider;  // libfabric's name for it; empty: DefaultProvider()
   std::string address;   // of our side: an IP address, an interface name or a libfabric domain name
-  // A raw endpoint address of the peer and its format (FI_SOCKADDR_IN, ...), which lets the
-  // provider route to it. Used only where `address` is empty and the fabric is addressed by IP.
+  // A raw endpoint address of the peer and its format (FI_SOCKADDR_IN, ...). Where the fabric is
+  // addressed by IP and `address` is empty, the provider routes to it; where `address` is an
+  // interface, its address of the same family is taken.
   std::string peer_address;
   uint32_t peer_address_format = FI_FORMAT_UNSPEC;
 };
@@ -28,10 +29,14 @@ struct FabricChoice {
 };
 
 // Asks libfabric for an RDM endpoint as requested and resolves its profile. NOT_FOUND says what was
-// asked for and which providers this machine has. Of several matches the first is taken, an
-// interface other than loopback before loopback. Blocks for as long as fi_getinfo takes
-// (milliseconds). Any thread.
+// asked for and which providers this machine has; INVALID_ARGUMENT says why an address of ours can
+// never do: an IPv6 link-local one, or one of another family than the peer's. Of several matches
+// the first is taken, but loopback only if there is nothing else, and of an interface IPv4 before
+// IPv6. Blocks for as long as fi_getinfo takes (milliseconds). Any thread.
 absl::StatusOr<FabricChoice> Discover(const FabricRequest& request);
+
+// Opening a fabric uses its choice up.
+absl::StatusOr<FabricChoice> CopyOf(const FabricChoice& choice);
 
 // The IP address that `info`'s endpoints will have, or its domain's name where it is not addressed
 // by IP. For messages.

@@ -1,7 +1,10 @@
 #include "src/transport/endpoint.h"
 
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "src/transport/rdma_device.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {
@@ -18,6 +21,15 @@ absl::StatusOr<std::string> NameOf(fid_ep* endpoint) {
   return name;
 }
 
+// libfabric says no more than "Invalid argument" where a device's queues are too small.
+absl::Status NotEnabled(const fi_info& info, int code) {
+  const absl::Status status = ToStatus("fi_enable", code);
+  const char* device = info.domain_attr->name;
+  const std::string why = device == nullptr ? "" : WhyQueueDoesNotFit(std::string(device));
+  return why.empty() ? status
+                     : absl::Status(status.code(), absl::StrCat(status.message(), ": ", why));
+}
+
 }  // namespace
 
 absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& domain,
@@ -31,7 +43,7 @@ absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& doma
   code = fi_ep_bind(raw, &cq.get()->fid, FI_TRANSMIT | FI_RECV);
   if (code != 0) return ToStatus("fi_ep_bind of the completion queue", code);
   code = fi_enable(raw);
-  if (code != 0) return ToStatus("fi_enable", code);
+  if (code != 0) return NotEnabled(fabric.info(), code);
   absl::StatusOr<std::string> name = NameOf(raw);
   if (!name.ok()) return name.status();
   return Endpoint(std::move(endpoint), *std::move(name));

@@ -9,6 +9,7 @@
 #define INVOKER_SRC_TRANSPORT_LIBFABRIC_H_
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>

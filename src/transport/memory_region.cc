@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -37,6 +38,38 @@ uint64_t AccessOf(RegionUse use) {
   return 0;
 }
 
+// Has every page backed by memory now, with what is in it. Touched and not asked for by madvise,
+// which kernels before 5.14 lack.
+void Populate(std::byte* data, size_t size) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (size_t offset = 0; offset < size; offset += page) {
+    volatile std::byte& touched = data[offset];
+    touched = touched;
+  }
+}
+
+// What a registration needs before it can be used, and its key. On an error the caller closes the
+// region.
+absl::StatusOr<uint64_t> Enable(const Profile& profile, const Endpoint& endpoint, RegionUse use,
+                                bool for_events, fid_mr* region) {
+  if (profile.bind_region_to_endpoint) {
+    const int code = fi_mr_bind(region, &endpoint.get()->fid, 0);
+    if (code != 0) return ToStatus("fi_mr_bind of the endpoint", code);
+  }
+  if (profile.bind_region_to_endpoint || for_events) {
+    const int code = fi_mr_enable(region);
+    if (code != 0) return ToStatus("fi_mr_enable", code);
+  }
+  const uint64_t key = fi_mr_key(region);
+  if (key == FI_KEY_NOTAVAIL && use == RegionUse::kRemoteTarget) {
+    return absl::UnimplementedError(
+        absl::StrCat("fi_mr_key: provider ", profile.provider,
+                     " has no 64-bit key for this memory (a raw key, as fi_mr_raw_attr gives), and "
+                     "Invoker exchanges 64-bit keys only"));
+  }
+  return key;
+}
+
 }  // namespace
 
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
@@ -69,6 +102,7 @@ void HostBuffer::Discard() {
 }
 
 HostBuffer MemoryRegion::Close() && {
+  listing_ = RegionListing();
   region_.reset();
   return std::move(buffer_);
 }
@@ -81,6 +115,8 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const 
   result.buffer_ = std::move(buffer);
   if (use != RegionUse::kRemoteTarget && !profile.local_registration) return result;
 
+  if (profile.populate_regions) Populate(result.data(), result.size());
+  const bool for_events = profile.bind_region_for_events && use == RegionUse::kRemoteTarget;
   fid_mr* raw = nullptr;
   int code = 0;
   for (int attempt = 0; attempt < kKeyAttempts; ++attempt) {
@@ -90,17 +126,15 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const 
       if (!random.ok()) return random.status();
       key = *random;
     }
-    code = fi_mr_reg(domain.get(), result.data(), result.size(), AccessOf(use), 0, key, 0, &raw,
-                     nullptr);
+    code = fi_mr_reg(domain.get(), result.data(), result.size(), AccessOf(use), 0, key,
+                     for_events ? FI_RMA_EVENT : 0, &raw, nullptr);
     if (code != -FI_ENOKEY || profile.keys != KeyPolicy::kRandom) break;
   }
   if (code != 0) return ToStatus(absl::StrCat("fi_mr_reg of ", result.size(), " bytes"), code);
   result.region_.reset(raw);
-  if (profile.bind_region_to_endpoint) {
-    code = fi_mr_bind(raw, &endpoint.get()->fid, 0);
-    if (code == 0) code = fi_mr_enable(raw);
-    if (code != 0) return ToStatus("fi_mr_bind", code);
-  }
+  absl::StatusOr<uint64_t> key = Enable(profile, endpoint, use, for_events, raw);
+  if (!key.ok()) return key.status();
+  result.key_ = *key;
   result.remote_base_ =
       profile.addressing == Addressing::kVirtual ? reinterpret_cast<uintptr_t>(result.data()) : 0;
   return result;

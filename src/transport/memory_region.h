@@ -1,17 +1,20 @@
 // A buffer and its registration.
 //
-// The buffer is page-aligned, zero-filled and not populated: pages that no message touches cost no
-// memory. Register and destroy on the driver thread; the memory itself may be used from any thread.
+// The buffer is page-aligned, zero-filled and, unless the fabric wants its pages at registration,
+// not populated: pages that no message touches cost no memory. Register and destroy on the driver
+// thread; the memory itself may be used from any thread.
 
 #ifndef INVOKER_SRC_TRANSPORT_MEMORY_REGION_H_
 #define INVOKER_SRC_TRANSPORT_MEMORY_REGION_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "src/transport/domain.h"
 #include "src/transport/endpoint.h"
+#include "src/transport/region_table.h"
 
 namespace invoker::transport {
 
@@ -50,13 +53,17 @@ class MemoryRegion {
 
   // Takes the buffer. A kSource or kReceive buffer is registered only where the fabric needs local
   // registration. `endpoint` is bound to the region where the fabric asks for that, and must then
-  // outlive it.
+  // outlive it. Where the fabric wants memory that is there (FI_MR_ALLOCATED), touches every page.
+  // UNIMPLEMENTED if the provider gives a key that does not fit in 64 bits.
   static absl::StatusOr<MemoryRegion> Register(const Fabric& fabric, const Domain& domain,
                                                const Endpoint& endpoint, HostBuffer buffer,
                                                RegionUse use);
 
   std::byte* data() const { return buffer_.data(); }
   size_t size() const { return buffer_.size(); }
+
+  // The region's place among those that messages may name, for as long as it is registered.
+  void set_listing(RegionListing listing) { listing_ = std::move(listing); }
 
   // Gives the pages back, as HostBuffer::Discard.
   void Discard() { buffer_.Discard(); }
@@ -69,14 +76,16 @@ class MemoryRegion {
 
   // What a peer needs to write here: the key, and the base to which it adds offsets. Only for
   // kRemoteTarget.
-  uint64_t key() const { return fi_mr_key(region_.get()); }
+  uint64_t key() const { return key_; }
   uint64_t remote_base() const { return remote_base_; }
 
  private:
-  // The registration goes before the memory.
+  // The listing goes before the registration, and that before the memory.
   HostBuffer buffer_;
   FidPtr<fid_mr> region_;
+  uint64_t key_ = 0;
   uint64_t remote_base_ = 0;
+  RegionListing listing_;
 };
 
 }  // namespace invoker::transport

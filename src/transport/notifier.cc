@@ -1,24 +1,26 @@
 #include "src/transport/notifier.h"
 
-namespace invoker::transport {
-namespace {
+#include <cstring>
 
-PostResult Judge(ssize_t code, int* error) {
+#include "src/transport/ring_message.h"
+
+namespace invoker::transport {
+
+PostResult JudgePost(ssize_t code, int* error) {
   if (code == 0) return PostResult::kPosted;
   if (code == -FI_EAGAIN) return PostResult::kAgain;
   *error = static_cast<int>(code);
   return PostResult::kFailed;
 }
 
-// The slot's own word carries the token and stays as it is until the send has completed.
-PostResult PostToken(fid_ep* endpoint, Operation* operation, int* error) {
-  // Tokens are little-endian on the wire, as all of the wire format is.
-  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a big-endian host must swap here");
-  *operation->token_source = operation->token;
+namespace {
+
+// Sends what stands in the slot's staging, which stays as it is until the send has completed.
+PostResult PostStaging(fid_ep* endpoint, size_t bytes, Operation* operation, int* error) {
   const PostResult result =
-      Judge(fi_send(endpoint, operation->token_source, sizeof(*operation->token_source),
-                    operation->token_descriptor, operation->peer, &operation->contexts[1]),
-            error);
+      JudgePost(fi_send(endpoint, operation->staging, bytes, operation->staging_descriptor,
+                        operation->peer, &operation->contexts[1]),
+                error);
   if (result == PostResult::kPosted) {
     operation->step = Operation::Step::kDone;
     ++operation->completions_due;
@@ -26,14 +28,35 @@ PostResult PostToken(fid_ep* endpoint, Operation* operation, int* error) {
   return result;
 }
 
+PostResult PostToken(fid_ep* endpoint, Operation* operation, int* error) {
+  // Tokens are little-endian on the wire, as all of the wire format is.
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a big-endian host must swap here");
+  memcpy(operation->staging, &operation->token, kTokenBytes);
+  return PostStaging(endpoint, kTokenBytes, operation, error);
+}
+
+// Whether the bytes may go inside the send. Nothing has been posted yet.
+bool IsEager(const Operation& operation) {
+  return operation.length > 0 && operation.length <= operation.eager_bytes &&
+         operation.length + kRingHeaderBytes <= operation.staging_bytes;
+}
+
+PostResult PostEager(fid_ep* endpoint, Operation* operation, int* error) {
+  EncodeRingHeader(
+      {RingMessageType::kEager, operation->token, operation->remote_key, operation->remote_offset},
+      operation->staging);
+  memcpy(operation->staging + kRingHeaderBytes, operation->source, operation->length);
+  return PostStaging(endpoint, kRingHeaderBytes + operation->length, operation, error);
+}
+
 class WriteImm final : public Notifier {
  public:
   PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
-    const PostResult result =
-        Judge(fi_writedata(endpoint, operation->source, operation->length, operation->descriptor,
-                           operation->token, operation->peer, operation->remote_address,
-                           operation->remote_key, &operation->contexts[0]),
-              error);
+    const PostResult result = JudgePost(
+        fi_writedata(endpoint, operation->source, operation->length, operation->descriptor,
+                     operation->token, operation->peer, operation->remote_address,
+                     operation->remote_key, &operation->contexts[0]),
+        error);
     if (result == PostResult::kPosted) {
       operation->step = Operation::Step::kDone;
       operation->completions_due = 1;
@@ -46,11 +69,12 @@ class PipelinedSendAfterWrite final : public Notifier {
  public:
   PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
     if (operation->step == Operation::Step::kWrite) {
+      if (IsEager(*operation)) return PostEager(endpoint, operation, error);
       const PostResult result =
-          Judge(fi_write(endpoint, operation->source, operation->length, operation->descriptor,
-                         operation->peer, operation->remote_address, operation->remote_key,
-                         &operation->contexts[0]),
-                error);
+          JudgePost(fi_write(endpoint, operation->source, operation->length, operation->descriptor,
+                             operation->peer, operation->remote_address, operation->remote_key,
+                             &operation->contexts[0]),
+                    error);
       if (result != PostResult::kPosted) return result;
       operation->step = Operation::Step::kSend;
       operation->completions_due = 1;
@@ -65,6 +89,7 @@ class SendAfterDelivery final : public Notifier {
     // No bytes, nothing to deliver first; and some providers never complete such a write.
     if (operation->length == 0) operation->step = Operation::Step::kSend;
     if (operation->step == Operation::Step::kSend) return PostToken(endpoint, operation, error);
+    if (IsEager(*operation)) return PostEager(endpoint, operation, error);
     iovec local = {const_cast<void*>(operation->source), operation->length};
     fi_rma_iov remote = {operation->remote_address, operation->length, operation->remote_key};
     fi_msg_rma message = {};
@@ -76,7 +101,7 @@ class SendAfterDelivery final : public Notifier {
     message.rma_iov_count = 1;
     message.context = &operation->contexts[0];
     const PostResult result =
-        Judge(fi_writemsg(endpoint, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION), error);
+        JudgePost(fi_writemsg(endpoint, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION), error);
     if (result == PostResult::kPosted) {
       // The send waits for this write's completion.
       operation->step = Operation::Step::kSend;

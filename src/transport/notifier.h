@@ -2,7 +2,9 @@
 // that reaches the peer after it.
 //
 // Two ways to do it, chosen once per session, with the same interface and token, so that nothing
-// above knows which. Driver thread only.
+// above knows which. With send-after-write, a few bytes go inside the send itself, which the peer's
+// reactor puts in their place: half the price, and the order of writes and sends does not matter.
+// Driver thread only.
 
 #ifndef INVOKER_SRC_TRANSPORT_NOTIFIER_H_
 #define INVOKER_SRC_TRANSPORT_NOTIFIER_H_
@@ -22,6 +24,9 @@ enum class PostResult : uint8_t {
   kFailed,  // `error` says why; nothing more will be posted
 };
 
+// What a post's return code means. `error` is set with kFailed.
+PostResult JudgePost(ssize_t code, int* error);
+
 class Notifier {
  public:
   virtual ~Notifier() = default;
@@ -29,6 +34,9 @@ class Notifier {
   // Posts the operation's current step and moves it on. `error` is set to the negative fi_errno
   // with kFailed.
   virtual PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const = 0;
+
+  // For messages: "a write".
+  virtual const char* what() const { return "a write"; }
 
   // Whether a completion of the operation calls for another Post.
   static bool HasNextStep(const Operation& operation) {

@@ -26,12 +26,12 @@ class OperationOwner {
  public:
   virtual ~OperationOwner() = default;
 
-  // On the driver thread, from inside Reactor::Poll, or from inside PostWrite if the post fails at
-  // once. The slot is released after the return.
+  // On the driver thread, from inside Reactor::Poll, or from inside the call that posts if the post
+  // fails at once. The slot is released after the return.
   virtual void OnOperationFailed(const Operation& operation, const absl::Status& status) = 0;
 };
 
-// A notified write in the making. See Notifier.
+// A notified write, or an addition to a counter, in the making. See Notifier and GetAdder.
 struct alignas(64) Operation {
   // What is to be posted next. kDone: nothing more, whether all was posted or the operation has
   // failed.
@@ -42,13 +42,16 @@ struct alignas(64) Operation {
   fi_context2 contexts[2];
 
   const void* source = nullptr;
-  void* descriptor = nullptr;        // of the source
-  uint32_t* token_source = nullptr;  // this slot's own word of sendable memory
-  void* token_descriptor = nullptr;  // of that word
+  void* descriptor = nullptr;          // of the source
+  std::byte* staging = nullptr;        // this slot's own memory, from which may be sent
+  void* staging_descriptor = nullptr;  // of that memory
+  size_t staging_bytes = 0;
   uint64_t length = 0;
   fi_addr_t peer = FI_ADDR_UNSPEC;
   uint64_t remote_address = 0;
   uint64_t remote_key = 0;
+  uint64_t remote_offset = 0;  // in the peer's region
+  uint32_t eager_bytes = 0;    // RemoteWindow's
   const class Notifier* notifier = nullptr;
   OperationOwner* owner = nullptr;  // nullptr once the owner has gone
   Operation* next = nullptr;        // in the free list or in the retry queue

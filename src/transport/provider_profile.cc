@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/ring_message.h"
 
 namespace invoker::transport {
 namespace {
@@ -13,7 +14,9 @@ constexpr uint64_t kAtomicCaps = kBasicCaps | FI_ATOMIC;
 constexpr uint64_t kSendAfterWriteOrder = FI_ORDER_SAW | FI_ORDER_SAS;
 
 // FI_RMA_EVENT is asked for only where a write with CQ data needs it; some providers refuse it.
-// docs/providers.md says where each fact comes from.
+// docs/providers.md says where each fact comes from. eager_bytes is where bench/notification found
+// a whole message still cheaper than a write and a send, between two threads; 4096 where it could
+// not be measured.
 constexpr ProfileRow kRows[] = {
     {
         .provider = "shm",
@@ -26,7 +29,7 @@ constexpr ProfileRow kRows[] = {
         .notification = Notification::kWriteImm,
         .send_order = SendOrder::kAfterDelivery,
         .immediate_bytes = 8,
-        .eager_bytes = 4096,
+        .eager_bytes = 4072,  // with its header, what is copied twice and not read by the peer
         .wait = WaitMethod::kBackoff,
         .address_is_ip = false,
         .close_needs_quiet = false,
@@ -35,11 +38,14 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 1,
         .evidence = Evidence::kHost,
         .environment = {},
+        .absent_hint = "needs a writable /dev/shm",
     },
     {
         .provider = "verbs;ofi_rxm",
         .unserved_fabric = "",
-        .caps = kAtomicCaps,
+        // This layer's atomics are messages too, and it does not grant them together with
+        // FI_ORDER_SAW: asking for both finds nothing.
+        .caps = kBasicCaps,
         .message_order = kSendAfterWriteOrder,
         .cq_data_request = 0,
         .notification = Notification::kWriteImm,
@@ -54,6 +60,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 2,
         .evidence = Evidence::kSoftRoce,
         .environment = {},
+        .absent_hint = "needs rdma-core, a device that ibv_devices lists and an IP address on it",
     },
     {
         .provider = "efa",
@@ -73,6 +80,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 3,
         .evidence = Evidence::kEmulation,
         .environment = {},
+        .absent_hint = "needs an EC2 instance with EFA and the libfabric of the EFA installer",
     },
     {
         .provider = "gni",
@@ -93,6 +101,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 4,
         .evidence = Evidence::kEmulation,
         .environment = {},
+        .absent_hint = "needs a Cray XC and a libfabric up to 1.20 that was built with it",
     },
     {
         .provider = "cxi",
@@ -112,6 +121,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 5,
         .evidence = Evidence::kNone,
         .environment = {"FI_CXI_ENABLE_WRITEDATA", "1"},
+        .absent_hint = "needs an HPE Slingshot card and the libfabric of its system",
     },
     {
         .provider = "tcp",  // reliable datagrams of its own from libfabric 1.18 on
@@ -131,6 +141,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 6,
         .evidence = Evidence::kNone,
         .environment = {},
+        .absent_hint = "needs libfabric 1.18 or later",
     },
     {
         .provider = "tcp;ofi_rxm",
@@ -141,7 +152,7 @@ constexpr ProfileRow kRows[] = {
         .notification = Notification::kWriteImm,
         .send_order = SendOrder::kPipelined,
         .immediate_bytes = 8,
-        .eager_bytes = 4096,
+        .eager_bytes = 8192,
         .wait = WaitMethod::kFd,
         .address_is_ip = true,
         // libfabric 1.17 follows a null pointer if the endpoint closes while a peer's write is half
@@ -152,6 +163,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 7,
         .evidence = Evidence::kHost,
         .environment = {},
+        .absent_hint = "needs a network interface that is up",
     },
     {
         .provider = "net",  // what became "tcp" in libfabric 1.18
@@ -162,7 +174,7 @@ constexpr ProfileRow kRows[] = {
         .notification = Notification::kWriteImm,
         .send_order = SendOrder::kPipelined,
         .immediate_bytes = 8,
-        .eager_bytes = 4096,
+        .eager_bytes = 16384,
         .wait = WaitMethod::kSread,  // its descriptor spins: fi_trywait always allows the sleep
         .address_is_ip = true,
         .close_needs_quiet = true,
@@ -171,6 +183,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kHost,
         .environment = {},
+        .absent_hint = "needs libfabric 1.16 or 1.17",
     },
     {
         .provider = "sockets",
@@ -190,6 +203,9 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kHost,
         .environment = {},
+        // Made to wait for polls, it has no descriptor, and a write to it never arrives.
+        .data_progress = FI_PROGRESS_AUTO,
+        .absent_hint = "needs a network interface that is up",
     },
     {
         .provider = "udp;ofi_rxd",
@@ -200,7 +216,7 @@ constexpr ProfileRow kRows[] = {
         .notification = Notification::kWriteImm,
         .send_order = SendOrder::kPipelined,
         .immediate_bytes = 8,
-        .eager_bytes = 1024,
+        .eager_bytes = 4096,
         .wait = WaitMethod::kSread,
         .address_is_ip = true,
         .close_needs_quiet = false,
@@ -209,6 +225,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kHost,
         .environment = {},
+        .absent_hint = "needs a network interface that is up",
     },
     {
         .provider = "psm3",
@@ -228,6 +245,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kNone,
         .environment = {},
+        .absent_hint = "needs a card for it and a libfabric built with it",
     },
     {
         .provider = "psm2",
@@ -247,6 +265,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kNone,
         .environment = {},
+        .absent_hint = "needs an Omni-Path card (driver hfi1, package libpsm2-2)",
     },
     {
         .provider = "opx",
@@ -266,6 +285,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kNone,
         .environment = {},
+        .absent_hint = "needs an Omni-Path card (driver hfi1) and a libfabric built with it",
     },
 };
 
@@ -291,10 +311,8 @@ constexpr ProfileRow kConservativeRow = {
     .auto_rank = 0,
     .evidence = Evidence::kNone,
     .environment = {},
+    .absent_hint = "unknown: `fi_info -l` lists what this libfabric was built with",
 };
-
-// Our token is 32 bits wide (docs/wire_format.md).
-constexpr size_t kTokenBytes = 4;
 
 // Every memory mode that MemoryRegion can serve.
 constexpr int kServedMemoryModes = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
@@ -338,7 +356,7 @@ InfoPtr MakeHints(const ProfileRow& row, absl::string_view provider) {
   hints->domain_attr->threading =
       row.wait == WaitMethod::kSread ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
   hints->domain_attr->cq_data_size = row.cq_data_request;
-  hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+  hints->domain_attr->data_progress = row.data_progress;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->tx_attr->msg_order = row.message_order;
   hints->rx_attr->msg_order = row.message_order;
@@ -354,6 +372,12 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   if (info.ep_attr->type != FI_EP_RDM) {
     return absl::UnimplementedError(
         absl::StrCat("provider ", provider, " offers no reliable datagram endpoint (FI_EP_RDM)"));
+  }
+  if ((domain.mr_mode & FI_MR_RAW) != 0) {
+    return absl::UnimplementedError(absl::StrCat(
+        "provider ", provider,
+        " demands raw memory keys (FI_MR_RAW: keys that do not fit in 64 bits and have "
+        "to be mapped at each peer); Invoker exchanges 64-bit keys only"));
   }
   if ((domain.mr_mode & ~kServedMemoryModes) != 0) {
     return absl::UnimplementedError(
@@ -383,8 +407,14 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
       (domain.mr_mode & FI_MR_VIRT_ADDR) != 0 ? Addressing::kVirtual : Addressing::kOffset;
   profile.local_registration = (domain.mr_mode & FI_MR_LOCAL) != 0;
   profile.bind_region_to_endpoint = (domain.mr_mode & FI_MR_ENDPOINT) != 0;
-  profile.bind_region_for_events = (domain.mr_mode & FI_MR_RMA_EVENT) != 0;
-  profile.wait = row.wait;
+  // Without the capability a region has no events to be told of.
+  profile.bind_region_for_events =
+      (domain.mr_mode & FI_MR_RMA_EVENT) != 0 && (info.caps & FI_RMA_EVENT) != 0;
+  profile.populate_regions = (domain.mr_mode & FI_MR_ALLOCATED) != 0;
+  // To sleep in the queue while another thread drives takes a domain that is safe for threads.
+  const bool may_sleep_in_queue = domain.threading == FI_THREAD_SAFE;
+  profile.wait =
+      row.wait == WaitMethod::kSread && !may_sleep_in_queue ? WaitMethod::kBackoff : row.wait;
   profile.address_is_ip = row.address_is_ip || IsIpFormat(info.addr_format);
   profile.close_needs_quiet = row.close_needs_quiet;
   profile.same_host_only = row.same_host_only;
@@ -393,36 +423,11 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   profile.may_have_atomics = (info.caps & FI_ATOMIC) != 0;
   profile.inject_bytes = info.tx_attr->inject_size;
   profile.max_message_bytes = info.ep_attr->max_msg_size;
-  profile.eager_bytes = std::min<uint64_t>(row.eager_bytes, profile.max_message_bytes);
+  const uint64_t largest = std::max<uint64_t>(profile.max_message_bytes, kRingHeaderBytes);
+  profile.eager_bytes = std::min<uint64_t>(row.eager_bytes, largest - kRingHeaderBytes);
   profile.auto_rank = row.auto_rank;
   profile.evidence = row.evidence;
   return profile;
-}
-
-absl::string_view WaitMethodName(WaitMethod wait) {
-  switch (wait) {
-    case WaitMethod::kFd:
-      return "fd";
-    case WaitMethod::kSread:
-      return "sread";
-    case WaitMethod::kBackoff:
-      return "back-off";
-  }
-  return "";
-}
-
-absl::string_view EvidenceName(Evidence evidence) {
-  switch (evidence) {
-    case Evidence::kHost:
-      return "host";
-    case Evidence::kSoftRoce:
-      return "soft-roce";
-    case Evidence::kEmulation:
-      return "emulation";
-    case Evidence::kNone:
-      return "none";
-  }
-  return "";
 }
 
 }  // namespace invoker::transport

@@ -77,6 +77,9 @@ struct ProfileRow {
   uint32_t auto_rank;
   Evidence evidence;
   EnvironmentDefault environment;
+  // To ask for. A provider that makes progress by itself may do so all the same.
+  enum fi_progress data_progress = FI_PROGRESS_MANUAL;
+  absl::string_view absent_hint;  // for people: what a machine needs to have it
 };
 
 // A row, narrowed to one fi_info.
@@ -92,6 +95,7 @@ struct Profile {
   bool local_registration = false;       // FI_MR_LOCAL: source buffers need a descriptor
   bool bind_region_to_endpoint = false;  // FI_MR_ENDPOINT
   bool bind_region_for_events = false;   // FI_MR_RMA_EVENT: a target region says so when enabled
+  bool populate_regions = false;         // FI_MR_ALLOCATED: pages are there before registration
   WaitMethod wait = WaitMethod::kBackoff;
   bool address_is_ip = false;
   bool same_host_only = false;

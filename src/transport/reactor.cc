@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/ring_message.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {
@@ -31,8 +32,9 @@ constexpr uint32_t kPeerQuarantineTicks = 500;
 // Longer than any provider keeps trying to finish what a closed session had under way.
 constexpr int64_t kRetirementNs = 10'000'000'000;
 
-// Slots are 64 bytes apart in the token memory, so that no two share a cache line.
-constexpr size_t kTokenStride = 64;
+// Slots' staging begins at multiples of this: two cache lines, which is what a processor fetches at
+// once.
+constexpr size_t kStagingAlignment = 128;
 
 }  // namespace
 
@@ -50,6 +52,11 @@ Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options)
       retry_limit_ns_(absl::ToInt64Nanoseconds(options.retry_limit)) {}
 
 Reactor::~Reactor() {
+  // A layered provider (libfabric 1.17 to 2.6) posts to the receive queue of a connection that it
+  // has just freed, where a message of that connection is unread when the endpoint closes. Messages
+  // of its own flow control are such, so that no peer writes any more does not mean that there is
+  // none.
+  if (cq_.has_value() && profile().close_needs_quiet) cq_->Discard();
   // Regions may be bound to the endpoint, so they are closed before it; their memory outlives it.
   for (Retired& retired : retired_) retired.buffer = std::move(retired.region).Close();
   if (wake_fd_ >= 0) close(wake_fd_);
@@ -94,28 +101,40 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   absl::StatusOr<Endpoint> endpoint = Endpoint::Open(fabric_, domain_, *cq_, *av_);
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *std::move(endpoint);
+  native_atomics_ = profile().may_have_atomics && GrantsNativeAdd(domain_.get(), endpoint_->get());
+  const size_t message_bytes = std::max(kRingHeaderBytes + profile().eager_bytes, kAddMessageBytes);
   absl::StatusOr<ReceiveRing> receives =
-      ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers);
+      ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers, message_bytes);
   if (!receives.ok()) return receives.status();
   receives_ = *std::move(receives);
   peers_.emplace(
       &*av_, [this](fi_addr_t peer) { return operations_.Uses(peer); }, kPeerQuarantineTicks);
 
-  absl::StatusOr<HostBuffer> tokens = HostBuffer::Allocate(operations_.capacity() * kTokenStride);
-  if (!tokens.ok()) return tokens.status();
-  absl::StatusOr<MemoryRegion> region = Register(*std::move(tokens), RegionUse::kSource);
+  const size_t stride =
+      (message_bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
+  absl::StatusOr<HostBuffer> staging = HostBuffer::Allocate(operations_.capacity() * stride);
+  if (!staging.ok()) return staging.status();
+  absl::StatusOr<MemoryRegion> region = Register(*std::move(staging), RegionUse::kSource);
   if (!region.ok()) return region.status();
-  token_memory_ = *std::move(region);
+  staging_ = *std::move(region);
   for (size_t i = 0; i < operations_.capacity(); ++i) {
     Operation& slot = operations_.slot(i);
-    slot.token_source = reinterpret_cast<uint32_t*>(token_memory_.data() + i * kTokenStride);
-    slot.token_descriptor = token_memory_.descriptor();
+    slot.staging = staging_.data() + i * stride;
+    slot.staging_descriptor = staging_.descriptor();
+    slot.staging_bytes = stride;
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<MemoryRegion> Reactor::Register(HostBuffer buffer, RegionUse use) {
-  return MemoryRegion::Register(fabric_, domain_, *endpoint_, std::move(buffer), use);
+  absl::StatusOr<MemoryRegion> region =
+      MemoryRegion::Register(fabric_, domain_, *endpoint_, std::move(buffer), use);
+  if (!region.ok() || use != RegionUse::kRemoteTarget) return region;
+  absl::StatusOr<RegionListing> listing =
+      regions_.Insert(region->key(), region->data(), region->size(), RegionRole::kWindow);
+  if (!listing.ok()) return listing.status();
+  region->set_listing(*std::move(listing));
+  return region;
 }
 
 void Reactor::Retire(MemoryRegion region) {
@@ -142,15 +161,11 @@ int Reactor::Poll() {
 void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
   // A provider may set FI_REMOTE_CQ_DATA on unrelated entries: FI_RECV is tested first.
   if ((entry.flags & FI_RECV) != 0) {
-    const std::optional<uint32_t> token = receives_->Take(entry.op_context, entry.len);
-    if (token.has_value()) {
-      handler_->OnToken(*token);
-    } else {
-      ++counters_.stray_messages;
-    }
+    HandleReceive(entry.op_context, entry.len);
     return;
   }
-  if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {
+  // Nor does the flag alone mean a peer's write: some keep it on the writer's own entry.
+  if ((entry.flags & (FI_REMOTE_CQ_DATA | FI_WRITE)) == FI_REMOTE_CQ_DATA) {
     handler_->OnToken(static_cast<uint32_t>(entry.data));
     return;
   }
@@ -211,9 +226,29 @@ bool Reactor::PostWrite(const Notifier* notifier, const RemoteWindow& window, ui
   operation->peer = window.peer;
   operation->remote_address = window.AddressOf(offset);
   operation->remote_key = window.key;
+  operation->remote_offset = offset;
+  operation->eager_bytes = window.eager_bytes;
   operation->token = token;
   operation->owner = owner;
   operation->tag = tag;
+  ++counters_.posts;
+  PostStep(operation);
+  return true;
+}
+
+bool Reactor::PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint64_t value,
+                            OperationOwner* owner, uint64_t tag) {
+  Operation* operation = operations_.Acquire();
+  if (operation == nullptr) return false;
+  const CounterDescriptor& at = counters.descriptor;
+  const uint64_t offset = index * uint64_t{kCounterBytes};
+  operation->notifier = GetAdder(at.method);
+  operation->peer = counters.peer;
+  operation->remote_address = at.base + offset;
+  operation->remote_key = at.key;
+  operation->owner = owner;
+  operation->tag = tag;
+  PrepareAdd(at.method, offset, value, operation);
   ++counters_.posts;
   PostStep(operation);
   return true;

@@ -1,8 +1,8 @@
 // One endpoint with its queue and address vector, and whoever drives them.
 //
 // A reactor has no thread of its own. Exactly one thread at a time is its driver and may call
-// anything here; every other thread may only call Submit, Wake and the constant accessors marked
-// so. Nothing blocks but Wait.
+// anything here; every other thread may only call Submit, Sleep and the constant accessors marked
+// so. Nothing blocks but Wait, Sleep and WaitAny.
 //
 // Hot path: Poll reads a batch of completions and hands each token to the handler; PostWrite takes
 // a slot and posts. Neither allocates, locks or enters the kernel (what the provider does is its
@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "src/transport/address_vector.h"
 #include "src/transport/completion_queue.h"
 #include "src/transport/discovery.h"
@@ -31,6 +32,8 @@
 #include "src/transport/operation_pool.h"
 #include "src/transport/peer_table.h"
 #include "src/transport/receive_ring.h"
+#include "src/transport/region_table.h"
+#include "src/transport/remote_counter.h"
 #include "src/transport/remote_window.h"
 
 namespace invoker::transport {
@@ -65,7 +68,9 @@ struct ReactorCounters {
   uint64_t posts_failed = 0;       // for good
   uint64_t completion_errors = 0;  // from fi_cq_readerr
   uint64_t stray_completions = 0;  // of no live operation
-  uint64_t stray_messages = 0;     // received, but no token
+  uint64_t stray_messages = 0;     // received, but nothing that may be acted on
+  uint64_t eager_messages = 0;     // received whole and put in their place
+  uint64_t additions = 0;          // to counters of ours, by message
 };
 
 // CLOCK_MONOTONIC in nanoseconds.
@@ -98,18 +103,24 @@ class Reactor {
   // there were.
   int Poll();
 
-  // Sleeps until a completion or a task is there, or `limit` has passed. Where the fabric has no
-  // wait object, sleeps in growing steps of 50 us to 1 ms, of which the driver polls the queue in
-  // between; a task ends such a sleep at once. The same as `if (Arm()) Sleep(limit); Disarm();`.
+  // Sleeps until a completion or a task is there, or `limit` has passed, or now and then for no
+  // reason. Where the fabric has no wait object, sleeps in growing steps of 50 us to 1 ms, and the
+  // driver polls the queue in between; a task ends such a sleep at once. The same as
+  // `if (Arm()) Sleep(limit); Disarm();`.
   void Wait(absl::Duration limit);
 
   // Wait in three parts, for a driver that lets others drive while it sleeps: Arm and Disarm are
-  // the driver's, Sleep is anybody's. False: there is something to do already, do not sleep.
+  // the driver's, Sleep is anybody's, but one thread's at a time. False: there is something to do
+  // already, do not sleep.
   bool Arm();
   void Sleep(absl::Duration limit);
   void Disarm();
 
-  // Any thread: runs `task` on the driver thread in one of its next turns, and wakes it from Wait.
+  // How Wait sleeps: the profile's method, or kBackoff where the provider refused that. Any thread.
+  WaitMethod wait_method() const { return cq_->wait_method(); }
+
+  // Any thread: runs `task` on the driver thread in one of its next turns, and wakes it from its
+  // sleep.
   void Submit(Inbox::Task task);
 
   // Runs the tasks that are waiting, without a turn: for a driver that is about to stop.
@@ -123,6 +134,18 @@ class Reactor {
   bool PostWrite(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
                  const void* source, void* descriptor, uint64_t length, uint32_t token,
                  OperationOwner* owner, uint64_t tag);
+
+  // Adds `value` to one counter of a peer, once. As PostWrite: false only if every slot is taken,
+  // and the owner hears of it again only if it fails. The caller has checked
+  // counters.Contains(index).
+  bool PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint64_t value,
+                     OperationOwner* owner, uint64_t tag);
+
+  // Whether the endpoint has atomics that add 64-bit numbers. Any thread.
+  bool native_atomics() const { return native_atomics_; }
+
+  // The most bytes that a peer may send here inside a message. Any thread.
+  uint32_t eager_bytes() const { return static_cast<uint32_t>(profile().eager_bytes); }
 
   // Forgets an owner that goes away; its operations complete for nobody.
   void Disown(const OperationOwner* owner);
@@ -140,6 +163,8 @@ class Reactor {
   bool has_retired() const { return !retired_.empty(); }
 
   PeerTable& peers() { return *peers_; }
+  // What messages may name: every kRemoteTarget region that Register has made, and counters.
+  RegionTable& regions() { return regions_; }
   const OperationPool& operations() const { return operations_; }
   const Endpoint& endpoint() const { return *endpoint_; }
   const CompletionQueue& completion_queue() const { return *cq_; }
@@ -154,6 +179,8 @@ class Reactor {
 
   absl::Status OpenEndpoint(const ReactorOptions& options);
   void HandleEntry(const fi_cq_data_entry& entry);
+  void HandleReceive(void* context, size_t bytes);
+  std::optional<uint32_t> TakeMessage(absl::Span<const std::byte> message);
   void HandleCompletion(Operation* operation);
   void HandleErrors(ssize_t code);
   void PostStep(Operation* operation);
@@ -168,6 +195,7 @@ class Reactor {
   Domain domain_;
   std::optional<AddressVector> av_;
   std::optional<CompletionQueue> cq_;
+  RegionTable regions_;
   // Outlive the endpoint, which may still have work for them.
   struct Retired {
     MemoryRegion region;
@@ -176,12 +204,13 @@ class Reactor {
   };
   std::deque<Retired> retired_;
   OperationPool operations_;
-  MemoryRegion token_memory_;
+  MemoryRegion staging_;  // of the slots
   // Memory under posted receives cannot be released before the endpoint on some fabrics.
   std::optional<ReceiveRing> receives_;
   std::optional<Endpoint> endpoint_;
   std::optional<PeerTable> peers_;
 
+  bool native_atomics_ = false;
   ReactorHandler* handler_ = nullptr;
   Operation* retry_head_ = nullptr;
   Operation* retry_tail_ = nullptr;
@@ -190,12 +219,22 @@ class Reactor {
   ReactorCounters counters_;
   absl::Status health_;
 
+  // What a sleeping driver's thread blocks in, and so what wakes it.
+  enum class Asleep : uint8_t { kNo, kInPoll, kInQueue };
+
+  friend void WaitAny(absl::Span<Reactor* const> reactors, absl::Duration limit);
+  bool ArmFor(Asleep asleep);
+
   Inbox inbox_;
-  std::atomic<bool> asleep_{false};
+  std::atomic<Asleep> asleep_{Asleep::kNo};
   int wake_fd_ = -1;
   int backoff_step_ = 0;
   int64_t sleep_limit_ns_ = 0;  // set by Arm
 };
+
+// Wait, for a thread that drives all of `reactors`: sleeps until one of them has a completion or a
+// task. A reactor without a descriptor of its own bounds the sleep by its back-off.
+void WaitAny(absl::Span<Reactor* const> reactors, absl::Duration limit);
 
 }  // namespace invoker::transport
 

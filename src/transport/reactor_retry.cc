@@ -16,7 +16,7 @@ void Reactor::PostStep(Operation* operation) {
       QueueRetry(operation);
       return;
     case PostResult::kFailed:
-      Fail(operation, ToStatus("posting a write", error));
+      Fail(operation, ToStatus(absl::StrCat("posting ", operation->notifier->what()), error));
       ReleaseIfDone(operation);
       return;
   }
@@ -70,7 +70,8 @@ void Reactor::RunRetries(int64_t now_ns) {
     }
     if (now_ns > deadline_ns) {
       Fail(operation, absl::DeadlineExceededError(absl::StrCat(
-                          "posting a write: the provider refused it (-FI_EAGAIN) for ",
+                          "posting ", operation->notifier->what(),
+                          ": the provider refused it (-FI_EAGAIN) for ",
                           retry_limit_ns_ / 1'000'000, " ms; the peer takes nothing")));
       ReleaseIfDone(operation);
       continue;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "src/transport/reactor.h"
 
 namespace invoker::transport {
@@ -15,10 +16,20 @@ constexpr int64_t kLastBackoffNs = 1'000'000;
 constexpr int kMaxBackoffStep = 8;
 // Bounds how late a tick can be while nothing happens.
 constexpr int64_t kLongestSleepNs = 50'000'000;
+// Bounds what a signal costs that comes while fi_cq_sread is just about to block (see
+// CompletionQueue::Signal).
+constexpr int64_t kLongestQueueSleepNs = 10'000'000;
+// fi_cq_sread counts in these.
+constexpr int64_t kMillisecondNs = 1'000'000;
 
-timespec ToTimespec(int64_t nanoseconds) {
-  return {static_cast<time_t>(nanoseconds / 1'000'000'000),
-          static_cast<long>(nanoseconds % 1'000'000'000)};
+int64_t Within(absl::Duration limit, int64_t most_ns) {
+  return std::clamp<int64_t>(absl::ToInt64Nanoseconds(limit), 0, most_ns);
+}
+
+void PollFor(pollfd* descriptors, size_t count, int64_t nanoseconds) {
+  const timespec timeout = {static_cast<time_t>(nanoseconds / 1'000'000'000),
+                            static_cast<long>(nanoseconds % 1'000'000'000)};
+  ppoll(descriptors, count, &timeout, nullptr);
 }
 
 }  // namespace
@@ -29,30 +40,39 @@ void Reactor::Wait(absl::Duration limit) {
 }
 
 bool Reactor::Arm() {
+  return ArmFor(wait_method() == WaitMethod::kSread ? Asleep::kInQueue : Asleep::kInPoll);
+}
+
+bool Reactor::ArmFor(Asleep asleep) {
   sleep_limit_ns_ = kLongestSleepNs;
   // Refused posts are tried again by polling, and nothing announces that they may succeed.
   if (retry_head_ != nullptr) sleep_limit_ns_ = kFirstBackoffNs;
   const bool has_fd = cq_->file_descriptor() >= 0;
-  if (!has_fd) {
+  if (asleep == Asleep::kInQueue && cq_->can_signal()) {
+    sleep_limit_ns_ = std::min(sleep_limit_ns_, kLongestQueueSleepNs);
+  } else if (!has_fd) {
     sleep_limit_ns_ =
         std::min(sleep_limit_ns_, std::min(kLastBackoffNs, kFirstBackoffNs << backoff_step_));
     backoff_step_ = std::min(backoff_step_ + 1, kMaxBackoffStep);
   }
   // Announced before the inbox is looked at, and Submit looks after it has put: one of the two sees
   // the other.
-  asleep_.store(true, std::memory_order_seq_cst);
+  asleep_.store(asleep, std::memory_order_seq_cst);
   return !inbox_.HasTasks() && (!has_fd || cq_->Armed());
 }
 
 void Reactor::Sleep(absl::Duration limit) {
+  const int64_t sleep_ns = Within(limit, sleep_limit_ns_);
+  if (wait_method() == WaitMethod::kSread && sleep_ns >= kMillisecondNs) {
+    cq_->Sleep(static_cast<int>(sleep_ns / kMillisecondNs));
+    return;
+  }
   pollfd waits[2] = {{wake_fd_, POLLIN, 0}, {cq_->file_descriptor(), POLLIN, 0}};
-  const timespec timeout =
-      ToTimespec(std::clamp<int64_t>(absl::ToInt64Nanoseconds(limit), 0, sleep_limit_ns_));
-  ppoll(waits, cq_->file_descriptor() >= 0 ? 2 : 1, &timeout, nullptr);
+  PollFor(waits, cq_->file_descriptor() >= 0 ? 2 : 1, sleep_ns);
 }
 
 void Reactor::Disarm() {
-  asleep_.store(false, std::memory_order_seq_cst);
+  asleep_.store(Asleep::kNo, std::memory_order_seq_cst);
   uint64_t wakes;
   [[maybe_unused]] const ssize_t taken = read(wake_fd_, &wakes, sizeof(wakes));
   SlowTurn();
@@ -60,10 +80,32 @@ void Reactor::Disarm() {
 
 void Reactor::Submit(Inbox::Task task) {
   inbox_.Put(std::move(task));
-  if (asleep_.load(std::memory_order_seq_cst)) {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+  const Asleep asleep = asleep_.load(std::memory_order_seq_cst);
+  if (asleep == Asleep::kNo) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+  if (asleep == Asleep::kInQueue) cq_->Signal();
+}
+
+void WaitAny(absl::Span<Reactor* const> reactors, absl::Duration limit) {
+  if (reactors.size() == 1) return reactors.front()->Wait(limit);
+  absl::InlinedVector<pollfd, 16> waits;
+  int64_t sleep_ns = Within(limit, kLongestSleepNs);
+  size_t armed = 0;
+  while (armed < reactors.size()) {
+    Reactor& reactor = *reactors[armed++];
+    // Also if it is the one that has something to do: it has to be disarmed too.
+    if (!reactor.ArmFor(Reactor::Asleep::kInPoll)) {
+      sleep_ns = 0;
+      break;
+    }
+    sleep_ns = std::min(sleep_ns, reactor.sleep_limit_ns_);
+    waits.push_back({reactor.wake_fd_, POLLIN, 0});
+    const int queue_fd = reactor.cq_->file_descriptor();
+    if (queue_fd >= 0) waits.push_back({queue_fd, POLLIN, 0});
   }
+  if (sleep_ns > 0) PollFor(waits.data(), waits.size(), sleep_ns);
+  for (size_t i = 0; i < armed; ++i) reactors[i]->Disarm();
 }
 
 }  // namespace invoker::transport

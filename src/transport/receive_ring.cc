@@ -1,6 +1,5 @@
 #include "src/transport/receive_ring.h"
 
-#include <cstring>
 #include <utility>
 
 #include "src/transport/status.h"
@@ -8,28 +7,35 @@
 namespace invoker::transport {
 namespace {
 
-// A token needs 4 bytes. A cache line each keeps two receives from sharing one, and takes whatever
-// a foreign sender may send.
-constexpr size_t kBufferBytes = 64;
+// Two cache lines, which is what a processor fetches at once, so that no two receives share one.
+constexpr size_t kAlignment = 128;
+
+size_t StrideFor(size_t message_bytes) {
+  return (message_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 }  // namespace
 
-ReceiveRing::ReceiveRing(const Endpoint& endpoint, MemoryRegion memory, size_t buffers)
+ReceiveRing::ReceiveRing(const Endpoint& endpoint, MemoryRegion memory, size_t buffers,
+                         size_t stride)
     : endpoint_(endpoint.get()),
       memory_(std::move(memory)),
       count_(buffers),
+      stride_(stride),
       slots_(new Slot[buffers]) {
   unposted_.reserve(buffers);
 }
 
 absl::StatusOr<ReceiveRing> ReceiveRing::Open(const Fabric& fabric, const Domain& domain,
-                                              const Endpoint& endpoint, size_t buffers) {
-  absl::StatusOr<HostBuffer> memory = HostBuffer::Allocate(buffers * kBufferBytes);
+                                              const Endpoint& endpoint, size_t buffers,
+                                              size_t message_bytes) {
+  const size_t stride = StrideFor(message_bytes);
+  absl::StatusOr<HostBuffer> memory = HostBuffer::Allocate(buffers * stride);
   if (!memory.ok()) return memory.status();
   absl::StatusOr<MemoryRegion> region =
       MemoryRegion::Register(fabric, domain, endpoint, *std::move(memory), RegionUse::kReceive);
   if (!region.ok()) return region.status();
-  ReceiveRing ring(endpoint, *std::move(region), buffers);
+  ReceiveRing ring(endpoint, *std::move(region), buffers, stride);
   for (size_t i = 0; i < buffers; ++i) {
     const int code = ring.Post(i);
     // Fewer receives than planned still work; none would not.
@@ -42,17 +48,10 @@ absl::StatusOr<ReceiveRing> ReceiveRing::Open(const Fabric& fabric, const Domain
   return ring;
 }
 
-std::optional<uint32_t> ReceiveRing::Take(void* context, size_t bytes) {
+std::optional<absl::Span<const std::byte>> ReceiveRing::Find(void* context, size_t bytes) const {
   const std::optional<size_t> index = IndexOf(context);
-  if (!index.has_value()) return std::nullopt;
-  std::optional<uint32_t> token;
-  if (bytes == sizeof(uint32_t)) {
-    uint32_t value;
-    memcpy(&value, memory_.data() + *index * kBufferBytes, sizeof(value));
-    token = value;
-  }
-  if (Post(*index) != 0) unposted_.push_back(*index);
-  return token;
+  if (!index.has_value() || bytes > stride_) return std::nullopt;
+  return absl::MakeConstSpan(memory_.data() + *index * stride_, bytes);
 }
 
 bool ReceiveRing::Recycle(void* context) {
@@ -79,7 +78,7 @@ std::optional<size_t> ReceiveRing::IndexOf(void* context) const {
 }
 
 int ReceiveRing::Post(size_t index) {
-  return static_cast<int>(fi_recv(endpoint_, memory_.data() + index * kBufferBytes, kBufferBytes,
+  return static_cast<int>(fi_recv(endpoint_, memory_.data() + index * stride_, stride_,
                                   memory_.descriptor(), FI_ADDR_UNSPEC, &slots_[index].context));
 }
 

@@ -1,4 +1,4 @@
-// The posted receives that send-after-write's tokens land in. Driver thread only.
+// The posted receives that messages of peers land in (ring_message.h). Driver thread only.
 //
 // The ring has memory of its own, apart from every window: a region that backs posted receives
 // cannot be closed on some fabrics.
@@ -13,22 +13,25 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "src/transport/memory_region.h"
 
 namespace invoker::transport {
 
 class ReceiveRing {
  public:
-  // Posts `buffers` receives. Close the endpoint first, then the ring; nothing may be called in
-  // between.
+  // Posts `buffers` receives of messages of up to `message_bytes`. Close the endpoint first, then
+  // the ring; nothing may be called in between.
   static absl::StatusOr<ReceiveRing> Open(const Fabric& fabric, const Domain& domain,
-                                          const Endpoint& endpoint, size_t buffers);
+                                          const Endpoint& endpoint, size_t buffers,
+                                          size_t message_bytes);
 
-  // The token that a completed receive of `bytes` brought, or nothing if it is not one (a foreign
-  // or damaged message). The buffer is posted again in either case.
-  std::optional<uint32_t> Take(void* context, size_t bytes);
+  // The message of `bytes` that a completed receive brought; nothing if the context is not of this
+  // ring or the length cannot be. It stands until the Recycle of the same context.
+  std::optional<absl::Span<const std::byte>> Find(void* context, size_t bytes) const;
 
-  // Posts again the buffer of a receive that failed. False if `context` is not of this ring.
+  // Posts again the buffer of a receive that has been read or that failed. False if `context` is
+  // not of this ring.
   bool Recycle(void* context);
 
   // Retries the receives that could not be posted again at once. Cheap when there are none.
@@ -39,7 +42,7 @@ class ReceiveRing {
     fi_context2 context;
   };
 
-  ReceiveRing(const Endpoint& endpoint, MemoryRegion memory, size_t buffers);
+  ReceiveRing(const Endpoint& endpoint, MemoryRegion memory, size_t buffers, size_t stride);
 
   std::optional<size_t> IndexOf(void* context) const;
   int Post(size_t index);
@@ -47,6 +50,7 @@ class ReceiveRing {
   fid_ep* endpoint_;
   MemoryRegion memory_;
   size_t count_;
+  size_t stride_;  // bytes of a buffer
   std::unique_ptr<Slot[]> slots_;
   std::vector<size_t> unposted_;
 };

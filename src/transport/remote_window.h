@@ -14,6 +14,9 @@ struct RemoteWindow {
   uint64_t base = 0;    // what the owner said to add offsets to
   uint64_t length = 0;  // bytes
   uint64_t key = 0;
+  // With send-after-write, up to so many bytes may go inside the send: what both sides' rings take
+  // (Reactor::eager_bytes). 0: none.
+  uint32_t eager_bytes = 0;
 
   // Whether [offset, offset + size) lies inside. Cannot overflow.
   bool Contains(uint64_t offset, uint64_t size) const {

@@ -1,13 +1,17 @@
 #include "src/transport/discovery.h"
 
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/transport/reactor.h"
+#include "tests/transport/node.h"
 
 namespace invoker::transport {
 namespace {
@@ -29,6 +33,14 @@ bool HasLoopback(int family) {
   return found;
 }
 
+sockaddr_in6 PeerAt6(const char* text) {
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(47592);
+  inet_pton(AF_INET6, text, &address.sin6_addr);
+  return address;
+}
+
 TEST(Discover, NothingAskedForGivesTheDefaultProvider) {
   const absl::StatusOr<FabricChoice> choice = Discover({});
   ASSERT_TRUE(choice.ok()) << choice.status();
@@ -36,21 +48,33 @@ TEST(Discover, NothingAskedForGivesTheDefaultProvider) {
   EXPECT_EQ(choice->info->ep_attr->type, FI_EP_RDM);
 }
 
-TEST(Discover, TakesAnIpv4Address) {
-  const absl::StatusOr<FabricChoice> choice = Discover({kTcp, "127.0.0.1", "", 0});
+// Every fabric that is addressed by IP and that libfabric has on every machine (one of them only in
+// some releases).
+class DiscoverByIp : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!Discover({GetParam(), "127.0.0.1", "", 0}).ok() && std::string(GetParam()) == "net") {
+      GTEST_SKIP() << "this libfabric does not have it";
+    }
+  }
+};
+
+TEST_P(DiscoverByIp, TakesAnIpv4Address) {
+  const absl::StatusOr<FabricChoice> choice = Discover({GetParam(), "127.0.0.1", "", 0});
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(DescribeSource(*choice->info), "127.0.0.1");
+  EXPECT_EQ(choice->profile.provider, GetParam());
+}
+
+TEST_P(DiscoverByIp, TakesAnInterfaceNameAndItsIpv4AddressFirst) {
+  const absl::StatusOr<FabricChoice> choice = Discover({GetParam(), "lo", "", 0});
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(DescribeSource(*choice->info), "127.0.0.1");
 }
 
-TEST(Discover, TakesAnInterfaceName) {
-  const absl::StatusOr<FabricChoice> choice = Discover({kTcp, "lo", "", 0});
-  ASSERT_TRUE(choice.ok()) << choice.status();
-  EXPECT_EQ(DescribeSource(*choice->info), "127.0.0.1");
-}
-
-TEST(Discover, TakesAnIpv6AddressAndAnEndpointOpensThere) {
+TEST_P(DiscoverByIp, TakesAnIpv6AddressAndAnEndpointOpensThere) {
   if (!HasLoopback(AF_INET6)) GTEST_SKIP() << "no IPv6 loopback on this machine";
-  absl::StatusOr<FabricChoice> choice = Discover({kTcp, "::1", "", 0});
+  absl::StatusOr<FabricChoice> choice = Discover({GetParam(), "::1", "", 0});
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(DescribeSource(*choice->info), "::1");
   const absl::StatusOr<std::unique_ptr<Reactor>> reactor = Reactor::Open(*std::move(choice), {});
@@ -58,16 +82,76 @@ TEST(Discover, TakesAnIpv6AddressAndAnEndpointOpensThere) {
   EXPECT_EQ((*reactor)->address().size(), sizeof(sockaddr_in6));
 }
 
-TEST(Discover, RoutesToThePeerWhereNoAddressOfOursIsNamed) {
-  absl::StatusOr<FabricChoice> theirs = Discover({kTcp, "127.0.0.1", "", 0});
-  ASSERT_TRUE(theirs.ok()) << theirs.status();
-  const absl::StatusOr<std::unique_ptr<Reactor>> peer = Reactor::Open(*std::move(theirs), {});
-  ASSERT_TRUE(peer.ok()) << peer.status();
-  const absl::StatusOr<FabricChoice> ours =
-      Discover({kTcp, "", (*peer)->address(), (*peer)->info().addr_format});
-  ASSERT_TRUE(ours.ok()) << ours.status();
-  EXPECT_EQ(DescribeSource(*ours->info), "127.0.0.1");
+TEST_P(DiscoverByIp, RoutesToThePeerOfEitherFamilyWhereNoAddressOfOursIsNamed) {
+  for (const char* address : {"127.0.0.1", "::1"}) {
+    if (address[0] == ':' && !HasLoopback(AF_INET6)) continue;
+    absl::StatusOr<FabricChoice> theirs = Discover({GetParam(), address, "", 0});
+    ASSERT_TRUE(theirs.ok()) << theirs.status();
+    const absl::StatusOr<std::unique_ptr<Reactor>> peer = Reactor::Open(*std::move(theirs), {});
+    ASSERT_TRUE(peer.ok()) << peer.status();
+    const absl::StatusOr<FabricChoice> ours =
+        Discover({GetParam(), "", (*peer)->address(), (*peer)->info().addr_format});
+    ASSERT_TRUE(ours.ok()) << ours.status();
+    EXPECT_EQ(DescribeSource(*ours->info), address);
+  }
 }
+
+TEST_P(DiscoverByIp, CallsCrossOverEitherFamily) {
+  for (const char* address : {"127.0.0.1", "::1"}) {
+    if (address[0] == ':' && !HasLoopback(AF_INET6)) continue;
+    auto target = Node::Open(Discover({GetParam(), address, "", 0}), 4096);
+    ASSERT_NE(target, nullptr);
+    // As a client finds its way: by the worker's address.
+    auto sender = Node::Open(Discover({GetParam(), "", target->reactor().address(),
+                                       target->reactor().info().addr_format}),
+                             4096);
+    ASSERT_NE(sender, nullptr);
+    const Way way = {"", "", Notification::kWriteImm, SendOrder::kAfterDelivery};
+    ASSERT_TRUE(sender->Write(way, sender->WindowTo(*target), 64, 128, 9));
+    ASSERT_TRUE(PollUntil({sender.get(), target.get()}, [&] {
+      return target->tokens.size() == 1 && sender->outstanding() == 0;
+    })) << address;
+  }
+}
+
+TEST_P(DiscoverByIp, InterfaceGivesItsAddressOfThePeersFamily) {
+  if (!HasLoopback(AF_INET6)) GTEST_SKIP() << "no IPv6 loopback on this machine";
+  const sockaddr_in6 peer = PeerAt6("::1");
+  const std::string raw(reinterpret_cast<const char*>(&peer), sizeof(peer));
+  const absl::StatusOr<FabricChoice> choice = Discover({GetParam(), "lo", raw, FI_SOCKADDR_IN6});
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(DescribeSource(*choice->info), "::1");
+}
+
+TEST_P(DiscoverByIp, AddressOfAnotherFamilyThanThePeersIsRefusedInWords) {
+  const sockaddr_in6 peer = PeerAt6("fd00::1234");
+  const std::string raw(reinterpret_cast<const char*>(&peer), sizeof(peer));
+  const absl::Status status = Discover({GetParam(), "127.0.0.1", raw, FI_SOCKADDR_IN6}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("\"127.0.0.1\""), HasSubstr("IPv6")));
+}
+
+TEST_P(DiscoverByIp, LinkLocalAddressIsRefusedInWords) {
+  for (const char* address : {"fe80::1", "fe80::1%lo"}) {
+    const absl::Status status = Discover({GetParam(), address, "", 0}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << address;
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(address), HasSubstr("link-local")));
+  }
+}
+
+TEST_P(DiscoverByIp, NothingAskedForIsNeverALinkLocalAddress) {
+  const absl::StatusOr<FabricChoice> choice = Discover({GetParam(), "", "", 0});
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_THAT(DescribeSource(*choice->info), testing::Not(testing::StartsWith("fe80:")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, DiscoverByIp,
+                         testing::Values("tcp;ofi_rxm", "sockets", "net", "udp;ofi_rxd"),
+                         [](const testing::TestParamInfo<const char*>& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), ';', '_');
+                           return name;
+                         });
 
 TEST(Discover, SharedMemoryIsNotAddressedByIp) {
   const absl::StatusOr<FabricChoice> choice = Discover({"shm", "", "", 0});

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "src/transport/libfabric.h"
@@ -49,7 +50,7 @@ class ReplacedOps {
 // Faults in what is posted to an endpoint.
 class EndpointFaults {
  public:
-  enum class Kind : uint8_t { kWrite, kWriteData, kWriteMsg, kSend };
+  enum class Kind : uint8_t { kWrite, kWriteData, kWriteMsg, kSend, kAtomic };
 
   struct Attempt {
     Kind kind;
@@ -65,6 +66,10 @@ class EndpointFaults {
     rma_.ours().writedata = &WriteData;
     rma_.ours().writemsg = &WriteMessage;
     messages_.ours().send = &Send;
+    if (endpoint->atomic != nullptr) {
+      atomics_.emplace(&endpoint->atomic, this);
+      atomics_->ours().write = &Atomic;
+    }
   }
 
   // Asked before each attempt: 0 lets it through, a negative fi_errno is what the caller gets
@@ -82,6 +87,7 @@ class EndpointFaults {
  private:
   using Rma = ReplacedOps<fi_ops_rma, EndpointFaults>;
   using Messages = ReplacedOps<fi_ops_msg, EndpointFaults>;
+  using Atomics = ReplacedOps<fi_ops_atomic, EndpointFaults>;
 
   int Judge(const Attempt& attempt) {
     ++attempts;
@@ -133,8 +139,20 @@ class EndpointFaults {
     return self.messages_.provider().send(ep, source, length, descriptor, peer, context);
   }
 
+  static ssize_t Atomic(fid_ep* ep, const void* source, size_t count, void* descriptor,
+                        fi_addr_t peer, uint64_t address, uint64_t key, enum fi_datatype type,
+                        enum fi_op op, void* context) {
+    EndpointFaults& self = Atomics::From(ep->atomic);
+    if (int code = self.Judge({Kind::kAtomic, peer, source, count, context}); code != 0) {
+      return code;
+    }
+    return self.atomics_->provider().write(ep, source, count, descriptor, peer, address, key, type,
+                                           op, context);
+  }
+
   Rma rma_;
   Messages messages_;
+  std::optional<Atomics> atomics_;
 };
 
 // Faults in what a completion queue of data entries reports.

@@ -28,6 +28,9 @@ struct LocalFabric {
     FabricRequest request;
     request.provider = provider;
     if (FindRow(provider).address_is_ip) request.address = "127.0.0.1";
+    return Open(Discover(request));
+  }
+  static std::unique_ptr<LocalFabric> Open(absl::StatusOr<FabricChoice> choice) {
     auto local = std::make_unique<LocalFabric>();
     const auto keep = [](auto opened, auto* place) {
       if (!opened.ok()) {
@@ -37,7 +40,6 @@ struct LocalFabric {
       place->emplace(*std::move(opened));
       return true;
     };
-    absl::StatusOr<FabricChoice> choice = Discover(request);
     if (!choice.ok()) {
       ADD_FAILURE() << choice.status();
       return nullptr;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -121,9 +122,12 @@ TEST_P(RegionTest, CloseGivesTheBufferBackWithItsContents) {
   EXPECT_EQ(buffer.data()[8191], std::byte{42});
 }
 
-INSTANTIATE_TEST_SUITE_P(, RegionTest, testing::Values("tcp;ofi_rxm", "shm"),
+INSTANTIATE_TEST_SUITE_P(Every, RegionTest,
+                         testing::Values("tcp;ofi_rxm", "shm", "sockets", "net", "udp;ofi_rxd"),
                          [](const testing::TestParamInfo<const char*>& info) {
-                           return info.index == 0 ? "Tcp" : "Shm";
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), ';', '_');
+                           return name;
                          });
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ struct Way {
   const char* provider;
   Notification notification;
   SendOrder order;
+  bool eager = false;  // whole messages inside the send, up to what the fabric's rings take
 
   const Notifier* notifier() const { return GetNotifier(notification, order); }
 };
@@ -42,9 +44,14 @@ inline std::vector<Way> AllWays() {
     }
     ways.push_back({tcp ? "TcpAfterDelivery" : "ShmAfterDelivery", provider,
                     Notification::kSendAfterWrite, SendOrder::kAfterDelivery});
+    ways.push_back({tcp ? "TcpEager" : "ShmEager", provider, Notification::kSendAfterWrite,
+                    FindRow(provider).send_order, /*eager=*/true});
   }
   return ways;
 }
+
+// For the test's output.
+inline void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 inline std::string NameOfWay(const testing::TestParamInfo<Way>& info) { return info.param.name; }
 
@@ -65,7 +72,10 @@ class Node final : public ReactorHandler, public OperationOwner {
   // `bytes` of source and as many of window. Fails the test and returns nullptr if it cannot.
   static std::unique_ptr<Node> Open(const std::string& provider, size_t bytes,
                                     const ReactorOptions& options = {}) {
-    absl::StatusOr<FabricChoice> choice = DiscoverLoopback(provider);
+    return Open(DiscoverLoopback(provider), bytes, options);
+  }
+  static std::unique_ptr<Node> Open(absl::StatusOr<FabricChoice> choice, size_t bytes,
+                                    const ReactorOptions& options = {}) {
     if (!choice.ok()) {
       ADD_FAILURE() << choice.status();
       return nullptr;
@@ -104,7 +114,9 @@ class Node final : public ReactorHandler, public OperationOwner {
   bool Write(const Way& way, const RemoteWindow& to, uint64_t offset, uint64_t length,
              uint32_t token, uint64_t tag = 0) {
     EXPECT_TRUE(to.Contains(offset, length));
-    return reactor_->PostWrite(way.notifier(), to, offset, source.data() + offset,
+    RemoteWindow window = to;
+    window.eager_bytes = way.eager ? reactor_->eager_bytes() : 0;
+    return reactor_->PostWrite(way.notifier(), window, offset, source.data() + offset,
                                source.descriptor(), length, token, this, tag);
   }
 
@@ -143,7 +155,7 @@ class Node final : public ReactorHandler, public OperationOwner {
 // Polls the nodes in turn until `done` is true. False if that took longer than any healthy run
 // does.
 inline bool PollUntil(std::initializer_list<Node*> nodes, const std::function<bool()>& done) {
-  constexpr int64_t kGiveUpNs = 20'000'000'000;
+  constexpr int64_t kGiveUpNs = 60'000'000'000;
   const int64_t give_up = MonotonicNs() + kGiveUpNs;
   while (!done()) {
     for (Node* node : nodes) node->reactor().Poll();

@@ -42,11 +42,11 @@ TEST(OperationPool, ReleasedSlotIsHandedOutAgainAsNew) {
 
 TEST(OperationPool, KeepsWhatASlotHasForLife) {
   OperationPool pool(1);
-  uint32_t word = 0;
-  pool.slot(0).token_source = &word;
+  std::byte staging[8];
+  pool.slot(0).staging = staging;
   Operation* operation = pool.Acquire();
   pool.Release(operation);
-  EXPECT_EQ(pool.Acquire()->token_source, &word);
+  EXPECT_EQ(pool.Acquire()->staging, staging);
 }
 
 TEST(OperationPool, FindsALiveSlotByEitherOfItsContexts) {

@@ -1,7 +1,10 @@
 #include "src/transport/provider_profile.h"
 
+#include <cctype>
 #include <cstring>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,10 +14,21 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kKnown[] = {"tcp;ofi_rxm", "shm"};
+// Those that libfabric has on every machine.
+constexpr const char* kAlwaysThere[] = {"tcp;ofi_rxm", "shm", "sockets", "udp;ofi_rxd"};
+
+constexpr char kUnknown[] = "an unknown one";
+
+// Every row's provider, and one that has none.
+std::vector<std::string> AllProviders() {
+  std::vector<std::string> providers;
+  for (const ProfileRow& row : Rows()) providers.emplace_back(row.provider);
+  providers.emplace_back(kUnknown);
+  return providers;
+}
 
 // An fi_info as a willing provider would answer: everything that the row asked for and no demands.
-InfoPtr Granted(const ProfileRow& row, const char* provider) {
+InfoPtr Granted(const ProfileRow& row, const std::string& provider) {
   InfoPtr info = MakeHints(row, provider);
   info->mode = 0;
   info->tx_attr->msg_order = row.message_order | FI_ORDER_SAW;
@@ -28,7 +42,7 @@ InfoPtr Granted(const ProfileRow& row, const char* provider) {
   return info;
 }
 
-class EveryRow : public testing::TestWithParam<const char*> {
+class EveryRow : public testing::TestWithParam<std::string> {
  protected:
   const ProfileRow& row() const { return FindRow(GetParam()); }
 };
@@ -39,8 +53,12 @@ TEST_P(EveryRow, HintsAskForWhatTheRowSaysAndOnlyForRdm) {
   EXPECT_EQ(hints->ep_attr->type, FI_EP_RDM);
   EXPECT_EQ(hints->tx_attr->msg_order, row().message_order);
   EXPECT_EQ(hints->rx_attr->msg_order, row().message_order);
-  EXPECT_STREQ(hints->fabric_attr->prov_name, GetParam());
-  EXPECT_EQ(hints->domain_attr->threading, FI_THREAD_DOMAIN);
+  EXPECT_EQ(hints->fabric_attr->prov_name, GetParam());
+  EXPECT_EQ(hints->domain_attr->cq_data_size, row().cq_data_request);
+  EXPECT_EQ(hints->domain_attr->data_progress, row().data_progress);
+  // One thread may sleep in the queue while another drives.
+  EXPECT_EQ(hints->domain_attr->threading,
+            row().wait == WaitMethod::kSread ? FI_THREAD_SAFE : FI_THREAD_DOMAIN);
   EXPECT_EQ(hints->mode & FI_MSG_PREFIX, 0u);
 }
 
@@ -111,7 +129,7 @@ TEST_P(EveryRow, ReceivesAreNoMoreThanTheEndpointTakes) {
 
 TEST_P(EveryRow, DemandsThatCannotBeMetAreRefusedInWords) {
   InfoPtr info = Granted(row(), GetParam());
-  info->domain_attr->mr_mode = FI_MR_RAW | FI_MR_LOCAL;
+  info->domain_attr->mr_mode = FI_MR_MMU_NOTIFY | FI_MR_LOCAL;
   absl::Status status = Resolve(row(), *info).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam()));
@@ -136,16 +154,73 @@ TEST_P(EveryRow, ContextModesAreServed) {
   EXPECT_TRUE(Resolve(row(), *info).ok());
 }
 
-std::string NameOfRow(const testing::TestParamInfo<const char*>& info) {
-  constexpr const char* kNames[] = {"Tcp", "Shm", "Unknown"};
-  return kNames[info.index];
+TEST_P(EveryRow, SleepInTheQueueNeedsADomainThatIsSafeForThreads) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->domain_attr->threading = FI_THREAD_DOMAIN;
+  const WaitMethod narrowed = row().wait == WaitMethod::kSread ? WaitMethod::kBackoff : row().wait;
+  EXPECT_EQ(Resolve(row(), *info)->wait, narrowed);
 }
 
-INSTANTIATE_TEST_SUITE_P(, EveryRow, testing::Values(kKnown[0], kKnown[1], "an unknown one"),
-                         NameOfRow);
+TEST_P(EveryRow, CapabilityThatImmediatesNeedAndThatIsNotGrantedMeansSendAfterWrite) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->caps &= ~FI_RMA_EVENT;
+  EXPECT_EQ(Resolve(row(), *info)->notification,
+            (row().caps & FI_RMA_EVENT) != 0 ? Notification::kSendAfterWrite : row().notification);
+}
 
-TEST(MakeHints, FindsTheKnownProvidersOnThisMachine) {
-  for (const char* provider : kKnown) {
+TEST_P(EveryRow, AtomicsAreUsedOnlyIfGranted) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->caps |= FI_ATOMIC;
+  EXPECT_TRUE(Resolve(row(), *info)->may_have_atomics);
+  info->caps &= ~FI_ATOMIC;
+  EXPECT_FALSE(Resolve(row(), *info)->may_have_atomics);
+}
+
+TEST_P(EveryRow, EventsOfRegionsFollowTheModeAndTheCapability) {
+  for (const bool demanded : {false, true}) {
+    for (const bool granted : {false, true}) {
+      InfoPtr info = Granted(row(), GetParam());
+      info->domain_attr->mr_mode = demanded ? FI_MR_RMA_EVENT : 0;
+      info->caps = granted ? info->caps | FI_RMA_EVENT : info->caps & ~FI_RMA_EVENT;
+      EXPECT_EQ(Resolve(row(), *info)->bind_region_for_events, demanded && granted);
+    }
+  }
+}
+
+TEST_P(EveryRow, RawKeysAreRefusedByName) {
+  InfoPtr info = Granted(row(), GetParam());
+  info->domain_attr->mr_mode = FI_MR_RAW;
+  const absl::Status status = Resolve(row(), *info).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("raw memory keys"));
+}
+
+TEST_P(EveryRow, IsConsistent) {
+  EXPECT_GT(row().receive_buffers, 0u);
+  EXPECT_LE(row().immediate_bytes, 8u);
+  EXPECT_NE(row().caps & FI_RMA, 0u);
+  EXPECT_NE(row().caps & FI_MSG, 0u);
+  // The order of a pipelined send must have been asked for.
+  if (row().send_order == SendOrder::kPipelined) {
+    EXPECT_NE(row().message_order & FI_ORDER_SAW, 0u);
+  }
+  EXPECT_EQ(row().environment.name == nullptr, row().environment.value == nullptr);
+  EXPECT_FALSE(WaitMethodName(row().wait).empty());
+  EXPECT_FALSE(EvidenceName(row().evidence).empty());
+}
+
+std::string NameOfRow(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  for (char& character : name) {
+    if (isalnum(static_cast<unsigned char>(character)) == 0) character = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(, EveryRow, testing::ValuesIn(AllProviders()), NameOfRow);
+
+TEST(MakeHints, FindsTheProvidersThatEveryMachineHas) {
+  for (const char* provider : kAlwaysThere) {
     const ProfileRow& row = FindRow(provider);
     const InfoPtr hints = MakeHints(row, provider);
     fi_info* raw = nullptr;
@@ -160,25 +235,46 @@ TEST(MakeHints, FindsTheKnownProvidersOnThisMachine) {
   }
 }
 
-TEST(FindRow, KnownProvidersHaveRowsOfTheirOwn) {
-  for (const char* provider : kKnown) EXPECT_EQ(FindRow(provider).provider, provider);
+TEST(FindRow, EveryFabricOfTheMissionHasARowOfItsOwn) {
+  for (const char* provider : {"tcp;ofi_rxm", "verbs;ofi_rxm", "efa", "gni", "shm", "sockets",
+                               "udp;ofi_rxd", "net", "tcp", "psm2", "psm3", "cxi", "opx"}) {
+    EXPECT_EQ(FindRow(provider).provider, provider);
+  }
 }
 
 TEST(FindRow, NamesMatchWhole) {
-  for (const char* provider : {"", "tcp", "tcp;ofi_rxm ", "ofi_rxm", "SHM", "shm;x"}) {
+  for (const char* provider : {"", "tc", "tcp;ofi_rxm ", "ofi_rxm", "SHM", "shm;x", "verbs"}) {
     EXPECT_EQ(FindRow(provider).provider, "") << provider;
   }
 }
 
+TEST(Rows, NamesAndRanksAreDistinct) {
+  std::set<std::string> names;
+  std::set<uint32_t> ranks;
+  for (const ProfileRow& row : Rows()) {
+    EXPECT_TRUE(names.insert(std::string(row.provider)).second) << row.provider;
+    EXPECT_TRUE(row.auto_rank == 0 || ranks.insert(row.auto_rank).second) << row.provider;
+  }
+}
+
+TEST(Rows, AutomaticChoiceIsInTheOrderOfRanks) {
+  uint32_t last = 0;
+  for (const ProfileRow* row : AutoRows()) {
+    EXPECT_GT(row->auto_rank, last) << row->provider;
+    last = row->auto_rank;
+  }
+  EXPECT_GT(last, 0u);
+}
+
 TEST(FindRow, UnknownProviderIsTrustedWithNothing) {
-  const ProfileRow& row = FindRow("an unknown one");
+  const ProfileRow& row = FindRow(kUnknown);
   EXPECT_EQ(row.provider, "");
   EXPECT_EQ(row.send_order, SendOrder::kAfterDelivery);
   EXPECT_EQ(row.message_order, 0u);
   EXPECT_EQ(row.wait, WaitMethod::kBackoff);
   EXPECT_LE(row.immediate_bytes, 4u);
   // An order that is granted without having been claimed is not used either.
-  EXPECT_EQ(Resolve(row, *Granted(row, "an unknown one"))->send_order, SendOrder::kAfterDelivery);
+  EXPECT_EQ(Resolve(row, *Granted(row, kUnknown))->send_order, SendOrder::kAfterDelivery);
 }
 
 TEST(DefaultProvider, HasARowAndWorksBetweenHosts) {

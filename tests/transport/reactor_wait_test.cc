@@ -1,5 +1,5 @@
-// Sleeping and being woken. That a sleep was ended by an event, and not by its time limit, is seen
-// at the system call itself.
+// Sleeping and being woken, on every fabric of this machine. That a sleep was ended by an event,
+// and not by its time limit, is seen at the call that blocks: ppoll or fi_cq_sread.
 
 #include <poll.h>
 #include <signal.h>
@@ -7,27 +7,35 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/transport/faults.h"
 #include "tests/transport/node.h"
 
 namespace {
 
-// What this thread's last ppoll returned: the number of descriptors with an event, 0 for a
-// time-out.
-thread_local int last_ppoll = -1;
+enum class Ended { kDidNotSleep, kByEvent, kByTimeLimit };
+
+// How this thread's last sleep ended.
+thread_local Ended last_sleep = Ended::kDidNotSleep;
+
+// Sleeps that must be ended by an event get a limit that no healthy run reaches.
+thread_local bool must_be_woken = false;
+constexpr timespec kGiveUp = {60, 0};
 
 int RecordingPpoll(pollfd* descriptors, nfds_t count, const timespec* timeout,
                    const sigset_t* mask) {
   timespec left = {};
-  if (timeout != nullptr) left = *timeout;
-  last_ppoll = static_cast<int>(syscall(SYS_ppoll, descriptors, count,
-                                        timeout == nullptr ? nullptr : &left, mask, _NSIG / 8));
-  return last_ppoll;
+  if (timeout != nullptr) left = must_be_woken ? kGiveUp : *timeout;
+  const long result =
+      syscall(SYS_ppoll, descriptors, count, timeout == nullptr ? nullptr : &left, mask, _NSIG / 8);
+  last_sleep = result == 0 ? Ended::kByTimeLimit : Ended::kByEvent;
+  return static_cast<int>(result);
 }
 
 }  // namespace
@@ -45,61 +53,132 @@ extern "C" int __ppoll_chk(pollfd* descriptors, nfds_t count, const timespec* ti
 namespace invoker::transport {
 namespace {
 
-class ReactorWait : public testing::TestWithParam<Way> {
- protected:
-  void SetUp() override {
-    idle_ = Node::Open(GetParam().provider, 4096);
-    ASSERT_NE(idle_, nullptr);
-    last_ppoll = -1;
+// Takes note of how a queue's fi_cq_sread ends. A signal looks like the time limit to its caller,
+// and is told from it by the limit that no healthy run reaches.
+class SreadRecorder {
+ public:
+  explicit SreadRecorder(fid_cq* queue) : queue_(&queue->ops, this) {
+    queue_.ours().sread = &Sread;
   }
 
-  // An idle reactor that is about to sleep.
-  void ArmIdle() {
-    for (int i = 0; i < 100 && !idle_->reactor().Arm(); ++i) {
-      idle_->reactor().Disarm();
-      idle_->reactor().Poll();
+ private:
+  using Queue = ReplacedOps<fi_ops_cq, SreadRecorder>;
+
+  static ssize_t Sread(fid_cq* cq, void* buffer, size_t count, const void* condition, int timeout) {
+    const bool was_woken = must_be_woken;
+    const int limit = was_woken ? static_cast<int>(kGiveUp.tv_sec * 1000) : timeout;
+    const int64_t give_up = MonotonicNs() + int64_t{kGiveUp.tv_sec} * 1'000'000'000;
+    const ssize_t result =
+        Queue::From(cq->ops).queue_.provider().sread(cq, buffer, count, condition, limit);
+    const bool by_event = result > 0 || (was_woken && MonotonicNs() < give_up);
+    // The one that the provider calls for itself is not a sleep.
+    last_sleep = by_event ? Ended::kByEvent : Ended::kByTimeLimit;
+    return result;
+  }
+
+  Queue queue_;
+};
+
+// A node whose sleeps are recorded.
+struct Sleeper {
+  explicit Sleeper(const std::string& provider) : node(Node::Open(provider, 4096)) {
+    if (node == nullptr) return;
+    if (node->reactor().wait_method() == WaitMethod::kSread) {
+      recorder = std::make_unique<SreadRecorder>(node->reactor().completion_queue().get());
     }
   }
 
-  std::unique_ptr<Node> idle_;
+  // About to sleep.
+  void Arm() {
+    for (int i = 0; i < 100 && !node->reactor().Arm(); ++i) {
+      node->reactor().Disarm();
+      node->reactor().Poll();
+    }
+  }
+
+  // Fails if nothing but a limit ended it.
+  void SleepUntilWoken() {
+    must_be_woken = true;
+    node->reactor().Sleep(absl::InfiniteDuration());
+    must_be_woken = false;
+    EXPECT_EQ(last_sleep, Ended::kByEvent);
+    node->reactor().Disarm();
+  }
+
+  std::unique_ptr<Node> node;
+  std::unique_ptr<SreadRecorder> recorder;  // goes first
 };
 
+// One completed write, so that whatever the fabric connects is connected.
+void Connect(Node* from, Node* to, const RemoteWindow& window) {
+  const Way way = {"", "", Notification::kWriteImm, SendOrder::kAfterDelivery};
+  const size_t before = to->tokens.size();
+  ASSERT_TRUE(from->Write(way, window, 0, 64, 1));
+  ASSERT_TRUE(PollUntil(
+      {from, to}, [&] { return to->tokens.size() == before + 1 && from->outstanding() == 0; }));
+}
+
+constexpr Way kWriteImm = {"", "", Notification::kWriteImm, SendOrder::kAfterDelivery};
+
+class ReactorWait : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    sleeper_ = std::make_unique<Sleeper>(GetParam());
+    ASSERT_NE(sleeper_->node, nullptr);
+    last_sleep = Ended::kDidNotSleep;
+  }
+
+  Node& idle() { return *sleeper_->node; }
+
+  std::unique_ptr<Sleeper> sleeper_;
+};
+
+TEST_P(ReactorWait, FabricIsWaitedForAsItsRowSays) {
+  EXPECT_EQ(idle().reactor().wait_method(), FindRow(GetParam()).wait);
+  EXPECT_EQ(idle().reactor().completion_queue().file_descriptor() >= 0,
+            idle().reactor().wait_method() == WaitMethod::kFd);
+}
+
 TEST_P(ReactorWait, IdleReactorReallySleeps) {
-  ArmIdle();
-  idle_->reactor().Sleep(absl::Milliseconds(1));
-  idle_->reactor().Disarm();
-  EXPECT_EQ(last_ppoll, 0);
+  sleeper_->Arm();
+  idle().reactor().Sleep(absl::Milliseconds(1));
+  // The queue is asked once, when it is opened, whether it can be signalled.
+  if (idle().reactor().wait_method() == WaitMethod::kSread) {
+    idle().reactor().Sleep(absl::Milliseconds(1));
+  }
+  idle().reactor().Disarm();
+  EXPECT_EQ(last_sleep, Ended::kByTimeLimit);
 }
 
 TEST_P(ReactorWait, TaskEndsASleepThatWasAboutToBegin) {
-  ArmIdle();
-  bool ran = false;
-  std::thread([&] { idle_->reactor().Submit([&] { ran = true; }); }).join();
-  idle_->reactor().Sleep(absl::InfiniteDuration());
-  EXPECT_EQ(last_ppoll, 1);
-  idle_->reactor().Disarm();
-  idle_->reactor().Poll();
-  EXPECT_TRUE(ran);
+  for (int i = 0; i < 3; ++i) {
+    sleeper_->Arm();
+    bool ran = false;
+    std::thread([&] { idle().reactor().Submit([&] { ran = true; }); }).join();
+    sleeper_->SleepUntilWoken();
+    idle().reactor().Poll();
+    EXPECT_TRUE(ran);
+  }
 }
 
 TEST_P(ReactorWait, TaskThatIsAlreadyThereKeepsTheReactorAwake) {
-  idle_->reactor().Submit([] {});
-  EXPECT_FALSE(idle_->reactor().Arm());
-  idle_->reactor().Disarm();
-  idle_->reactor().Wait(absl::InfiniteDuration());
-  EXPECT_EQ(last_ppoll, -1) << "it slept";
+  idle().reactor().Submit([] {});
+  EXPECT_FALSE(idle().reactor().Arm());
+  idle().reactor().Disarm();
+  idle().reactor().Wait(absl::InfiniteDuration());
+  EXPECT_EQ(last_sleep, Ended::kDidNotSleep);
 }
 
 TEST_P(ReactorWait, WakeIsUsedUpByTheSleepItEnded) {
-  ArmIdle();
-  idle_->reactor().Submit([] {});
-  idle_->reactor().Sleep(absl::InfiniteDuration());
-  idle_->reactor().Disarm();
-  idle_->reactor().Poll();
-  ArmIdle();
-  idle_->reactor().Sleep(absl::Milliseconds(1));
-  idle_->reactor().Disarm();
-  EXPECT_EQ(last_ppoll, 0);
+  sleeper_->Arm();
+  idle().reactor().Submit([] {});
+  idle().reactor().Sleep(absl::InfiniteDuration());
+  idle().reactor().Disarm();
+  idle().reactor().Poll();
+  sleeper_->Arm();
+  idle().reactor().Sleep(absl::Milliseconds(1));
+  idle().reactor().Disarm();
+  EXPECT_EQ(last_sleep, Ended::kByTimeLimit);
 }
 
 // The driver sleeps and polls in a thread of its own while others submit.
@@ -112,8 +191,8 @@ TEST_P(ReactorWait, EveryTaskOfManyThreadsRunsOnTheDriverInTheOrderOfItsThread) 
   std::atomic<bool> done{false};
   std::thread driver([&] {
     while (ran < kThreads * kTasks) {
-      idle_->reactor().Wait(absl::InfiniteDuration());
-      idle_->reactor().Poll();
+      idle().reactor().Wait(absl::InfiniteDuration());
+      idle().reactor().Poll();
     }
     done = true;
   });
@@ -122,7 +201,7 @@ TEST_P(ReactorWait, EveryTaskOfManyThreadsRunsOnTheDriverInTheOrderOfItsThread) 
   for (int thread = 0; thread < kThreads; ++thread) {
     others.emplace_back([&, thread] {
       for (int task = 0; task < kTasks; ++task) {
-        idle_->reactor().Submit([&, thread, task] {
+        idle().reactor().Submit([&, thread, task] {
           in_order &= next[thread]++ == task && std::this_thread::get_id() == driver_id;
           ++ran;
         });
@@ -138,40 +217,196 @@ TEST_P(ReactorWait, EveryTaskOfManyThreadsRunsOnTheDriverInTheOrderOfItsThread) 
 TEST_P(ReactorWait, TaskMayPutTasksThatRunInALaterTurn) {
   int turn = 0;
   int second_ran_in = 0;
-  idle_->reactor().Submit([&] { idle_->reactor().Submit([&] { second_ran_in = turn; }); });
-  for (turn = 1; turn <= 3; ++turn) idle_->reactor().Poll();
+  idle().reactor().Submit([&] { idle().reactor().Submit([&] { second_ran_in = turn; }); });
+  for (turn = 1; turn <= 3; ++turn) idle().reactor().Poll();
   EXPECT_EQ(second_ran_in, 2);
 }
 
 TEST_P(ReactorWait, TicksGoOnWhileNothingHappens) {
-  const uint64_t before = idle_->ticks;
-  ASSERT_TRUE(PollUntil({idle_.get()}, [&] { return idle_->ticks >= before + 3; }));
-  while (idle_->ticks < before + 6) idle_->reactor().Wait(absl::InfiniteDuration());
+  const uint64_t before = idle().ticks;
+  ASSERT_TRUE(PollUntil({&idle()}, [&] { return idle().ticks >= before + 3; }));
+  while (idle().ticks < before + 6) idle().reactor().Wait(absl::InfiniteDuration());
 }
 
 TEST_P(ReactorWait, IncomingWriteEndsTheSleep) {
-  auto sender = Node::Open(GetParam().provider, 4096);
-  const RemoteWindow window = sender->WindowTo(*idle_);
-  ASSERT_TRUE(sender->Write(GetParam(), window, 0, 64, 1));
-  ASSERT_TRUE(PollUntil({sender.get(), idle_.get()},
-                        [&] { return idle_->tokens.size() == 1 && sender->outstanding() == 0; }));
-  const bool has_descriptor = idle_->reactor().completion_queue().file_descriptor() >= 0;
-  EXPECT_EQ(has_descriptor, idle_->reactor().profile().wait == WaitMethod::kFd);
+  auto sender = Node::Open(GetParam(), 4096);
+  ASSERT_NE(sender, nullptr);
+  const RemoteWindow window = sender->WindowTo(idle());
+  ASSERT_NO_FATAL_FAILURE(Connect(sender.get(), &idle(), window));
+  const bool is_event = idle().reactor().wait_method() != WaitMethod::kBackoff;
   for (uint32_t token = 2; token <= 20; ++token) {
-    ArmIdle();
-    ASSERT_TRUE(sender->Write(GetParam(), window, 0, 64, token));
+    sleeper_->Arm();
+    ASSERT_TRUE(sender->Write(kWriteImm, window, 0, 64, token));
     // On its way, as far as the sender can drive it alone.
     for (int i = 0; i < 1000; ++i) sender->reactor().Poll();
-    idle_->reactor().Sleep(absl::InfiniteDuration());
-    idle_->reactor().Disarm();
-    EXPECT_TRUE(!has_descriptor || last_ppoll >= 1) << "only the time limit ended the sleep";
-    ASSERT_TRUE(
-        PollUntil({sender.get(), idle_.get()}, [&] { return idle_->tokens.back() == token; }));
-    ASSERT_TRUE(PollUntil({sender.get(), idle_.get()}, [&] { return sender->outstanding() == 0; }));
+    if (is_event) {
+      sleeper_->SleepUntilWoken();
+    } else {
+      idle().reactor().Sleep(absl::InfiniteDuration());
+      idle().reactor().Disarm();
+    }
+    ASSERT_TRUE(PollUntil({sender.get(), &idle()}, [&] { return idle().tokens.back() == token; }));
+    ASSERT_TRUE(PollUntil({sender.get(), &idle()}, [&] { return sender->outstanding() == 0; }));
+  }
+  EXPECT_EQ(idle().tokens.size(), 20u) << "each exactly once";
+}
+
+// As a client's driver does: a thread sleeps that is not the driver, and meanwhile the driver
+// posts.
+TEST_P(ReactorWait, DriverMayPostWhileAnotherThreadSleeps) {
+  constexpr uint32_t kRounds = 200;
+  auto peer = Node::Open(GetParam(), 4096);
+  ASSERT_NE(peer, nullptr);
+  const RemoteWindow to_idle = peer->WindowTo(idle());
+  const RemoteWindow to_peer = idle().WindowTo(*peer);
+  ASSERT_NO_FATAL_FAILURE(Connect(peer.get(), &idle(), to_idle));
+  ASSERT_NO_FATAL_FAILURE(Connect(&idle(), peer.get(), to_peer));
+  for (uint32_t token = 2; token <= kRounds; ++token) {
+    if (idle().reactor().Arm()) {
+      std::thread sleeper([&] { idle().reactor().Sleep(absl::Milliseconds(5)); });
+      ASSERT_TRUE(idle().Write(kWriteImm, to_peer, 0, 64, token));
+      ASSERT_TRUE(peer->Write(kWriteImm, to_idle, 0, 64, token));
+      for (int i = 0; i < 100; ++i) peer->reactor().Poll();
+      sleeper.join();
+    } else {
+      ASSERT_TRUE(idle().Write(kWriteImm, to_peer, 0, 64, token));
+      ASSERT_TRUE(peer->Write(kWriteImm, to_idle, 0, 64, token));
+    }
+    idle().reactor().Disarm();
+    ASSERT_TRUE(PollUntil({peer.get(), &idle()}, [&] {
+      return idle().tokens.size() == token && peer->tokens.size() == token &&
+             idle().outstanding() + peer->outstanding() == 0;
+    })) << token;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, ReactorWait, testing::ValuesIn(AllWays()), NameOfWay);
+constexpr const char* kFabrics[] = {"tcp;ofi_rxm", "shm", "sockets", "net", "udp;ofi_rxd"};
+
+std::string NameOfFabric(const testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  for (char& character : name) {
+    if (isalnum(static_cast<unsigned char>(character)) == 0) character = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, ReactorWait, testing::ValuesIn(kFabrics), NameOfFabric);
+
+// A thread that drives the fabric of the parameter and a fabric with a descriptor.
+class WaitAnyOfTwo : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    first_ = std::make_unique<Sleeper>("tcp;ofi_rxm");
+    second_ = std::make_unique<Sleeper>(GetParam());
+    ASSERT_NE(first_->node, nullptr);
+    ASSERT_NE(second_->node, nullptr);
+    reactors_ = {&first_->node->reactor(), &second_->node->reactor()};
+    for (int i = 0; i < 100; ++i) PollBoth();
+    last_sleep = Ended::kDidNotSleep;
+  }
+
+  void PollBoth() {
+    for (Reactor* reactor : reactors_) reactor->Poll();
+  }
+
+  std::unique_ptr<Sleeper> first_;
+  std::unique_ptr<Sleeper> second_;
+  std::vector<Reactor*> reactors_;
+};
+
+TEST_P(WaitAnyOfTwo, SleepsWhileNothingHappens) {
+  for (int i = 0; i < 100 && last_sleep == Ended::kDidNotSleep; ++i) {
+    WaitAny(reactors_, absl::Milliseconds(1));
+    PollBoth();
+  }
+  EXPECT_EQ(last_sleep, Ended::kByTimeLimit);
+}
+
+TEST_P(WaitAnyOfTwo, TaskThatIsAlreadyThereKeepsTheThreadAwake) {
+  for (Reactor* reactor : reactors_) {
+    reactor->Submit([] {});
+    WaitAny(reactors_, absl::InfiniteDuration());
+    EXPECT_EQ(last_sleep, Ended::kDidNotSleep);
+    PollBoth();
+  }
+}
+
+TEST_P(WaitAnyOfTwo, TaskOfEitherEndsTheSleep) {
+  for (int round = 0; round < 20; ++round) {
+    for (Reactor* reactor : reactors_) {
+      std::atomic<bool> waiting{false};
+      bool ran = false;
+      std::thread other([&] {
+        while (!waiting) std::this_thread::yield();
+        reactor->Submit([&] { ran = true; });
+      });
+      must_be_woken = true;
+      waiting = true;
+      while (!ran) {
+        WaitAny(reactors_, absl::InfiniteDuration());
+        PollBoth();
+        EXPECT_NE(last_sleep, Ended::kByTimeLimit);
+      }
+      must_be_woken = false;
+      other.join();
+    }
+  }
+}
+
+TEST_P(WaitAnyOfTwo, IncomingWriteToOneWithADescriptorEndsTheSleep) {
+  for (Sleeper* target : {first_.get(), second_.get()}) {
+    if (target->node->reactor().wait_method() != WaitMethod::kFd) continue;
+    auto sender = Node::Open(target->node->reactor().profile().provider, 4096);
+    ASSERT_NE(sender, nullptr);
+    const RemoteWindow window = sender->WindowTo(*target->node);
+    ASSERT_NO_FATAL_FAILURE(Connect(sender.get(), target->node.get(), window));
+    for (uint32_t token = 2; token <= 10; ++token) {
+      ASSERT_TRUE(sender->Write(kWriteImm, window, 0, 64, token));
+      for (int i = 0; i < 1000; ++i) sender->reactor().Poll();
+      must_be_woken = true;
+      while (target->node->tokens.back() != token) {
+        WaitAny(reactors_, absl::InfiniteDuration());
+        PollBoth();
+        ASSERT_NE(last_sleep, Ended::kByTimeLimit);
+      }
+      must_be_woken = false;
+      ASSERT_TRUE(PollUntil({sender.get(), target->node.get()},
+                            [&] { return sender->outstanding() == 0; }));
+    }
+  }
+}
+
+// The sleep has no event to end it, but the back-off's limit.
+TEST_P(WaitAnyOfTwo, IncomingWriteToOneWithoutADescriptorIsFoundAfterTheBackOff) {
+  if (second_->node->reactor().wait_method() == WaitMethod::kFd) GTEST_SKIP();
+  auto sender = Node::Open(GetParam(), 4096);
+  ASSERT_NE(sender, nullptr);
+  const RemoteWindow window = sender->WindowTo(*second_->node);
+  ASSERT_NO_FATAL_FAILURE(Connect(sender.get(), second_->node.get(), window));
+  for (uint32_t token = 2; token <= 10; ++token) {
+    ASSERT_TRUE(sender->Write(kWriteImm, window, 0, 64, token));
+    while (second_->node->tokens.back() != token) {
+      sender->reactor().Poll();
+      WaitAny(reactors_, absl::InfiniteDuration());
+      PollBoth();
+    }
+  }
+}
+
+TEST(WaitAny, OneReactorWaitsInItsOwnWay) {
+  Sleeper sleeper("net");
+  ASSERT_NE(sleeper.node, nullptr);
+  Reactor* const reactors[] = {&sleeper.node->reactor()};
+  std::thread other([&] { reactors[0]->Submit([] {}); });
+  other.join();
+  WaitAny(reactors, absl::InfiniteDuration());
+  EXPECT_EQ(last_sleep, Ended::kDidNotSleep);
+  reactors[0]->Poll();
+  for (int i = 0; i < 3; ++i) WaitAny(reactors, absl::Milliseconds(1));
+  EXPECT_EQ(last_sleep, Ended::kByTimeLimit);
+}
+
+INSTANTIATE_TEST_SUITE_P(With, WaitAnyOfTwo, testing::ValuesIn(kFabrics), NameOfFabric);
 
 }  // namespace
 }  // namespace invoker::transport

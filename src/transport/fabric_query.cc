@@ -1,0 +1,55 @@
+#include "src/transport/fabric_query.h"
+
+#include <cstdlib>
+#include <mutex>
+
+#include "src/transport/rdma_device.h"
+
+namespace invoker::transport {
+namespace {
+
+bool IsUnserved(const ProfileRow& row, const fi_info& info) {
+  return !row.unserved_fabric.empty() && info.fabric_attr->name != nullptr &&
+         row.unserved_fabric == info.fabric_attr->name;
+}
+
+QueryResult Ask(const ProfileRow& row, absl::string_view provider, const fi_info& hints,
+                const std::string& node) {
+  QueryResult result;
+  fi_info* raw = nullptr;
+  result.code = fi_getinfo(kApiVersion, node.empty() ? nullptr : node.c_str(), nullptr,
+                           node.empty() ? 0 : FI_SOURCE, &hints, &raw);
+  if (result.code != 0) return result;
+  result.list.reset(raw);
+  for (const fi_info* entry = raw; entry != nullptr; entry = entry->next) {
+    const bool is_its = provider.empty() || provider == entry->fabric_attr->prov_name;
+    if (is_its && !IsUnserved(row, *entry)) result.entries.push_back(entry);
+  }
+  if (result.entries.empty()) result.code = -FI_ENODATA;
+  return result;
+}
+
+}  // namespace
+
+void PrepareEnvironment() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const ProfileRow& row : Rows()) {
+      if (row.environment.name != nullptr) setenv(row.environment.name, row.environment.value, 0);
+    }
+    FitUniverseSize();
+  });
+}
+
+QueryResult QueryFabrics(const ProfileRow& row, absl::string_view provider, fi_info* hints,
+                         const std::string& node) {
+  PrepareEnvironment();
+  QueryResult result = Ask(row, provider, *hints, node);
+  if (result.entries.empty() && (hints->caps & FI_ATOMIC) != 0) {
+    hints->caps &= ~FI_ATOMIC;
+    result = Ask(row, provider, *hints, node);
+  }
+  return result;
+}
+
+}  // namespace invoker::transport
