@@ -1,5 +1,5 @@
-// The worker process: executors on one fabric, the functions of the libraries it is given, and the
-// bootstrap service.
+// The worker process: executors on every fabric that it may serve, the functions of the libraries
+// it is given, and the bootstrap service.
 //
 // Prints one line of JSON on standard output when it is ready, logs to standard error, and ends
 // cleanly on SIGTERM or SIGINT.
@@ -28,6 +28,7 @@
 #include "src/invoke/function_registry.h"
 #include "src/invoke/version.h"
 #include "src/invoke/worker.h"
+#include "src/transport/discovery.h"
 #include "src/transport/notification.h"
 #include "src/transport/provider_profile.h"
 #include "tools/options.h"
@@ -55,16 +56,24 @@ void AddOptions(CLI::App* app, Settings* settings) {
                   "encrypted nor authenticated")
       ->type_name("HOST:PORT")
       ->capture_default_str();
-  app->add_option("--provider", worker.provider,
-                  "libfabric provider; by default " + std::string(transport::DefaultProvider()))
-      ->type_name("NAME");
-  app->add_option("--fabric_address", worker.fabric_address,
-                  "IP address or interface of the fabric's endpoints; by default the host of "
-                  "--listen where that is an address of one interface, else the first interface "
-                  "that is not loopback")
-      ->type_name("ADDRESS|INTERFACE");
+  app->add_option(
+         "--provider", worker.providers,
+         "libfabric providers to serve; auto: every one of this machine that passes a test "
+         "at the start. A client takes the best that it shares with the server. Named ones "
+         "must all be there")
+      ->delimiter(',')
+      ->type_name("auto|NAME,...")
+      ->default_str(std::string(transport::kAutoProvider));
+  app->add_option(
+         "--fabric_address", worker.addresses.given,
+         "where the fabrics' endpoints are. An IP address or an interface is that of every "
+         "fabric addressed by IP; another name is that of the libfabric domain with that "
+         "name; a name that no fabric has is an error. By default, for fabrics addressed by "
+         "IP, the host of --listen where that is an address of one interface, else the "
+         "first interface that is not loopback")
+      ->type_name("ADDRESS|INTERFACE|DOMAIN");
   app->add_option("--executors", worker.executors,
-                  "executor threads; each polls an endpoint of its own")
+                  "executor threads; each has endpoints of its own")
       ->type_name("N")
       ->capture_default_str();
   app->add_option("--functions", settings->functions, "shared libraries with functions")
@@ -75,7 +84,7 @@ void AddOptions(CLI::App* app, Settings* settings) {
            "per session and direction, a power of two; the largest payload is 32 bytes less");
   AddDuration(app, "--hot_timeout", &worker.executor.hot_timeout,
               "how long an executor busy-polls after the last message before it sleeps until the "
-              "next; inf: always hot");
+              "next; inf: always hot, while it has a session");
   AddDuration(app, "--drain_timeout", &settings->drain_timeout,
               "how long a server that was told to stop waits for a function that runs and for "
               "responses to leave");
@@ -104,13 +113,27 @@ absl::StatusOr<std::string> AddressToListenOn(const std::string& listen) {
   return any ? std::string() : address->host;
 }
 
+nlohmann::ordered_json DescribeFabric(const transport::FabricChoice& fabric) {
+  nlohmann::ordered_json entry;
+  entry["provider"] = fabric.profile.provider;
+  entry["fabric_address"] = transport::DescribeSource(*fabric.info);
+  entry["notification"] = transport::NotificationName(fabric.profile.notification);
+  entry["same_host_only"] = fabric.profile.same_host_only;
+  return entry;
+}
+
+// "provider" and "fabric_address" are those of the first fabric.
 absl::Status PrintReady(const Worker& worker, const bootstrap::Server& server) {
   const bootstrap::WorkerInfo info = worker.Info();
   nlohmann::ordered_json line;
   line["ready"] = true;
   line["listen"] = server.listen_address();
-  line["provider"] = info.fabric.provider;
-  line["fabric_address"] = worker.fabric_address();
+  line["provider"] = worker.fabrics().front().profile.provider;
+  line["fabric_address"] = transport::DescribeSource(*worker.fabrics().front().info);
+  line["fabrics"] = nlohmann::json::array();
+  for (const transport::FabricChoice& fabric : worker.fabrics()) {
+    line["fabrics"].push_back(DescribeFabric(fabric));
+  }
   line["executors"] = info.executors;
   line["notify"] = transport::NotificationName(info.notification);
   line["window"] = info.window_bytes;
@@ -120,7 +143,9 @@ absl::Status PrintReady(const Worker& worker, const bootstrap::Server& server) {
   }
   line["pid"] = getpid();
   line["version"] = kVersion;
-  const std::string text = line.dump() + "\n";
+  // A name with bytes that are not UTF-8 must not end the program.
+  const std::string text =
+      line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (fwrite(text.data(), 1, text.size(), stdout) != text.size() || fflush(stdout) != 0) {
     return absl::UnavailableError("cannot write to standard output");
   }
@@ -162,13 +187,9 @@ absl::Status Serve(Settings settings, int signal_fd) {
   const bool no_functions = functions->size() == 0;
 
   WorkerOptions& options = settings.worker;
-  const absl::string_view provider =
-      options.provider.empty() ? transport::DefaultProvider() : options.provider;
-  if (options.fabric_address.empty() && transport::FindRow(provider).address_is_ip) {
-    absl::StatusOr<std::string> address = AddressToListenOn(settings.listen);
-    if (!address.ok()) return address.status();
-    options.fabric_address = *std::move(address);
-  }
+  absl::StatusOr<std::string> address = AddressToListenOn(settings.listen);
+  if (!address.ok()) return address.status();
+  options.addresses.preferred_ip = *std::move(address);
   absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(options, *std::move(functions));
   if (!worker.ok()) return worker.status();
   bootstrap::ServerOptions server_options;
@@ -181,10 +202,17 @@ absl::Status Serve(Settings settings, int signal_fd) {
         Log(kProgram, absl::StrCat("a session ended: ", reason));
         (*server)->NotifySessionClosed(lease, handle, reason);
       });
+  (*worker)->set_on_downgraded([](absl::string_view provider, absl::string_view reason) {
+    Log(kProgram,
+        absl::StrCat("a session over ", provider, " uses ",
+                     transport::NotificationName(transport::Notification::kSendAfterWrite),
+                     ", because its client reports: ", reason.empty() ? "no reason" : reason));
+  });
   if (absl::Status status = PrintReady(**worker, **server); !status.ok()) {
     (*worker)->set_on_session_closed(nullptr);
     return status;
   }
+  for (const std::string& note : (*worker)->notes()) Log(kProgram, note);
   if (no_functions) Log(kProgram, "no functions: clients can only ping; see --functions");
   Log(kProgram, absl::StrCat("serving at ", (*server)->listen_address()));
 
@@ -203,7 +231,8 @@ absl::Status Serve(Settings settings, int signal_fd) {
   const ExecutorCounters counters = (*worker)->Counters();
   Log(kProgram,
       absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
-                   ", bad messages dropped: ", counters.dropped + counters.unknown_doorbells));
+                   ", bad messages dropped: ", counters.dropped + counters.unknown_doorbells,
+                   ", sessions that gave up write_imm: ", (*worker)->downgrades()));
   return absl::OkStatus();
 }
 

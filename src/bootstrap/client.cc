@@ -95,11 +95,12 @@ absl::StatusOr<OpenSessionReply> BootstrapClient::OpenSession(uint64_t lease,
 
 absl::Status BootstrapClient::SwitchNotification(uint64_t lease, uint64_t handle,
                                                  transport::Notification notification,
-                                                 absl::Duration timeout) {
+                                                 absl::string_view reason, absl::Duration timeout) {
   v1::SwitchNotificationRequest request;
   request.set_lease(lease);
   request.set_handle(handle);
   request.set_notification(ToProto(notification));
+  request.set_reason(PrintableText(reason, kMaxReasonBytes));
   v1::SwitchNotificationReply reply;
   return Call(*channel_, "switch the notification", timeout)
       .Run(&v1::Bootstrap::Stub::SwitchNotification, request, &reply);

@@ -39,8 +39,10 @@ class BootstrapClient {
   absl::StatusOr<WorkerInfo> GetWorkerInfo(absl::Duration timeout);
   absl::StatusOr<OpenSessionReply> OpenSession(uint64_t lease, const OpenSessionRequest& request,
                                                absl::Duration timeout);
+  // `reason` is for the worker's log; empty: nothing to say.
   absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification, absl::Duration timeout);
+                                  transport::Notification notification, absl::string_view reason,
+                                  absl::Duration timeout);
   absl::Status CloseSession(uint64_t lease, uint64_t handle, absl::Duration timeout);
 
  private:

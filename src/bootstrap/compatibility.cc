@@ -28,6 +28,22 @@ class Differences {
   std::vector<std::string> found_;
 };
 
+// The fabric that is asked for must be one of the worker's. Another version of one of them is told
+// apart from a fabric that the worker does not have.
+absl::Status CheckFabric(const std::vector<FabricOffer>& offers, const FabricIdentity& wanted) {
+  std::vector<std::string> names;
+  for (const FabricOffer& offer : offers) {
+    if (offer.identity.provider == wanted.provider) {
+      return CheckSameFabric(offer.identity, wanted);
+    }
+    names.push_back(absl::StrCat("\"", offer.identity.provider, "\""));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("client and worker use different fabrics: they differ in provider (worker: ",
+                   absl::StrJoin(names, ", "), ", client: \"", wanted.provider,
+                   "\"); choose a provider that both sides have"));
+}
+
 absl::Status CheckRequest(const WorkerInfo& worker, const OpenSessionRequest& client) {
   if (client.endpoint_address.empty()) {
     return absl::InvalidArgumentError("the client's endpoint address is empty");
@@ -57,6 +73,18 @@ absl::Status CheckRequest(const WorkerInfo& worker, const OpenSessionRequest& cl
 
 }  // namespace
 
+absl::Status CheckSameFabric(const FabricIdentity& worker, const FabricIdentity& client) {
+  Differences fabric;
+  fabric.Compare("provider", worker.provider, client.provider);
+  fabric.Compare("protocol", worker.protocol, client.protocol);
+  fabric.Compare("protocol_version", worker.protocol_version, client.protocol_version);
+  fabric.Compare("address format", worker.address_format, client.address_format);
+  if (fabric.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("client and worker use different fabrics: they differ in ", fabric.Join(),
+                   "; choose the same provider on both sides, with the same version of libfabric"));
+}
+
 absl::Status CheckCompatible(const WorkerInfo& worker, const OpenSessionRequest& client) {
   Differences software;
   software.Compare("protocol version", worker.protocol_version, client.protocol_version);
@@ -66,17 +94,7 @@ absl::Status CheckCompatible(const WorkerInfo& worker, const OpenSessionRequest&
         absl::StrCat("client and worker are of different releases: they differ in ",
                      software.Join(), "; install the same release on both sides"));
   }
-  Differences fabric;
-  fabric.Compare("provider", worker.fabric.provider, client.fabric.provider);
-  fabric.Compare("protocol", worker.fabric.protocol, client.fabric.protocol);
-  fabric.Compare("protocol_version", worker.fabric.protocol_version,
-                 client.fabric.protocol_version);
-  fabric.Compare("address format", worker.fabric.address_format, client.fabric.address_format);
-  if (!fabric.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "client and worker use different fabrics: they differ in ", fabric.Join(),
-        "; choose the same provider on both sides, with the same version of libfabric"));
-  }
+  if (absl::Status status = CheckFabric(worker.fabrics, client.fabric); !status.ok()) return status;
   return CheckRequest(worker, client);
 }
 

@@ -10,9 +10,13 @@
 
 namespace invoker::bootstrap {
 
-// FAILED_PRECONDITION, naming every difference with both sides' values, if protocol version,
-// provider, protocol, its version or the address format differ. INVALID_ARGUMENT if the request
-// makes no sense in itself or asks for a larger window than the worker gives.
+// FAILED_PRECONDITION, naming every difference with both sides' values, if provider, protocol, its
+// version or the address format differ.
+absl::Status CheckSameFabric(const FabricIdentity& worker, const FabricIdentity& client);
+
+// FAILED_PRECONDITION, with both sides' values, if the protocol version differs or the fabric is
+// none of the worker's. INVALID_ARGUMENT if the request makes no sense in itself or asks for a
+// larger window than the worker gives.
 absl::Status CheckCompatible(const WorkerInfo& worker, const OpenSessionRequest& client);
 
 }  // namespace invoker::bootstrap

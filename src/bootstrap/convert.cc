@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -67,7 +68,33 @@ absl::Status GetNotification(v1::Notification value, bool allow_auto,
   return absl::OkStatus();
 }
 
+absl::Status GetOffers(const v1::GetWorkerInfoReply& message, std::vector<FabricOffer>* offers) {
+  const size_t count = static_cast<size_t>(message.fabrics_size());
+  if (count == 0 || count > kMaxFabrics) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the worker offers ", count, " fabrics; 1 to ", kMaxFabrics, " are accepted"));
+  }
+  for (const v1::FabricOffer& fabric : message.fabrics()) {
+    if (fabric.source_address().size() > kMaxAddressBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("source_address has ", fabric.source_address().size(), " bytes; at most ",
+                       kMaxAddressBytes, " are accepted"));
+    }
+    offers->push_back(
+        {GetFabric(fabric.identity()), fabric.source_address(), fabric.same_host_only()});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::string PrintableText(absl::string_view text, size_t limit) {
+  std::string printable(text.substr(0, limit));
+  for (char& byte : printable) {
+    if (byte < ' ' || byte > '~') byte = '?';
+  }
+  return printable;
+}
 
 v1::Notification ToProto(transport::Notification notification) {
   switch (notification) {
@@ -101,8 +128,12 @@ v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
   v1::GetWorkerInfoReply message;
   message.set_protocol_version(info.protocol_version);
   message.set_software_version(info.software_version);
-  SetFabric(info.fabric, message.mutable_fabric());
-  SetAddress(info.endpoint_address, message.mutable_endpoint_address());
+  for (const FabricOffer& offer : info.fabrics) {
+    v1::FabricOffer* fabric = message.add_fabrics();
+    SetFabric(offer.identity, fabric->mutable_identity());
+    fabric->set_source_address(offer.source_address);
+    fabric->set_same_host_only(offer.same_host_only);
+  }
   message.set_notification(ToProto(info.notification));
   message.set_window_bytes(info.window_bytes);
   message.set_executors(info.executors);
@@ -124,8 +155,7 @@ absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
         "; install the same release on both sides"));
   }
   info.software_version = message.software_version();
-  info.fabric = GetFabric(message.fabric());
-  absl::Status status = GetAddress(message.endpoint_address(), &info.endpoint_address);
+  absl::Status status = GetOffers(message, &info.fabrics);
   status.Update(GetNotification(message.notification(), /*allow_auto=*/true, &info.notification));
   if (!status.ok()) return status;
   info.window_bytes = message.window_bytes();
@@ -150,6 +180,8 @@ v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request
   message.set_first_sequence(request.first_sequence);
   message.set_response_session(request.response_session);
   message.set_notification(ToProto(request.notification));
+  message.set_downgrade_reason(PrintableText(request.downgrade_reason, kMaxReasonBytes));
+  message.set_eager_bytes(request.eager_bytes);
   return message;
 }
 
@@ -162,6 +194,8 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
   request.response_window = GetWindow(message.response_window());
   request.window_bytes = message.window_bytes();
   request.first_sequence = message.first_sequence();
+  request.downgrade_reason = PrintableText(message.downgrade_reason(), kMaxReasonBytes);
+  request.eager_bytes = message.eager_bytes();
   absl::Status status = GetAddress(message.endpoint_address(), &request.endpoint_address);
   status.Update(
       GetSessionNumber("response_session", message.response_session(), &request.response_session));
@@ -180,6 +214,7 @@ v1::OpenSessionReply ToProto(const OpenSessionReply& reply) {
   message.set_request_session(reply.request_session);
   message.set_epoch(reply.epoch);
   message.set_notification(ToProto(reply.notification));
+  message.set_eager_bytes(reply.eager_bytes);
   return message;
 }
 
@@ -189,6 +224,7 @@ absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message) 
   reply.executor = message.executor();
   reply.request_window = GetWindow(message.request_window());
   reply.epoch = message.epoch();
+  reply.eager_bytes = message.eager_bytes();
   absl::Status status = GetAddress(message.endpoint_address(), &reply.endpoint_address);
   status.Update(
       GetSessionNumber("request_session", message.request_session(), &reply.request_session));

@@ -7,7 +7,11 @@
 #ifndef INVOKER_SRC_BOOTSTRAP_CONVERT_H_
 #define INVOKER_SRC_BOOTSTRAP_CONVERT_H_
 
+#include <cstddef>
+#include <string>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "proto/bootstrap.pb.h"
 #include "src/bootstrap/messages.h"
 #include "src/transport/notification.h"
@@ -28,6 +32,10 @@ absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message);
 v1::Notification ToProto(transport::Notification notification);
 // kAuto is a request, not a method: whoever needs a method passes allow_auto = false.
 absl::StatusOr<transport::Notification> FromProto(v1::Notification notification, bool allow_auto);
+
+// At most `limit` bytes of `text`, each that is not printable ASCII as a question mark: what came
+// from elsewhere goes into a log on one line.
+std::string PrintableText(absl::string_view text, size_t limit);
 
 }  // namespace invoker::bootstrap
 

@@ -17,11 +17,15 @@ namespace invoker::bootstrap {
 
 // Version of the bootstrap messages and of the data path's wire format together. Raised whenever
 // either changes.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // The largest raw endpoint address that is accepted: four times the largest that any provider is
 // known to use.
 inline constexpr size_t kMaxAddressBytes = 256;
+
+// A longer reason is cut, and so is a longer list of fabrics.
+inline constexpr size_t kMaxReasonBytes = 512;
+inline constexpr size_t kMaxFabrics = 64;
 
 // What must be equal on both sides for two endpoints to understand each other.
 struct FabricIdentity {
@@ -45,13 +49,20 @@ struct FunctionInfo {
   std::string name;
 };
 
+// One fabric that a worker serves.
+struct FabricOffer {
+  FabricIdentity identity;
+  // A raw address in the identity's format, to route by: it selects the client's interface. Not
+  // that of an endpoint, since none may be open yet: sessions get theirs in the reply. May be empty
+  // where the fabric needs no routing.
+  std::string source_address;
+  bool same_host_only = false;  // reaches clients with the worker's host_identity only
+};
+
 struct WorkerInfo {
   uint32_t protocol_version = kProtocolVersion;
   std::string software_version;
-  FabricIdentity fabric;
-  // A raw endpoint address of one executor, to route by (it selects the client's interface).
-  // Sessions get their own in the reply.
-  std::string endpoint_address;
+  std::vector<FabricOffer> fabrics;  // what the worker takes to be the best first
   transport::Notification notification =
       transport::Notification::kAuto;  // what the worker was told to use
   uint64_t window_bytes = 0;           // largest window per session and direction
@@ -70,6 +81,11 @@ struct OpenSessionRequest {
   uint64_t first_sequence = 1;       // of the first request
   uint16_t response_session = 0;  // the session number the executor puts into response immediates
   transport::Notification notification = transport::Notification::kAuto;
+  // Why the client has given up write-with-immediate on this fabric before it opened this session;
+  // empty if it has not. For the worker's log.
+  std::string downgrade_reason;
+  // The most bytes that the client's endpoint takes inside a message; 0: none.
+  uint32_t eager_bytes = 0;
 };
 
 struct OpenSessionReply {
@@ -81,6 +97,8 @@ struct OpenSessionReply {
   uint32_t epoch = 0;            // goes into every header of this session
   // What the first probe uses: kWriteImm or kSendAfterWrite.
   transport::Notification notification = transport::Notification::kWriteImm;
+  // The most bytes that the executor's endpoint takes inside a message; 0: none.
+  uint32_t eager_bytes = 0;
 };
 
 }  // namespace invoker::bootstrap

@@ -247,7 +247,8 @@ class Service final : public v1::Bootstrap::WithCallbackMethod_Lease<v1::Bootstr
     if (!notification.ok()) return ToGrpc(notification.status());
     absl::StatusOr<LeaseTable::Use> use = table_.Acquire(message->lease());
     if (!use.ok()) return ToGrpc(use.status());
-    return ToGrpc(host_->SwitchNotification(message->lease(), message->handle(), *notification));
+    return ToGrpc(host_->SwitchNotification(message->lease(), message->handle(), *notification,
+                                            PrintableText(message->reason(), kMaxReasonBytes)));
   }
 
   grpc::Status CloseSession(grpc::ServerContext* context, const v1::CloseSessionRequest* message,

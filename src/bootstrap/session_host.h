@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "src/bootstrap/messages.h"
 
 namespace invoker::bootstrap {
@@ -25,10 +26,11 @@ class SessionHost {
   virtual absl::StatusOr<OpenSessionReply> OpenSession(uint64_t lease,
                                                        const OpenSessionRequest& request) = 0;
 
-  // Makes the executor notify by `notification` from now on. NOT_FOUND if the session is not of
-  // this lease.
+  // Makes the executor notify by `notification` from now on, for the client's `reason`, which may
+  // be empty and is printable. NOT_FOUND if the session is not of this lease.
   virtual absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                          transport::Notification notification) = 0;
+                                          transport::Notification notification,
+                                          absl::string_view reason) = 0;
 
   // Fences and frees one session. NOT_FOUND if the session is not of this lease.
   virtual absl::Status CloseSession(uint64_t lease, uint64_t handle) = 0;

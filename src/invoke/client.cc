@@ -193,6 +193,7 @@ absl::Status Client::Ping(Bytes payload, const CallOptions& options) {
 
 absl::Status Client::status() const { return driver_->status(); }
 const std::string& Client::provider() const { return driver_->reactor().profile().provider; }
+const std::string& Client::fabric_choice() const { return connection_->fabric_choice(); }
 transport::Notification Client::notification() const { return driver_->notification(); }
 const std::string& Client::downgrade_reason() const { return connection_->downgrade_reason(); }
 uint64_t Client::max_payload() const { return driver_->geometry().MaxPayload(); }

@@ -38,10 +38,12 @@ class CallDriver;
 class Connection;
 
 struct ClientOptions {
-  // The fabric to use; empty: the worker's. If it is not the worker's, connecting fails and says
-  // both.
+  // The fabric to use, by libfabric's name; connecting fails if the worker does not offer it.
+  // "auto" or empty: the best that both sides have, and the next if that does not work.
   std::string provider;
-  // Our side's IP address or interface; empty: the one that routes to the worker.
+  // Our side's IP address, interface or libfabric domain; empty: the one that routes to the worker.
+  // Where the worker offers several fabrics, it is that of those that have it: an IP address or an
+  // interface, of all that are addressed by IP.
   std::string fabric_address;
   // kAuto: write-with-immediate if a probe proves it, else send-after-write.
   transport::Notification notification = transport::Notification::kAuto;
@@ -49,7 +51,8 @@ struct ClientOptions {
   uint64_t window_bytes = 0;
   // For each step of connecting.
   absl::Duration connect_timeout = absl::Seconds(10);
-  // For one probe of the data path. Two probes may be made.
+  // For one probe of the data path. Each fabric that is tried gets two at most, one for each
+  // notification. Time that the worker's executor spends in a function is not counted.
   absl::Duration probe_timeout = absl::Seconds(2);
   // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
   // more CPU.
@@ -135,9 +138,10 @@ class Buffer {
 
 class Client {
  public:
-  // Connects to the invoker_server at "HOST:PORT", opens a session and proves the data path with a
-  // probe. Blocks for at most a few connect_timeout. The error says which step failed and what was
-  // tried.
+  // Connects to the invoker_server at "HOST:PORT", opens a session on the best fabric and proves
+  // the data path with a probe; where it does not work, goes on with the next fabric. Blocks for at
+  // most a few connect_timeout, and for two probe_timeout for each fabric that does not work. The
+  // error says which step failed and what was tried.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view server,
                                                          const ClientOptions& options = {});
 
@@ -189,6 +193,8 @@ class Client {
   absl::Status status() const;
 
   const std::string& provider() const;
+  // The provider and why it was taken, for people: "a: same host; the worker also offers b".
+  const std::string& fabric_choice() const;
   transport::Notification notification() const;
   // Empty, or why write-with-immediate was given up for send-after-write.
   const std::string& downgrade_reason() const;

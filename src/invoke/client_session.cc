@@ -62,6 +62,7 @@ bootstrap::OpenSessionRequest ClientSession::MakeRequest(
   request.first_sequence = options_.first_sequence;
   request.response_session = options_.number;
   request.notification = notification;
+  request.eager_bytes = reactor_->eager_bytes();
   return request;
 }
 
@@ -77,7 +78,8 @@ absl::Status ClientSession::Attach(const bootstrap::OpenSessionReply& reply) {
   epoch_ = reply.epoch;
   notification_ = reply.notification;
   const transport::RemoteWindow window = {peer_->address, reply.request_window.base,
-                                          reply.request_window.length, reply.request_window.key};
+                                          reply.request_window.length, reply.request_window.key,
+                                          reply.eager_bytes};
   requests_.emplace(reactor_, &staging_, window, geometry_, reply.request_session,
                     transport::GetNotifier(notification_, reactor_->profile().send_order), this);
   return absl::OkStatus();

@@ -1,211 +1,125 @@
 #include "src/invoke/connection.h"
 
-#include <sys/random.h>
-
-#include <algorithm>
-#include <array>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/invoke/fabric_choice.h"
 #include "src/invoke/host_identity.h"
 #include "src/transport/discovery.h"
+#include "src/transport/provider_profile.h"
 
 namespace invoker {
-namespace {
-
-using transport::Notification;
-using transport::NotificationName;
-
-// Long enough for a busy worker, short enough for a user who presses Ctrl-C.
-constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
-
-// How often a probe that has not come back is given another probe_timeout, each after the executor
-// has taken a turn.
-constexpr int kProbeRounds = 1;
-
-absl::Status InStep(absl::string_view step, const absl::Status& status) {
-  absl::Status result(status.code(), absl::StrCat(step, ": ", status.message()));
-  return result;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view server,
                                                              const ClientOptions& options) {
-  std::unique_ptr<Connection> connection(new Connection(options));
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> bootstrap =
       bootstrap::BootstrapClient::Connect(server, options.connect_timeout);
   if (!bootstrap.ok()) return bootstrap.status();
-  connection->bootstrap_ = *std::move(bootstrap);
+  std::unique_ptr<Connection> connection(new Connection(options, *std::move(bootstrap)));
   absl::StatusOr<bootstrap::WorkerInfo> info =
       connection->bootstrap_->GetWorkerInfo(options.connect_timeout);
   if (!info.ok()) return info.status();
   connection->info_ = *std::move(info);
-  if (absl::Status status = connection->OpenFabric(); !status.ok()) return status;
-  if (absl::Status status = connection->OpenSession(); !status.ok()) return status;
-  const absl::Status proof = connection->ProvePath();
-  if (proof.ok()) return connection;
-  if (!connection->BothAuto() || connection->session_.notification != Notification::kWriteImm ||
-      connection->driver()->status().ok()) {
-    return proof;
-  }
-  // The fabric does not merely lose immediates, it fails them, and the session with them: a new one
-  // does without.
-  connection.reset();
-  ClientOptions fallback = options;
-  fallback.notification = Notification::kSendAfterWrite;
-  absl::StatusOr<std::unique_ptr<Connection>> second = Open(server, fallback);
-  if (!second.ok()) return proof;
-  (*second)->downgrade_reason_ = absl::StrCat("a write with immediate failed (", proof.message(),
-                                              "); using send_after_write instead");
-  return second;
+  if (absl::Status status = connection->OpenBest(); !status.ok()) return status;
+  return connection;
 }
+
+Connection::Connection(const ClientOptions& options,
+                       std::unique_ptr<bootstrap::BootstrapClient> bootstrap)
+    : options_(options), bootstrap_(std::move(bootstrap)), watch_(bootstrap_->target()) {}
 
 Connection::~Connection() { Close(); }
 
-absl::Status Connection::OpenFabric() {
-  const bootstrap::FabricIdentity& theirs = info_.fabric;
-  transport::FabricRequest request;
-  request.provider = options_.provider.empty() ? theirs.provider : options_.provider;
-  request.address = options_.fabric_address;
-  if (request.provider == theirs.provider) {
-    request.peer_address = info_.endpoint_address;
-    request.peer_address_format = theirs.address_format;
-  }
-  absl::StatusOr<transport::FabricChoice> choice = transport::Discover(request);
-  if (!choice.ok()) return InStep("choosing this side's fabric", choice.status());
-  if (choice->profile.same_host_only && info_.host_identity != HostIdentity()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the worker offers provider \"", theirs.provider,
-        "\", which works within one host only, and this client is on another one; start the "
-        "server with another --provider"));
-  }
-  absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
-      transport::Reactor::Open(*std::move(choice), transport::ReactorOptions());
-  if (!reactor.ok()) return reactor.status();
-  driver_ = std::make_shared<CallDriver>(*std::move(reactor), options_.hot_timeout);
-  ClientSession::Options session;
-  session.window_bytes = options_.window_bytes == 0 ? info_.window_bytes : options_.window_bytes;
-  session.first_sequence = options_.first_sequence;
-  return driver_->Prepare(session);
+bool Connection::named() const {
+  return !options_.provider.empty() && options_.provider != transport::kAutoProvider;
 }
 
-absl::Status Connection::OpenSession() {
-  bootstrap::LeaseEvents events;
-  events.on_lost = [this](const absl::Status& reason) { OnLost(reason); };
-  events.on_session_closed = [this](uint64_t handle, absl::string_view reason) {
-    if (handle == handle_.load()) {
-      OnLost(absl::UnavailableError(absl::StrCat("the worker ended the session: ", reason)));
+// Of the worker's fabrics, only the one that the user named is left.
+absl::Status Connection::KeepNamedOffer() {
+  std::vector<std::string> names;
+  for (const bootstrap::FabricOffer& offer : info_.fabrics) {
+    if (offer.identity.provider == options_.provider) {
+      const bootstrap::FabricOffer named = offer;
+      info_.fabrics = {named};
+      return absl::OkStatus();
     }
+    names.push_back(absl::StrCat("\"", offer.identity.provider, "\""));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the worker at ", bootstrap_->target(), " does not offer provider \"", options_.provider,
+      "\"; it offers ", absl::StrJoin(names, ", "), ". Name one of these, or leave the choice to ",
+      "--provider=", transport::kAutoProvider));
+}
+
+absl::StatusOr<std::vector<FoundFabric>> Connection::FindOffers() const {
+  std::vector<transport::FabricRequest> wanted;
+  for (const bootstrap::FabricOffer& offer : info_.fabrics) {
+    transport::FabricRequest request;
+    request.provider = offer.identity.provider;
+    request.peer_address = offer.source_address;
+    request.peer_address_format = offer.identity.address_format;
+    wanted.push_back(std::move(request));
+  }
+  FabricAddresses addresses;
+  addresses.given = options_.fabric_address;
+  return FindFabrics(std::move(wanted), addresses);
+}
+
+absl::Status Connection::AcquireLease() {
+  bootstrap::LeaseEvents events;
+  events.on_lost = [this](const absl::Status& reason) { watch_.OnLost(reason); };
+  events.on_session_closed = [this](uint64_t handle, absl::string_view reason) {
+    watch_.OnSessionClosed(handle, reason);
   };
   absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
       bootstrap::Lease::Acquire(bootstrap_.get(), std::move(events), options_.connect_timeout);
   if (!lease.ok()) return lease.status();
   lease_ = *std::move(lease);
-
-  const transport::Reactor& reactor = driver_->reactor();
-  Notification wanted = options_.notification;
-  if (wanted == Notification::kAuto &&
-      reactor.profile().notification == Notification::kSendAfterWrite) {
-    wanted = Notification::kSendAfterWrite;
-  }
-  bootstrap::OpenSessionRequest request = driver_->MakeRequest(wanted);
-  request.fabric = {reactor.profile().provider, reactor.info().ep_attr->protocol,
-                    reactor.info().ep_attr->protocol_version, reactor.info().addr_format};
-  absl::StatusOr<bootstrap::OpenSessionReply> reply =
-      bootstrap_->OpenSession(lease_->id(), request, options_.connect_timeout);
-  if (!reply.ok()) return reply.status();
-  session_ = *std::move(reply);
-  handle_ = session_.handle;
-  return driver_->Attach(session_);
-}
-
-bool Connection::BothAuto() const {
-  return options_.notification == Notification::kAuto && info_.notification == Notification::kAuto;
-}
-
-// Never trusts an advertised capability: bytes must have crossed, both ways, before a session is
-// live.
-absl::Status Connection::ProvePath() {
-  absl::Status first = Probe();
-  // A session that still stands has not been refuted.
-  if (first.ok() || (absl::IsUnavailable(first) && driver_->status().ok())) return first;
-  std::string tried(NotificationName(session_.notification));
-  absl::Status last = first;
-  if (session_.notification == Notification::kWriteImm && BothAuto() &&
-      absl::IsDeadlineExceeded(first)) {
-    absl::Status switched = bootstrap_->SwitchNotification(
-        lease_->id(), session_.handle, Notification::kSendAfterWrite, options_.connect_timeout);
-    if (!switched.ok()) return InStep("switching to send_after_write", switched);
-    session_.notification = Notification::kSendAfterWrite;
-    driver_->SetNotification(Notification::kSendAfterWrite);
-    downgrade_reason_ = absl::StrCat("a write with immediate did not come back within ",
-                                     absl::FormatDuration(options_.probe_timeout),
-                                     "; using send_after_write instead");
-    last = Probe();
-    if (last.ok()) return last;
-    absl::StrAppend(&tried, ", then send_after_write");
-  }
-  const bootstrap::FabricIdentity& theirs = info_.fabric;
-  return absl::UnavailableError(absl::StrCat(
-      "the worker at ", bootstrap_->target(), " answers the bootstrap, but its data path over \"",
-      theirs.provider, "\" does not: tried ", tried, ", each for ",
-      absl::FormatDuration(options_.probe_timeout), " (", last.message(), "). Address format here ",
-      driver_->reactor().info().addr_format, ", there ", theirs.address_format,
-      "; this side's fabric address is ", transport::DescribeSource(driver_->reactor().info()),
-      ". Check that the fabric's own traffic can pass between the hosts (firewall, interface: "
-      "--fabric_address)"));
-}
-
-absl::Status Connection::Probe() {
-  std::array<std::byte, 16> nonce;
-  if (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-    return absl::InternalError("getrandom failed");
-  }
-  ClientSession::Request request;
-  request.kind = MessageKind::kProbe;
-  request.input = nonce;
-  request.response_capacity = nonce.size();
-  absl::StatusOr<Call*> call = driver_->Start(request);
-  if (!call.ok()) return call.status();
-  for (int round = 0; !AwaitProbe(*call); ++round) {
-    // Lost, or waiting behind a function that runs? The bootstrap answers this only after the
-    // executor's next turn.
-    const absl::Status turned = bootstrap_->SwitchNotification(
-        lease_->id(), session_.handle, session_.notification, options_.connect_timeout);
-    if (!turned.ok() || round == kProbeRounds) {
-      driver_->Drop(*call);
-      if (turned.ok()) return absl::DeadlineExceededError("no answer to the probe");
-      return absl::UnavailableError(absl::StrCat(
-          "the worker's executor takes no turn, perhaps because it runs a long function: ",
-          turned.message()));
-    }
-  }
-  absl::StatusOr<Response> response = driver_->Await(*call);
-  if (!response.ok()) return response.status();
-  const bool same = response->size() == nonce.size() &&
-                    std::equal(nonce.begin(), nonce.end(), response->data().begin());
-  if (!same) return absl::DataLossError("the probe came back with other bytes than it left with");
   return absl::OkStatus();
 }
 
-bool Connection::AwaitProbe(Call* call) {
-  return driver_->AwaitEnd(
-      call, transport::MonotonicNs() + absl::ToInt64Nanoseconds(options_.probe_timeout));
-}
-
-void Connection::OnLost(const absl::Status& reason) {
-  driver_->FailAfterDelivery(absl::UnavailableError(absl::StrCat(
-      "the session with the worker at ", bootstrap_->target(), " has ended: ", reason.message())));
+absl::Status Connection::OpenBest() {
+  if (named()) {
+    if (absl::Status status = KeepNamedOffer(); !status.ok()) return status;
+  }
+  absl::StatusOr<std::vector<FoundFabric>> found = FindOffers();
+  if (!found.ok()) return found.status();
+  std::vector<LocalFabric> local;
+  for (const FoundFabric& fabric : *found) {
+    LocalFabric& here = local.emplace_back();
+    here.status = fabric.choice.status();
+    if (!here.status.ok()) continue;
+    const fi_info& info = *fabric.choice->info;
+    here.identity = {fabric.choice->profile.provider, info.ep_attr->protocol,
+                     info.ep_attr->protocol_version, info.addr_format};
+    here.auto_rank = fabric.choice->profile.auto_rank;
+  }
+  const FabricPlan plan =
+      ChooseFabrics(info_.fabrics, local, info_.host_identity == HostIdentity());
+  std::vector<FabricFailure> failed;
+  for (const size_t offer : plan.order) {
+    if (lease_ == nullptr) {
+      if (absl::Status status = AcquireLease(); !status.ok()) return status;
+    }
+    const FabricSession::Setting setting = {bootstrap_.get(), lease_->id(), &info_, &options_,
+                                            &watch_};
+    FabricSession::Opened opened =
+        FabricSession::Open(setting, info_.fabrics[offer], *(*found)[offer].choice);
+    if (opened.session != nullptr) {
+      session_ = std::move(opened.session);
+      fabric_choice_ = ExplainChoice(info_.fabrics, plan, offer, failed, named());
+      return absl::OkStatus();
+    }
+    if (!opened.may_be_the_fabric) return opened.status;
+    failed.push_back({offer, opened.status, ""});
+  }
+  return ExplainFailure(bootstrap_->target(), info_.fabrics, plan, failed);
 }
 
 void Connection::Close() {
-  if (driver_ != nullptr) driver_->Close();
-  if (lease_ == nullptr) return;
-  if (const uint64_t handle = handle_.exchange(0); handle != 0) {
-    // The lease's end closes the session as well, if this does not get through.
-    bootstrap_->CloseSession(lease_->id(), handle, kCloseTimeout).IgnoreError();
-  }
+  if (session_ != nullptr) session_->Close();
   lease_.reset();
 }
 

@@ -1,11 +1,12 @@
-// How a client gets its session: the bootstrap's steps, the probe of the data path, and the end.
+// A client's connection to a worker: the bootstrap, one lease, and the session on the best fabric
+// that works.
 
 #ifndef INVOKER_SRC_INVOKE_CONNECTION_H_
 #define INVOKER_SRC_INVOKE_CONNECTION_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,6 +17,9 @@
 #include "src/bootstrap/messages.h"
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
+#include "src/invoke/fabric_finder.h"
+#include "src/invoke/fabric_session.h"
+#include "src/invoke/session_watch.h"
 
 namespace invoker {
 
@@ -30,28 +34,27 @@ class Connection {
   void Close();
 
   const bootstrap::WorkerInfo& info() const { return info_; }
-  const std::shared_ptr<CallDriver>& driver() const { return driver_; }
-  const std::string& downgrade_reason() const { return downgrade_reason_; }
-  uint32_t executor() const { return session_.executor; }
+  const std::shared_ptr<CallDriver>& driver() const { return session_->driver(); }
+  const std::string& downgrade_reason() const { return session_->downgrade_reason(); }
+  // Client::fabric_choice.
+  const std::string& fabric_choice() const { return fabric_choice_; }
+  uint32_t executor() const { return session_->executor(); }
 
  private:
-  explicit Connection(const ClientOptions& options) : options_(options) {}
+  Connection(const ClientOptions& options, std::unique_ptr<bootstrap::BootstrapClient> bootstrap);
 
-  absl::Status OpenFabric();
-  absl::Status OpenSession();
-  absl::Status ProvePath();
-  absl::Status Probe();
-  bool AwaitProbe(Call* call);
-  bool BothAuto() const;
-  void OnLost(const absl::Status& reason);
+  bool named() const;
+  absl::Status KeepNamedOffer();
+  absl::StatusOr<std::vector<FoundFabric>> FindOffers() const;
+  absl::Status AcquireLease();
+  absl::Status OpenBest();
 
-  ClientOptions options_;
-  std::unique_ptr<bootstrap::BootstrapClient> bootstrap_;
+  const ClientOptions options_;
+  const std::unique_ptr<bootstrap::BootstrapClient> bootstrap_;
   bootstrap::WorkerInfo info_;
-  std::shared_ptr<CallDriver> driver_;
-  bootstrap::OpenSessionReply session_;
-  std::atomic<uint64_t> handle_{0};  // 0: no session yet
-  std::string downgrade_reason_;
+  SessionWatch watch_;
+  std::unique_ptr<FabricSession> session_;
+  std::string fabric_choice_;
   // Last, so that its thread has ended before anything that it may call goes.
   std::unique_ptr<bootstrap::Lease> lease_;
 };

@@ -10,8 +10,9 @@ namespace invoker {
 namespace {
 
 transport::RemoteWindow ResponseWindow(const transport::Peer* peer,
-                                       const bootstrap::WindowDescriptor& descriptor) {
-  return {peer->address, descriptor.base, descriptor.length, descriptor.key};
+                                       const bootstrap::OpenSessionRequest& request) {
+  const bootstrap::WindowDescriptor& window = request.response_window;
+  return {peer->address, window.base, window.length, window.key, request.eager_bytes};
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
       geometry_(geometry),
       requests_(std::move(requests)),
       staging_(std::move(staging)),
-      responses_(parts_.reactor, &staging_, ResponseWindow(peer, request.response_window), geometry,
+      responses_(parts_.reactor, &staging_, ResponseWindow(peer, request), geometry,
                  request.response_session,
                  transport::GetNotifier(parts_.notification, parts_.reactor->profile().send_order),
                  this),

@@ -1,4 +1,4 @@
-// The data path's wire format, version 1: the 32-bit immediate, the 32-byte header, the geometry of
+// The data path's wire format, version 2: the 32-bit immediate, the 32-byte header, the geometry of
 // a window. docs/wire_format.md is the specification; this is the only code that knows the layout.
 //
 // Everything here is a value: nothing is owned, nothing allocates unless it returns a non-OK

@@ -18,6 +18,19 @@ uint64_t HandleOf(uint32_t executor, Executor::SessionKey key) {
   return uint64_t{executor + 1} << 48 | uint64_t{key.number} << 32 | key.epoch;
 }
 
+bootstrap::FabricOffer MakeOffer(const transport::FabricChoice& fabric) {
+  const fi_info& info = *fabric.info;
+  bootstrap::FabricOffer offer;
+  offer.identity = {fabric.profile.provider, info.ep_attr->protocol, info.ep_attr->protocol_version,
+                    info.addr_format};
+  // It only selects the client's interface; the others' addresses are nothing to route by.
+  if (fabric.profile.address_is_ip && info.src_addr != nullptr) {
+    offer.source_address.assign(static_cast<const char*>(info.src_addr), info.src_addrlen);
+  }
+  offer.same_host_only = fabric.profile.same_host_only;
+  return offer;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
@@ -29,33 +42,36 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   if (absl::Status status = WindowGeometry::Make(options.window_bytes).status(); !status.ok()) {
     return status;
   }
-  std::unique_ptr<Worker> worker(new Worker(options, std::move(functions)));
+  absl::StatusOr<ServedFabrics> served =
+      SelectServedFabrics(options.providers, options.addresses, options.window_bytes);
+  if (!served.ok()) return served.status();
+  const bool by_name = served->by_name;
+  std::unique_ptr<Worker> worker(new Worker(options, std::move(functions), *std::move(served)));
   for (uint32_t index = 0; index < options.executors; ++index) {
-    transport::FabricRequest request;
-    request.provider = options.provider;
-    request.address = options.fabric_address;
-    absl::StatusOr<transport::FabricChoice> fabric = transport::Discover(request);
-    if (!fabric.ok()) return fabric.status();
-    if (fabric->profile.max_message_bytes < options.window_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a window of ", options.window_bytes, " bytes is more than provider ",
-          fabric->profile.provider, " writes at once: ", fabric->profile.max_message_bytes));
+    std::vector<transport::FabricChoice> fabrics;
+    for (const transport::FabricChoice& fabric : worker->served_.fabrics) {
+      absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(fabric);
+      if (!copy.ok()) return copy.status();
+      fabrics.push_back(*std::move(copy));
     }
     ExecutorOptions executor_options = options.executor;
     executor_options.index = index;
-    absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Start(
-        *std::move(fabric), &worker->functions_, executor_options,
+    worker->executors_.push_back(Executor::Start(
+        std::move(fabrics), &worker->functions_, executor_options,
         [raw = worker.get(), index](Executor::SessionKey key, const absl::Status& status) {
           raw->OnSessionFailed(index, key, status);
-        });
-    if (!executor.ok()) return executor.status();
-    worker->executors_.push_back(*std::move(executor));
+        }));
+  }
+  for (size_t fabric = 0; by_name && fabric < worker->served_.fabrics.size(); ++fabric) {
+    if (absl::Status status = worker->executors_.front()->OpenFabric(fabric); !status.ok()) {
+      return status;
+    }
   }
   return worker;
 }
 
-Worker::Worker(const WorkerOptions& options, FunctionRegistry functions)
-    : options_(options), functions_(std::move(functions)) {}
+Worker::Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served)
+    : options_(options), functions_(std::move(functions)), served_(std::move(served)) {}
 
 Worker::~Worker() { Stop(absl::Seconds(1)); }
 
@@ -64,14 +80,17 @@ void Worker::set_on_session_closed(SessionClosed callback) {
   on_session_closed_ = std::move(callback);
 }
 
+void Worker::set_on_downgraded(Downgraded callback) {
+  absl::MutexLock lock(&mutex_);
+  on_downgraded_ = std::move(callback);
+}
+
 bootstrap::WorkerInfo Worker::Info() const {
-  const Executor& executor = *executors_.front();
-  const fi_info& fabric = executor.info();
   bootstrap::WorkerInfo info;
   info.software_version = kVersion;
-  info.fabric = {executor.profile().provider, fabric.ep_attr->protocol,
-                 fabric.ep_attr->protocol_version, fabric.addr_format};
-  info.endpoint_address = executor.address();
+  for (const transport::FabricChoice& fabric : served_.fabrics) {
+    info.fabrics.push_back(MakeOffer(fabric));
+  }
   info.notification = options_.notification;
   info.window_bytes = options_.window_bytes;
   info.executors = static_cast<uint32_t>(executors_.size());
@@ -80,14 +99,10 @@ bootstrap::WorkerInfo Worker::Info() const {
   return info;
 }
 
-std::string Worker::fabric_address() const {
-  return transport::DescribeSource(executors_.front()->info());
-}
-
-Executor* Worker::LeastLoaded() {
+Executor* Worker::LeastLoaded(size_t fabric) {
   Executor* best = nullptr;
   for (const std::unique_ptr<Executor>& executor : executors_) {
-    if (!executor->healthy()) continue;
+    if (!executor->healthy(fabric)) continue;
     const auto load = [](const Executor& of) {
       return std::make_pair(of.live_sessions(), of.busy());
     };
@@ -96,26 +111,62 @@ Executor* Worker::LeastLoaded() {
   return best;
 }
 
+absl::StatusOr<size_t> Worker::FindFabric(absl::string_view provider) const {
+  for (size_t fabric = 0; fabric < served_.fabrics.size(); ++fabric) {
+    if (served_.fabrics[fabric].profile.provider == provider) return fabric;
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the worker does not serve provider \"", provider, "\""));
+}
+
+void Worker::ReportDowngrade(size_t fabric, absl::string_view reason) {
+  downgrades_.fetch_add(1, std::memory_order_relaxed);
+  Downgraded callback;
+  {
+    absl::MutexLock lock(&mutex_);
+    callback = on_downgraded_;
+  }
+  if (callback) callback(served_.fabrics[fabric].profile.provider, reason);
+}
+
 absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
     uint64_t lease, const bootstrap::OpenSessionRequest& request) {
+  absl::StatusOr<size_t> fabric = FindFabric(request.fabric.provider);
+  if (!fabric.ok()) return fabric.status();
+  const transport::Profile& profile = served_.fabrics[*fabric].profile;
+  absl::StatusOr<transport::Notification> notification =
+      NegotiateNotification(options_.notification, request.notification, profile.notification);
+  if (!notification.ok()) return notification.status();
+  Executor* executor = LeastLoaded(*fabric);
+  if (executor == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("every executor's completion queue of provider ", profile.provider,
+                     " has failed (see the server's log); restart the server"));
+  }
   {
     absl::MutexLock lock(&mutex_);
     if (draining_) return absl::UnavailableError("the worker is shutting down");
+    ++opening_;
   }
-  Executor* executor = LeastLoaded();
-  if (executor == nullptr) {
-    return absl::UnavailableError(
-        "every executor's completion queue has failed (see the server's log); restart the server");
+  absl::StatusOr<bootstrap::OpenSessionReply> reply =
+      executor->OpenSession(*fabric, request, *notification);
+  absl::Status status = reply.status();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (reply.ok()) {
+      const Executor::SessionKey key = {reply->request_session, reply->epoch,
+                                        static_cast<uint16_t>(*fabric)};
+      reply->handle = HandleOf(reply->executor, key);
+      if (const auto failed = failed_early_.find(reply->handle); failed != failed_early_.end()) {
+        status = failed->second;
+      } else {
+        sessions_[reply->handle] = {lease, reply->executor, key, *notification};
+      }
+    }
+    if (--opening_ == 0) failed_early_.clear();
   }
-  absl::StatusOr<transport::Notification> notification = NegotiateNotification(
-      options_.notification, request.notification, executor->profile().notification);
-  if (!notification.ok()) return notification.status();
-  absl::StatusOr<bootstrap::OpenSessionReply> reply = executor->OpenSession(request, *notification);
-  if (!reply.ok()) return reply.status();
-  const Executor::SessionKey key = {reply->request_session, reply->epoch};
-  reply->handle = HandleOf(reply->executor, key);
-  absl::MutexLock lock(&mutex_);
-  sessions_[reply->handle] = {lease, reply->executor, key};
+  if (!status.ok()) return status;
+  if (!request.downgrade_reason.empty()) ReportDowngrade(*fabric, request.downgrade_reason);
   return reply;
 }
 
@@ -129,10 +180,24 @@ absl::StatusOr<Worker::Session> Worker::FindSession(uint64_t lease, uint64_t han
 }
 
 absl::Status Worker::SwitchNotification(uint64_t lease, uint64_t handle,
-                                        transport::Notification notification) {
+                                        transport::Notification notification,
+                                        absl::string_view reason) {
   absl::StatusOr<Session> session = FindSession(lease, handle);
   if (!session.ok()) return session.status();
-  return executors_[session->executor]->SwitchNotification(session->key, notification);
+  absl::Status status =
+      executors_[session->executor]->SwitchNotification(session->key, notification);
+  // A client also asks for what it has, to learn when the executor has taken a turn.
+  if (!status.ok() || notification == session->notification) return status;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = sessions_.find(handle); found != sessions_.end()) {
+      found->second.notification = notification;
+    }
+  }
+  if (notification == transport::Notification::kSendAfterWrite) {
+    ReportDowngrade(session->key.fabric, reason);
+  }
+  return status;
 }
 
 absl::Status Worker::CloseSession(uint64_t lease, uint64_t handle) {
@@ -172,7 +237,10 @@ void Worker::OnSessionFailed(uint32_t executor, Executor::SessionKey key,
   {
     absl::MutexLock lock(&mutex_);
     const auto found = sessions_.find(handle);
-    if (found == sessions_.end()) return;
+    if (found == sessions_.end()) {
+      if (opening_ > 0) failed_early_[handle] = status;
+      return;
+    }
     lease = found->second.lease;
     sessions_.erase(found);
     callback = on_session_closed_;
@@ -197,14 +265,7 @@ void Worker::Stop(absl::Duration limit) {
 
 ExecutorCounters Worker::Counters() {
   ExecutorCounters sum;
-  for (const std::unique_ptr<Executor>& executor : executors_) {
-    const ExecutorCounters counters = executor->Counters();
-    sum.executed += counters.executed;
-    sum.refused += counters.refused;
-    sum.dropped += counters.dropped;
-    sum.unknown_doorbells += counters.unknown_doorbells;
-    sum.live_sessions += counters.live_sessions;
-  }
+  for (const std::unique_ptr<Executor>& executor : executors_) sum.Add(executor->Counters());
   return sum;
 }
 

@@ -1,9 +1,10 @@
-// A worker: executors on one fabric, and the functions that they run. What the bootstrap service
-// talks to.
+// A worker: executors, the fabrics on which they can be reached, and the functions that they run.
+// What the bootstrap service talks to.
 
 #ifndef INVOKER_SRC_INVOKE_WORKER_H_
 #define INVOKER_SRC_INVOKE_WORKER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,7 +20,9 @@
 #include "absl/time/time.h"
 #include "src/bootstrap/session_host.h"
 #include "src/invoke/executor.h"
+#include "src/invoke/fabric_finder.h"
 #include "src/invoke/function_registry.h"
+#include "src/invoke/served_fabrics.h"
 #include "src/transport/notification.h"
 
 namespace invoker {
@@ -28,10 +31,10 @@ namespace invoker {
 inline constexpr uint64_t kDefaultWindowBytes = 2 << 20;
 
 struct WorkerOptions {
-  std::string provider;        // empty: the default one
-  std::string fabric_address;  // IP address or interface of the executors' endpoints; empty: the
-                               // first that is not loopback
-  uint32_t executors = 1;      // threads, each with its own endpoint
+  // See SelectServedFabrics; empty: every fabric that works.
+  std::vector<std::string> providers;
+  FabricAddresses addresses;
+  uint32_t executors = 1;  // threads, each with endpoints of its own
   transport::Notification notification = transport::Notification::kAuto;
   uint64_t window_bytes = kDefaultWindowBytes;  // most that a session may have, per direction
   ExecutorOptions executor;                     // of each; the index is set for it
@@ -43,13 +46,19 @@ class Worker final : public bootstrap::SessionHost {
   using SessionClosed =
       std::function<void(uint64_t lease, uint64_t handle, absl::string_view reason)>;
 
-  // Opens every executor's endpoint and starts its thread. `functions` is taken as it is.
+  // Told when a client gives up write-with-immediate for send-after-write. On a thread of the
+  // bootstrap. The reason is the client's, and printable.
+  using Downgraded = std::function<void(absl::string_view provider, absl::string_view reason)>;
+
+  // Finds and proves the fabrics, and starts every executor. Endpoints are opened at the first
+  // session, but for one of each fabric that was named. `functions` is taken as it is.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options,
                                                        FunctionRegistry functions);
   ~Worker() override;
 
   // A session that ends before this is set ends unannounced.
   void set_on_session_closed(SessionClosed callback) ABSL_LOCKS_EXCLUDED(mutex_);
+  void set_on_downgraded(Downgraded callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Any thread, for the rest.
 
@@ -57,12 +66,15 @@ class Worker final : public bootstrap::SessionHost {
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       uint64_t lease, const bootstrap::OpenSessionRequest& request) override;
   absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification) override;
+                                  transport::Notification notification,
+                                  absl::string_view reason) override;
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
   void CloseLease(uint64_t lease) override;
 
-  // The fabric address that the executors really have, for people.
-  std::string fabric_address() const;
+  // What is served, best first; the same for the life of the worker.
+  const std::vector<transport::FabricChoice>& fabrics() const { return served_.fabrics; }
+  // ServedFabrics::notes.
+  const std::vector<std::string>& notes() const { return served_.notes; }
 
   // Refuses new sessions and calls from now on, on every executor. Does not block.
   void Drain();
@@ -74,25 +86,38 @@ class Worker final : public bootstrap::SessionHost {
   // Summed over the executors.
   ExecutorCounters Counters();
 
+  // Sessions whose clients have given up write-with-immediate.
+  uint64_t downgrades() const { return downgrades_.load(std::memory_order_relaxed); }
+
  private:
   struct Session {
     uint64_t lease;
     uint32_t executor;
     Executor::SessionKey key;
+    transport::Notification notification;
   };
 
-  Worker(const WorkerOptions& options, FunctionRegistry functions);
+  Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served);
 
   void OnSessionFailed(uint32_t executor, Executor::SessionKey key, const absl::Status& status);
   // NOT_FOUND if the session is not of this lease.
   absl::StatusOr<Session> FindSession(uint64_t lease, uint64_t handle);
-  // Of the healthy executors; nullptr if there is none.
-  Executor* LeastLoaded();
+  // Of the executors that are healthy on this fabric; nullptr if there is none.
+  Executor* LeastLoaded(size_t fabric);
+  absl::StatusOr<size_t> FindFabric(absl::string_view provider) const;
+  void ReportDowngrade(size_t fabric, absl::string_view reason);
 
   WorkerOptions options_;
   FunctionRegistry functions_;
+  const ServedFabrics served_;
+  std::atomic<uint64_t> downgrades_{0};
   absl::Mutex mutex_;
   SessionClosed on_session_closed_ ABSL_GUARDED_BY(mutex_);
+  Downgraded on_downgraded_ ABSL_GUARDED_BY(mutex_);
+  // Sessions that failed while some were being opened, which may be these: whoever opens them finds
+  // out here, since nobody knew their handles yet.
+  uint32_t opening_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<uint64_t, absl::Status> failed_early_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(mutex_);  // by handle
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   // Last: their threads call back into the above.

@@ -36,6 +36,7 @@ PYBIND11_MODULE(_invoker, module) {
       .def_property_readonly("closed", &NativeClient::closed)
       .def_property_readonly("forked", &NativeClient::forked)
       .def_property_readonly("provider", &NativeClient::provider)
+      .def_property_readonly("fabric_choice", &NativeClient::fabric_choice)
       .def_property_readonly("notification", &NativeClient::notification)
       .def_property_readonly("downgrade_reason", &NativeClient::downgrade_reason)
       .def_property_readonly("max_payload", &NativeClient::max_payload);

@@ -66,6 +66,7 @@ class NativeClient {
 
   std::string provider() const { return Get()->provider(); }
   std::string notification() const;
+  std::string fabric_choice() const { return Get()->fabric_choice(); }
   std::string downgrade_reason() const { return Get()->downgrade_reason(); }
   uint64_t max_payload() const { return Get()->max_payload(); }
 

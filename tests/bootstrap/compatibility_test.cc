@@ -22,6 +22,24 @@ TEST(CompatibilityTest, AcceptsMatchingSides) {
   EXPECT_TRUE(CheckCompatible(SampleInfo(), SampleRequest()).ok());
 }
 
+TEST(CompatibilityTest, AcceptsEachOfTheWorkersFabrics) {
+  for (const FabricOffer& offer : SampleInfo().fabrics) {
+    OpenSessionRequest request = SampleRequest();
+    request.fabric = offer.identity;
+    EXPECT_TRUE(CheckCompatible(SampleInfo(), request).ok());
+    EXPECT_TRUE(CheckSameFabric(offer.identity, request.fabric).ok());
+  }
+}
+
+// The differences are to the fabric of that name, not to another one.
+TEST(CompatibilityTest, ComparesWithTheFabricThatIsAskedFor) {
+  OpenSessionRequest request = SampleRequest();
+  request.fabric = SampleInfo().fabrics[0].identity;
+  request.fabric.protocol_version = 98;
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "protocol_version (worker: 3",
+                "client: 98");
+}
+
 TEST(CompatibilityTest, AcceptsTheLargestWindowAndAddress) {
   OpenSessionRequest request = SampleRequest();
   request.window_bytes = request.response_window.length = SampleInfo().window_bytes;
@@ -32,14 +50,14 @@ TEST(CompatibilityTest, AcceptsTheLargestWindowAndAddress) {
 TEST(CompatibilityTest, NamesBothProtocolVersions) {
   OpenSessionRequest request = SampleRequest();
   request.protocol_version = 4711;
-  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: 1", "client: 4711");
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: 2", "client: 4711");
 }
 
 TEST(CompatibilityTest, NamesBothProviders) {
   OpenSessionRequest request = SampleRequest();
-  request.fabric.provider = "shm";
-  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: \"tcp;ofi_rxm\"",
-                "client: \"shm\"");
+  request.fabric.provider = "verbs";
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: \"shm\", \"tcp;ofi_rxm\"",
+                "client: \"verbs\"");
 }
 
 TEST(CompatibilityTest, NamesBothProtocols) {
@@ -65,9 +83,9 @@ TEST(CompatibilityTest, NamesBothAddressFormats) {
 
 TEST(CompatibilityTest, NamesEveryDifferenceAtOnce) {
   OpenSessionRequest request = SampleRequest();
-  request.fabric.provider = "shm";
+  request.fabric.protocol = 99;
   request.fabric.address_format = 97;
-  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "client: \"shm\"", "client: 97");
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "client: 99", "client: 97");
 }
 
 TEST(CompatibilityTest, RefusesAnEmptyAddress) {

@@ -46,8 +46,12 @@ TEST(ConvertTest, WorkerInfoSurvivesTheRoundTrip) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->protocol_version, info.protocol_version);
   EXPECT_EQ(result->software_version, info.software_version);
-  ExpectSame(result->fabric, info.fabric);
-  EXPECT_EQ(result->endpoint_address, info.endpoint_address);
+  ASSERT_EQ(result->fabrics.size(), info.fabrics.size());
+  for (size_t i = 0; i < info.fabrics.size(); ++i) {
+    ExpectSame(result->fabrics[i].identity, info.fabrics[i].identity);
+    EXPECT_EQ(result->fabrics[i].source_address, info.fabrics[i].source_address);
+    EXPECT_EQ(result->fabrics[i].same_host_only, info.fabrics[i].same_host_only);
+  }
   EXPECT_EQ(result->notification, info.notification);
   EXPECT_EQ(result->window_bytes, info.window_bytes);
   EXPECT_EQ(result->executors, info.executors);
@@ -59,7 +63,9 @@ TEST(ConvertTest, WorkerInfoSurvivesTheRoundTrip) {
 }
 
 TEST(ConvertTest, OpenSessionRequestSurvivesTheRoundTrip) {
-  const OpenSessionRequest request = SampleRequest();
+  OpenSessionRequest request = SampleRequest();
+  request.downgrade_reason = "it was lost";
+  request.eager_bytes = 4096;
   const v1::OpenSessionRequest message = Reparse(ToProto(0x8000'0000'0000'0001u, request));
   EXPECT_EQ(message.lease(), 0x8000'0000'0000'0001u);
   const absl::StatusOr<OpenSessionRequest> result = FromProto(message);
@@ -71,11 +77,14 @@ TEST(ConvertTest, OpenSessionRequestSurvivesTheRoundTrip) {
   EXPECT_EQ(result->window_bytes, request.window_bytes);
   EXPECT_EQ(result->first_sequence, request.first_sequence);
   EXPECT_EQ(result->response_session, request.response_session);
+  EXPECT_EQ(result->downgrade_reason, request.downgrade_reason);
+  EXPECT_EQ(result->eager_bytes, request.eager_bytes);
   EXPECT_EQ(result->notification, request.notification);
 }
 
 TEST(ConvertTest, OpenSessionReplySurvivesTheRoundTrip) {
-  const OpenSessionReply reply = SampleReply();
+  OpenSessionReply reply = SampleReply();
+  reply.eager_bytes = 4096;
   const absl::StatusOr<OpenSessionReply> result = FromProto(Reparse(ToProto(reply)));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->handle, reply.handle);
@@ -85,6 +94,7 @@ TEST(ConvertTest, OpenSessionReplySurvivesTheRoundTrip) {
   EXPECT_EQ(result->request_session, reply.request_session);
   EXPECT_EQ(result->epoch, reply.epoch);
   EXPECT_EQ(result->notification, reply.notification);
+  EXPECT_EQ(result->eager_bytes, reply.eager_bytes);
 }
 
 TEST(ConvertTest, EveryNotificationSurvivesTheRoundTrip) {
@@ -104,9 +114,34 @@ TEST(ConvertTest, RefusesAnAddressWhoseLengthDisagrees) {
   v1::OpenSessionReply reply = ToProto(SampleReply());
   reply.mutable_endpoint_address()->set_length(11);
   ExpectRefused(reply, "11", "10");
+}
+
+TEST(ConvertTest, RefusesAWorkerWithoutFabricsOrWithTooMany) {
   v1::GetWorkerInfoReply info = ToProto(SampleInfo());
-  info.mutable_endpoint_address()->set_length(4);
-  ExpectRefused(info, "4", "8");
+  info.clear_fabrics();
+  ExpectRefused(info, "0 fabrics", "64");
+  for (size_t i = 0; i < kMaxFabrics; ++i) info.add_fabrics();
+  EXPECT_TRUE(FromProto(info).ok());
+  info.add_fabrics();
+  ExpectRefused(info, "65 fabrics", "64");
+}
+
+TEST(ConvertTest, RefusesAnOversizedSourceAddressOfAFabric) {
+  WorkerInfo info = SampleInfo();
+  info.fabrics[1].source_address.assign(kMaxAddressBytes, 'x');
+  EXPECT_TRUE(FromProto(ToProto(info)).ok());
+  info.fabrics[1].source_address.push_back('x');
+  ExpectRefused(ToProto(info), "257 bytes", "256");
+}
+
+TEST(ConvertTest, AReasonIsCutAndMadePrintable) {
+  v1::OpenSessionRequest request = ToProto(1, SampleRequest());
+  request.set_downgrade_reason("a\nb\tc\x7f\xc3\xa4" + std::string(1000, 'x'));
+  const absl::StatusOr<OpenSessionRequest> result = FromProto(request);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->downgrade_reason, "a?b?c???" + std::string(kMaxReasonBytes - 8, 'x'));
+  EXPECT_EQ(PrintableText("", 5), "");
+  EXPECT_EQ(PrintableText(" ~", 1), " ");
 }
 
 TEST(ConvertTest, RefusesEmptyMissingAndOversizedAddresses) {
@@ -146,11 +181,11 @@ TEST(ConvertTest, RefusesSessionNumbersOfMoreThan16Bits) {
 TEST(ConvertTest, NamesBothVersionsOfAnotherReleasesWorker) {
   v1::GetWorkerInfoReply info = ToProto(SampleInfo());
   info.set_protocol_version(9);
-  info.clear_endpoint_address();
+  info.clear_fabrics();
   const absl::Status status = FromProto(info).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("worker speaks protocol version 9"), HasSubstr("this client 1")));
+              AllOf(HasSubstr("worker speaks protocol version 9"), HasSubstr("this client 2")));
 }
 
 TEST(ConvertTest, ReadsOnlyTheVersionOfAnotherReleasesRequest) {

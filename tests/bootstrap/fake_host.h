@@ -21,8 +21,9 @@ inline constexpr absl::Duration kPatience = absl::Seconds(30);
 inline WorkerInfo SampleInfo() {
   WorkerInfo info;
   info.software_version = "1.2.3";
-  info.fabric = FabricIdentity{"tcp;ofi_rxm", 7, 1, 2};
-  info.endpoint_address = std::string("\x02\x00\xa1\x07\x7f\x00\x00\x01", 8);
+  info.fabrics = {{FabricIdentity{"shm", 5, 3, 4}, "", true},
+                  {FabricIdentity{"tcp;ofi_rxm", 7, 1, 2},
+                   std::string("\x02\x00\xa1\x07\x7f\x00\x00\x01", 8), false}};
   info.notification = transport::Notification::kAuto;
   info.window_bytes = 1 << 20;
   info.executors = 2;
@@ -33,7 +34,7 @@ inline WorkerInfo SampleInfo() {
 
 inline OpenSessionRequest SampleRequest() {
   OpenSessionRequest request;
-  request.fabric = SampleInfo().fabric;
+  request.fabric = SampleInfo().fabrics[1].identity;
   request.endpoint_address = std::string("\x02\x00\x00\xff\x7f\x00\x00\x01", 8);
   request.response_window = WindowDescriptor{0xffff'8000'0000'1000u, 65536, 0xffff'0000'1111'2222u};
   request.window_bytes = 65536;
@@ -69,9 +70,11 @@ class FakeHost : public SessionHost {
   }
 
   absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification) override {
+                                  transport::Notification notification,
+                                  absl::string_view reason) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    Record(absl::StrCat("switch ", lease, " ", handle, " ", NotificationName(notification)));
+    Record(absl::StrCat("switch ", lease, " ", handle, " ", NotificationName(notification), " ",
+                        reason));
     return Known(handle);
   }
 

@@ -41,8 +41,9 @@ class ServiceTest : public ::testing::Test {
 TEST_F(ServiceTest, TellsAboutTheWorker) {
   const absl::StatusOr<WorkerInfo> info = client_->GetWorkerInfo(kPatience);
   ASSERT_TRUE(info.ok()) << info.status();
-  EXPECT_EQ(info->fabric.provider, SampleInfo().fabric.provider);
-  EXPECT_EQ(info->endpoint_address, SampleInfo().endpoint_address);
+  ASSERT_EQ(info->fabrics.size(), 2u);
+  EXPECT_EQ(info->fabrics[0].identity.provider, "shm");
+  EXPECT_EQ(info->fabrics[1].source_address, SampleInfo().fabrics[1].source_address);
   EXPECT_EQ(info->functions.size(), 2u);
   EXPECT_FALSE(info->draining);
 }
@@ -57,13 +58,15 @@ TEST_F(ServiceTest, OpensSwitchesAndClosesASession) {
   EXPECT_EQ(host_.last_request->response_window.base, SampleRequest().response_window.base);
   EXPECT_TRUE(client_
                   ->SwitchNotification(lease_->id(), reply->handle,
-                                       transport::Notification::kSendAfterWrite, kPatience)
+                                       transport::Notification::kSendAfterWrite, "lost\n",
+                                       kPatience)
                   .ok());
   EXPECT_TRUE(client_->CloseSession(lease_->id(), reply->handle, kPatience).ok());
   const std::string session = absl::StrCat(lease_->id(), " ", reply->handle);
-  EXPECT_THAT(host_.Calls(), ElementsAre(absl::StrCat("open ", lease_->id()),
-                                         absl::StrCat("switch ", session, " send_after_write"),
-                                         absl::StrCat("close ", session)));
+  EXPECT_THAT(host_.Calls(),
+              ElementsAre(absl::StrCat("open ", lease_->id()),
+                          absl::StrCat("switch ", session, " send_after_write lost?"),
+                          absl::StrCat("close ", session)));
 }
 
 TEST_F(ServiceTest, AnUnknownLeaseIsRefusedBeforeTheHost) {
@@ -74,7 +77,8 @@ TEST_F(ServiceTest, AnUnknownLeaseIsRefusedBeforeTheHost) {
               AllOf(HasSubstr(server_->listen_address()), HasSubstr("lease is not known")));
   EXPECT_EQ(client_->CloseSession(unknown, 1, kPatience).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(
-      client_->SwitchNotification(unknown, 1, transport::Notification::kWriteImm, kPatience).code(),
+      client_->SwitchNotification(unknown, 1, transport::Notification::kWriteImm, "", kPatience)
+          .code(),
       absl::StatusCode::kNotFound);
   EXPECT_THAT(host_.Calls(), IsEmpty());
 }
@@ -87,10 +91,10 @@ TEST_F(ServiceTest, TheHostsOwnRefusalReachesTheClient) {
 
 TEST_F(ServiceTest, AnotherProviderIsRefusedWithBothNames) {
   OpenSessionRequest request = SampleRequest();
-  request.fabric.provider = "shm";
+  request.fabric.provider = "verbs";
   const absl::Status status = client_->OpenSession(lease_->id(), request, kPatience).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("shm"), HasSubstr("tcp;ofi_rxm")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("verbs"), HasSubstr("tcp;ofi_rxm")));
   EXPECT_THAT(host_.Calls(), IsEmpty());
 }
 
@@ -99,7 +103,7 @@ TEST_F(ServiceTest, AnotherProtocolVersionIsRefusedWithBothNumbers) {
   request.protocol_version = 9;
   const absl::Status status = client_->OpenSession(lease_->id(), request, kPatience).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker: 1"), HasSubstr("client: 9")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker: 2"), HasSubstr("client: 9")));
 }
 
 TEST_F(ServiceTest, AnOversizedAddressIsRefused) {
@@ -110,9 +114,10 @@ TEST_F(ServiceTest, AnOversizedAddressIsRefused) {
 }
 
 TEST_F(ServiceTest, SwitchingToAutoIsRefused) {
-  EXPECT_EQ(client_->SwitchNotification(lease_->id(), 1, transport::Notification::kAuto, kPatience)
-                .code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      client_->SwitchNotification(lease_->id(), 1, transport::Notification::kAuto, "", kPatience)
+          .code(),
+      absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(host_.Calls(), IsEmpty());
 }
 

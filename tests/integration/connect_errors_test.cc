@@ -33,6 +33,18 @@ TEST_F(ConnectErrorsTest, AnotherProviderIsRefusedWithBothNames) {
   }
 }
 
+// All that the worker offers fails in the same way, which is said of each.
+TEST_F(ConnectErrorsTest, WhatFailsOnEveryFabricIsToldOfEach) {
+  ServerProcess* server = StartServer({.provider = "shm,tcp;ofi_rxm", .notify = "write_imm"});
+  ASSERT_NE(server, nullptr);
+  ClientOptions options;
+  options.notification = transport::Notification::kSendAfterWrite;
+  const absl::Status status = ConnectError(server->address(), options);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("shm: "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("tcp;ofi_rxm: "));
+}
+
 TEST_F(ConnectErrorsTest, AProviderThatDoesNotExistIsRefused) {
   ServerProcess* server = StartServer({});
   ASSERT_NE(server, nullptr);

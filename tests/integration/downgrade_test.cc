@@ -5,7 +5,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "src/bootstrap/server.h"
 #include "src/invoke/function_library.h"
 #include "src/invoke/worker.h"
@@ -29,13 +32,17 @@ class DowngradeTest : public testing::TestWithParam<FabricUnderTest> {
     FunctionRegistry functions;
     ASSERT_EQ(library_->RegisterAll(&functions), absl::OkStatus());
     WorkerOptions options;
-    options.provider = GetParam().provider;
-    options.fabric_address = GetParam().provider == "shm" ? "" : "127.0.0.1";
+    options.providers = {GetParam().provider};
+    options.addresses.preferred_ip = "127.0.0.1";
     options.notification = notification;
     options.executor.hot_timeout = kClientHotTimeout;
     auto worker = Worker::Start(options, std::move(functions));
     ASSERT_TRUE(worker.ok()) << worker.status();
     worker_ = *std::move(worker);
+    worker_->set_on_downgraded([this](absl::string_view provider, absl::string_view reason) {
+      absl::MutexLock lock(&mutex_);
+      reports_.push_back(absl::StrCat(provider, ": ", reason));
+    });
     bootstrap::ServerOptions server_options;
     server_options.listen = "127.0.0.1:0";
     auto server = bootstrap::Server::Start(server_options, worker_.get());
@@ -55,8 +62,21 @@ class DowngradeTest : public testing::TestWithParam<FabricUnderTest> {
     EXPECT_EQ((*client)->notification(), Notification::kSendAfterWrite);
     EXPECT_THAT((*client)->downgrade_reason(), HasSubstr("immediate"));
     EXPECT_EQ(MakeRandomCalls(client->get(), TestSeed(), 50, 100'000), absl::OkStatus());
+    // The worker's user hears of it too.
+    EXPECT_THAT(Reports(),
+                testing::ElementsAre(testing::AllOf(testing::StartsWith(GetParam().provider + ": "),
+                                                    HasSubstr("immediate"),
+                                                    HasSubstr("using send_after_write instead"))));
+    EXPECT_EQ(worker_->downgrades(), 1u);
   }
 
+  std::vector<std::string> Reports() {
+    absl::MutexLock lock(&mutex_);
+    return reports_;
+  }
+
+  absl::Mutex mutex_;
+  std::vector<std::string> reports_;
   std::unique_ptr<FunctionLibrary> library_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<bootstrap::Server> server_;
@@ -123,6 +143,7 @@ TEST_P(DowngradeTest, SendAfterWriteNeedsNoImmediates) {
   const auto client = Connect(Notification::kAuto);
   ASSERT_TRUE(client.ok()) << client.status();
   EXPECT_EQ((*client)->downgrade_reason(), "");
+  EXPECT_EQ(worker_->downgrades(), 0u);
   EXPECT_EQ(MakeRandomCalls(client->get(), TestSeed(), 50, 100'000), absl::OkStatus());
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "src/transport/libfabric.h"
@@ -16,7 +17,21 @@ namespace {
 using transport::EndpointFaults;
 
 std::atomic<bool> losing{false};
-std::atomic<LoseImmediates::How> how_lost{LoseImmediates::How::kSilently};
+
+bool IsImmediate(const EndpointFaults::Attempt& attempt) {
+  return attempt.kind == EndpointFaults::Kind::kWriteData;
+}
+
+void Install(LoseImmediates::How how, EndpointFaults* faults) {
+  using How = LoseImmediates::How;
+  faults->drop_immediates = how == How::kSilently || how == How::kWithAllElseRefused;
+  if (how == How::kSilently) return;
+  faults->judge = [how](const EndpointFaults::Attempt& attempt) {
+    const bool refused =
+        how == How::kWithEverything || (how == How::kRefused) == IsImmediate(attempt);
+    return refused ? -FI_EOPNOTSUPP : 0;
+  };
+}
 
 // Tables of operations that stand in for a provider's. Kept to the end of the process, as the
 // provider's own are.
@@ -27,6 +42,8 @@ struct Tables {
   std::map<const fi_ops_domain*, fi_ops_domain*> domains;
   std::map<const fi_ops_domain*, const fi_ops_domain*> of_domain;
   std::vector<EndpointFaults*> faults;
+  LoseImmediates::How how = LoseImmediates::How::kSilently;
+  std::string provider;
 };
 
 Tables& AllTables() {
@@ -50,15 +67,10 @@ int OpenEndpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* con
   Tables& tables = AllTables();
   std::lock_guard<std::mutex> lock(tables.mutex);
   const int code = tables.of_domain.at(domain->ops)->endpoint(domain, info, endpoint, context);
-  if (code == 0 && losing) {
+  if (code == 0 && losing &&
+      (tables.provider.empty() || tables.provider == info->fabric_attr->prov_name)) {
     auto* faults = new EndpointFaults(*endpoint);
-    if (how_lost == LoseImmediates::How::kSilently) {
-      faults->drop_immediates = true;
-    } else {
-      faults->judge = [](const EndpointFaults::Attempt& attempt) {
-        return attempt.kind == EndpointFaults::Kind::kWriteData ? -FI_EOPNOTSUPP : 0;
-      };
-    }
+    Install(tables.how, faults);
     tables.faults.push_back(faults);
   }
   return code;
@@ -78,8 +90,11 @@ int OpenDomain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* con
 
 }  // namespace
 
-LoseImmediates::LoseImmediates(How how) {
-  how_lost = how;
+LoseImmediates::LoseImmediates(How how, const std::string& provider) {
+  Tables& tables = AllTables();
+  std::lock_guard<std::mutex> lock(tables.mutex);
+  tables.how = how;
+  tables.provider = provider;
   losing = true;
 }
 

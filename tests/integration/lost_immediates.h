@@ -7,14 +7,21 @@
 #ifndef INVOKER_TESTS_INTEGRATION_LOST_IMMEDIATES_H_
 #define INVOKER_TESTS_INTEGRATION_LOST_IMMEDIATES_H_
 
+#include <string>
+
 namespace invoker {
 
-// While one exists, every endpoint that is opened loses immediates, for as long as it lives; or
-// refuses to post them, with -FI_EOPNOTSUPP.
+// While one exists, every endpoint that is opened (of `provider` only, unless that is empty) loses
+// immediates, for as long as it lives.
 class LoseImmediates {
  public:
-  enum class How { kSilently, kRefused };
-  explicit LoseImmediates(How how = How::kSilently);
+  enum class How {
+    kSilently,
+    kRefused,             // posting one fails with -FI_EOPNOTSUPP
+    kWithAllElseRefused,  // lost silently; everything else is refused, so that nothing works
+    kWithEverything,      // everything is refused
+  };
+  explicit LoseImmediates(How how = How::kSilently, const std::string& provider = "");
   ~LoseImmediates();
   LoseImmediates(const LoseImmediates&) = delete;
   LoseImmediates& operator=(const LoseImmediates&) = delete;

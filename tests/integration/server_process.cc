@@ -1,6 +1,7 @@
 #include "tests/integration/server_process.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,10 +16,24 @@ namespace {
 
 constexpr char kSharedMemory[] = "/dev/shm/";
 
+// What the names begin with that tests/contract_providers gives.
+constexpr char kEmulatedPrefix[] = "contract-";
+
+// libfabric's shared memory begins with a version and flags, 4 bytes together, and its owner's
+// number.
+pid_t OwnerOf(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  int32_t owner = 0;
+  const bool known = pread(fd, &owner, sizeof(owner), 4) == sizeof(owner);
+  close(fd);
+  return known ? owner : 0;
+}
+
 }  // namespace
 
 std::vector<std::string> ServerCommand(const ServerOptions& options) {
-  std::vector<std::string> command = {"tools/invoker_server", "--listen=127.0.0.1:0"};
+  std::vector<std::string> command = {"tools/invoker_server", "--listen=" + options.listen};
   if (!options.provider.empty()) command.push_back("--provider=" + options.provider);
   if (!options.notify.empty()) command.push_back("--notify=" + options.notify);
   if (!options.window.empty()) command.push_back("--window=" + options.window);
@@ -71,7 +86,11 @@ std::vector<std::string> SharedMemoryOf(pid_t pid) {
   if (directory == nullptr) return names;
   const std::string prefix = absl::StrCat(pid, ":");
   while (const dirent* entry = readdir(directory)) {
-    if (absl::StartsWith(entry->d_name, prefix)) names.push_back(entry->d_name);
+    const absl::string_view name = entry->d_name;
+    if (absl::StartsWith(name, prefix) || (absl::StartsWith(name, kEmulatedPrefix) &&
+                                           OwnerOf(absl::StrCat(kSharedMemory, name)) == pid)) {
+      names.emplace_back(name);
+    }
   }
   closedir(directory);
   return names;

@@ -21,6 +21,7 @@ inline constexpr char kCFunctions[] = "tests/functions/c_functions.so";
 inline constexpr char kRendezvousFunction[] = "tests/integration/rendezvous_function.so";
 
 struct ServerOptions {
+  std::string listen = "127.0.0.1:0";
   std::string provider = {};  // empty: not given
   std::string notify = {};
   std::string window = {};
@@ -68,7 +69,8 @@ class ServerProcess {
   bool ends_cleanly_ = true;
 };
 
-// The files in /dev/shm that belong to the process: the fabric puts its number into their names.
+// The files in /dev/shm that belong to the process: the fabric puts its number into their names,
+// or, where an emulated fabric names them, only into them.
 std::vector<std::string> SharedMemoryOf(pid_t pid);
 
 }  // namespace invoker

@@ -38,6 +38,9 @@ TEST_F(StartTest, TheReadyLineDescribesTheServer) {
   EXPECT_THAT(std::string(ready["listen"]), testing::MatchesRegex("127\\.0\\.0\\.1:[0-9]+"));
   EXPECT_NE(server->port(), 0);
   EXPECT_EQ(ready["provider"], "shm");
+  ASSERT_EQ(ready["fabrics"].size(), 1u);
+  EXPECT_EQ(ready["fabrics"][0]["provider"], "shm");
+  EXPECT_EQ(ready["fabrics"][0]["same_host_only"], true);
   EXPECT_EQ(ready["notify"], "send_after_write");
   EXPECT_EQ(ready["window"], 65536);
   EXPECT_EQ(ready["executors"], 2);
@@ -46,20 +49,60 @@ TEST_F(StartTest, TheReadyLineDescribesTheServer) {
             nlohmann::json({"c.reverse", "c.refuse", "c.greet.en", "c.greet.de"}));
   EXPECT_TRUE(ready["fabric_address"].is_string());
   EXPECT_TRUE(ready["version"].is_string());
-  EXPECT_EQ(ready.size(), 10u) << ready;
+  EXPECT_EQ(ready.size(), 11u) << ready;
 }
 
-TEST_F(StartTest, TheDefaultsAreLoopbackAndTcp) {
-  ServerProcess* server = StartServer({});
+// What `fabrics` of the ready line says of this provider; null if it is not offered.
+nlohmann::json FabricOf(const ServerProcess& server, const std::string& provider) {
+  for (const nlohmann::json& fabric : server.ready()["fabrics"]) {
+    if (fabric["provider"] == provider) return fabric;
+  }
+  return nullptr;
+}
+
+TEST_F(StartTest, TheDefaultsAreLoopbackAndEveryFabricThatWorks) {
+  for (const char* provider : {"", "auto"}) {
+    ServerProcess* server = StartServer({.provider = provider});
+    ASSERT_NE(server, nullptr);
+    EXPECT_EQ(server->ready()["provider"], server->ready()["fabrics"][0]["provider"]);
+    EXPECT_EQ(server->ready()["provider"], "shm");
+    EXPECT_EQ(FabricOf(*server, "shm")["same_host_only"], true);
+    const nlohmann::json tcp = FabricOf(*server, "tcp;ofi_rxm");
+    EXPECT_EQ(tcp["fabric_address"], "127.0.0.1");
+    EXPECT_EQ(tcp["same_host_only"], false);
+    EXPECT_EQ(tcp["notification"], "write_imm");
+    // Only by name.
+    EXPECT_EQ(FabricOf(*server, "sockets"), nullptr);
+    EXPECT_EQ(server->ready()["notify"], "auto");
+    EXPECT_EQ(server->ready()["window"], 2 << 20);
+  }
+}
+
+TEST_F(StartTest, SeveralProvidersAreServedInTheOrderGiven) {
+  ServerProcess* server = StartServer({.provider = "sockets,shm"});
   ASSERT_NE(server, nullptr);
-  EXPECT_EQ(server->ready()["provider"], "tcp;ofi_rxm");
-  EXPECT_EQ(server->ready()["notify"], "auto");
-  EXPECT_EQ(server->ready()["window"], 2 << 20);
-  EXPECT_EQ(server->ready()["fabric_address"], "127.0.0.1");
+  ASSERT_EQ(server->ready()["fabrics"].size(), 2u);
+  EXPECT_EQ(server->ready()["fabrics"][0]["provider"], "sockets");
+  EXPECT_EQ(server->ready()["fabrics"][1]["provider"], "shm");
+  EXPECT_EQ(server->ready()["provider"], "sockets");
+}
+
+TEST_F(StartTest, OneProviderOfSeveralThatDoesNotExistIsRefused) {
+  const Finished finished = RunServer({.provider = "shm,carrier-pigeon"});
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_THAT(finished.errors, HasSubstr("carrier-pigeon"));
+}
+
+TEST_F(StartTest, ListsOfProvidersThatMakeNoSenseAreRefused) {
+  for (const char* providers : {"auto,shm", "shm,shm"}) {
+    const Finished finished = RunServer({.provider = providers});
+    EXPECT_EQ(finished.exit_code, 2) << finished.errors;
+  }
 }
 
 TEST_F(StartTest, ANameIsListenedOnAtItsAddress) {
-  auto child = ChildProcess::Start({{"tools/invoker_server", "--listen=localhost:0"}});
+  auto child = ChildProcess::Start(
+      {{"tools/invoker_server", "--listen=localhost:0", "--provider=tcp;ofi_rxm"}});
   ASSERT_TRUE(child.ok()) << child.status();
   const auto line = (*child)->FirstLine();
   ASSERT_TRUE(line.ok()) << line.status();
@@ -140,6 +183,9 @@ TEST_F(StartTest, AFabricAddressThatDoesNotExistIsRefused) {
         {.provider = "tcp;ofi_rxm", .more = {absl::StrCat("--fabric_address=", address)}});
     EXPECT_NE(finished.exit_code, 0);
     EXPECT_THAT(finished.errors, HasSubstr(address));
+    const Finished automatic = RunServer({.more = {absl::StrCat("--fabric_address=", address)}});
+    EXPECT_EQ(automatic.exit_code, 1);
+    EXPECT_THAT(automatic.errors, HasSubstr(address));
   }
 }
 

@@ -30,18 +30,24 @@ class ExecutorTest : public testing::TestWithParam<const char*> {
 
   std::unique_ptr<Executor> Start(ExecutorOptions options = {}) {
     options.hot_timeout = absl::Microseconds(100);
-    auto executor = Executor::Start(*DiscoverLoopback(GetParam()), &registry_, options,
-                                    [](Executor::SessionKey, const absl::Status&) {});
-    EXPECT_TRUE(executor.ok()) << executor.status();
-    return *std::move(executor);
+    std::vector<transport::FabricChoice> fabrics;
+    fabrics.push_back(*DiscoverLoopback(GetParam()));
+    return Executor::Start(std::move(fabrics), &registry_, options,
+                           [](Executor::SessionKey, const absl::Status&) {});
   }
 
   // A session for a client that never calls.
   absl::StatusOr<Executor::SessionKey> Open(Executor* executor) {
-    auto reply = executor->OpenSession(session_->MakeRequest(transport::Notification::kWriteImm),
+    auto reply = executor->OpenSession(0, session_->MakeRequest(transport::Notification::kWriteImm),
                                        transport::Notification::kWriteImm);
     if (!reply.ok()) return reply.status();
     return Executor::SessionKey{reply->request_session, reply->epoch};
+  }
+
+  bootstrap::OpenSessionRequest RequestFor(const Worker& worker) {
+    auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+    request.fabric = worker.Info().fabrics[0].identity;
+    return request;
   }
 
   TestFunctions functions_;
@@ -157,7 +163,7 @@ TEST_P(ExecutorTest, AWindowThatIsNoneIsRefused) {
   auto request = session_->MakeRequest(transport::Notification::kWriteImm);
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{5000}, uint64_t{1} << 62}) {
     request.window_bytes = bytes;
-    EXPECT_FALSE(executor->OpenSession(request, transport::Notification::kWriteImm).ok());
+    EXPECT_FALSE(executor->OpenSession(0, request, transport::Notification::kWriteImm).ok());
   }
   EXPECT_TRUE(Open(executor.get()).ok());
 }
@@ -173,16 +179,14 @@ TEST_P(WorkerTest, SessionsGoToTheExecutorWithTheFewest) {
   std::map<uint32_t, int> sessions;
   std::map<uint32_t, uint64_t> handles;
   for (int i = 0; i < 6; ++i) {
-    auto reply =
-        served.worker->OpenSession(1, session_->MakeRequest(transport::Notification::kWriteImm));
+    auto reply = served.worker->OpenSession(1, RequestFor(*served.worker));
     ASSERT_TRUE(reply.ok()) << reply.status();
     ++sessions[reply->executor];
     handles[reply->executor] = reply->handle;
   }
   for (uint32_t executor = 0; executor < 3; ++executor) EXPECT_EQ(sessions[executor], 2);
   ASSERT_TRUE(served.worker->CloseSession(1, handles[1]).ok());
-  auto reply =
-      served.worker->OpenSession(1, session_->MakeRequest(transport::Notification::kWriteImm));
+  auto reply = served.worker->OpenSession(1, RequestFor(*served.worker));
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->executor, 1u);
 }
@@ -191,7 +195,7 @@ TEST_P(WorkerTest, ALeaseEndsItsOwnSessionsOnly) {
   WorkerOptions options;
   options.window_bytes = kWindow;
   ServedWorker served(GetParam(), options);
-  const auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+  const auto request = RequestFor(*served.worker);
   std::vector<uint64_t> handles;
   for (const uint64_t lease : {1, 1, 2}) {
     auto reply = served.worker->OpenSession(lease, request);
@@ -200,7 +204,7 @@ TEST_P(WorkerTest, ALeaseEndsItsOwnSessionsOnly) {
   }
   EXPECT_TRUE(absl::IsNotFound(served.worker->CloseSession(2, handles[0])));
   EXPECT_TRUE(absl::IsNotFound(
-      served.worker->SwitchNotification(2, handles[0], transport::Notification::kWriteImm)));
+      served.worker->SwitchNotification(2, handles[0], transport::Notification::kWriteImm, "")));
   served.worker->CloseLease(1);
   EXPECT_EQ(served.worker->Counters().live_sessions, 1u);
   EXPECT_TRUE(absl::IsNotFound(served.worker->CloseSession(1, handles[0])));

@@ -49,10 +49,28 @@ void operator delete[](void* memory, size_t, std::align_val_t) noexcept { free(m
 namespace invoker {
 namespace {
 
-class NoAllocationTest : public testing::TestWithParam<const char*> {};
+struct Path {
+  const char* name;
+  const char* provider;
+  transport::Notification notification;
 
-INSTANTIATE_TEST_SUITE_P(Providers, NoAllocationTest, testing::Values("tcp;ofi_rxm", "shm"),
-                         NameOfProvider);
+  ClientOptions options() const {
+    ClientOptions options;
+    options.notification = notification;
+    return options;
+  }
+};
+
+class NoAllocationTest : public testing::TestWithParam<Path> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Paths, NoAllocationTest,
+    testing::Values(Path{"TcpWriteImm", "tcp;ofi_rxm", transport::Notification::kWriteImm},
+                    Path{"TcpSendAfterWrite", "tcp;ofi_rxm",
+                         transport::Notification::kSendAfterWrite},
+                    Path{"ShmWriteImm", "shm", transport::Notification::kWriteImm},
+                    Path{"ShmSendAfterWrite", "shm", transport::Notification::kSendAfterWrite}),
+    [](const testing::TestParamInfo<Path>& info) { return info.param.name; });
 
 TEST_P(NoAllocationTest, TheCounterCounts) {
   allocations = 0;
@@ -65,10 +83,13 @@ TEST_P(NoAllocationTest, TheCounterCounts) {
 // The lease's heartbeats, which gRPC allocates for, come once a second: of several bursts that are
 // shorter, one is free of them.
 TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
-  ServedWorker served(GetParam());
-  std::unique_ptr<Client> client = served.Connect();
+  ServedWorker served(GetParam().provider);
+  std::unique_ptr<Client> client = served.Connect(GetParam().options());
   const RemoteFunction echo = Find(*client, "echo");
   const std::string text(100, 't');
+  const std::string large(20000, 'l');  // too long to go inside a send
+  CallOptions with_room;
+  with_room.response_capacity = 20000;
   absl::StatusOr<Buffer> buffer = client->AllocateBuffer(100);
   ASSERT_TRUE(buffer.ok()) << buffer.status();
   CallOptions with_deadline;
@@ -78,6 +99,7 @@ TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
     for (int i = 0; i < times; ++i) {
       good &= client->Invoke(echo, text).ok();
       good &= client->Invoke(echo, text, with_deadline).ok();
+      good &= client->Invoke(echo, large, with_room).ok();
       good &= client->Invoke(echo, *buffer, 100).ok();
     }
     return good;
@@ -98,8 +120,8 @@ TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
 // Several threads share the client: those that do not drive sleep, and that allocates nothing
 // either.
 TEST_P(NoAllocationTest, BlockingCallsOfSeveralThreadsAllocateNothing) {
-  ServedWorker served(GetParam());
-  std::unique_ptr<Client> client = served.Connect();
+  ServedWorker served(GetParam().provider);
+  std::unique_ptr<Client> client = served.Connect(GetParam().options());
   const RemoteFunction echo = Find(*client, "echo");
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> calls{0};

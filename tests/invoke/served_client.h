@@ -7,22 +7,22 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "src/bootstrap/server.h"
 #include "src/invoke/client.h"
 #include "src/invoke/worker.h"
-#include "src/transport/provider_profile.h"
 #include "tests/invoke/test_functions.h"
 
 namespace invoker {
 
 class ServedWorker {
  public:
-  // `provider` overrides the options'. An executor sleeps when it is idle, so that tests share two
-  // cores.
-  ServedWorker(const std::string& provider, WorkerOptions options = {}) {
-    options.provider = provider;
-    if (transport::FindRow(provider).address_is_ip) options.fabric_address = "127.0.0.1";
+  // `providers` override the options': one, or several with commas between them. An executor sleeps
+  // when it is idle, so that tests share two cores.
+  ServedWorker(const std::string& providers, WorkerOptions options = {}) {
+    options.providers = absl::StrSplit(providers, ',');
+    options.addresses.preferred_ip = "127.0.0.1";
     if (options.executor.hot_timeout == absl::InfiniteDuration()) {
       options.executor.hot_timeout = absl::Microseconds(100);
     }

@@ -27,6 +27,7 @@ struct Way {
   const char* name;
   const char* provider;
   transport::Notification notification;
+  bool eager = false;  // whole messages inside the send, where they fit
 };
 
 inline constexpr Way kWays[] = {
@@ -34,6 +35,8 @@ inline constexpr Way kWays[] = {
     {"TcpSendAfterWrite", "tcp;ofi_rxm", transport::Notification::kSendAfterWrite},
     {"ShmWriteImm", "shm", transport::Notification::kWriteImm},
     {"ShmSendAfterWrite", "shm", transport::Notification::kSendAfterWrite},
+    {"TcpEager", "tcp;ofi_rxm", transport::Notification::kSendAfterWrite, true},
+    {"ShmEager", "shm", transport::Notification::kSendAfterWrite, true},
 };
 
 inline std::string NameOfWay(const testing::TestParamInfo<Way>& info) { return info.param.name; }
@@ -128,6 +131,7 @@ class SessionPair final : public transport::ReactorHandler {
     executor_reactor_->set_handler(this);
 
     request_ = client_->MakeRequest(way.notification);
+    if (!way.eager) request_.eager_bytes = 0;
     ExecutorSession::Parts parts;
     parts.reactor = executor_reactor_.get();
     parts.functions = &registry_;
@@ -150,6 +154,7 @@ class SessionPair final : public transport::ReactorHandler {
     reply.request_session = options.number;
     reply.epoch = options.epoch;
     reply.notification = way.notification;
+    reply.eager_bytes = way.eager ? executor_reactor_->eager_bytes() : 0;
     const absl::Status attached = client_->Attach(reply);
     EXPECT_TRUE(attached.ok()) << attached;
   }

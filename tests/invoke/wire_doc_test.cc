@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
 #include "src/invoke/wire.h"
+#include "src/transport/ring_message.h"
 
 namespace invoker {
 namespace {
@@ -140,8 +141,9 @@ void ExpectEqual(const RequestHeader& a, const RequestHeader& b) {
 TEST_F(WireDocTest, HasTheBlocksCheckedHereAndNoOthers) {
   std::vector<std::string> names;
   for (const auto& [name, bytes] : blocks_) names.push_back(name);
-  EXPECT_EQ(names, (std::vector<std::string>{"coalesced_pair", "request", "request_immediate",
-                                             "response", "response_immediate"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"coalesced_pair", "eager_header", "request",
+                                      "request_immediate", "response", "response_immediate"}));
 }
 
 TEST_F(WireDocTest, EncodersWriteTheExample) {
@@ -231,6 +233,19 @@ TEST_F(WireDocTest, ClientReadsTheResponse) {
   EXPECT_EQ(header.detail, 0u);
   ASSERT_EQ(header.payload_bytes, bytes.size() - kHeaderBytes);
   EXPECT_EQ(Payload(bytes, 0, header.payload_bytes), "hello");
+}
+
+TEST_F(WireDocTest, EagerHeaderIsAsTheExampleSays) {
+  Bytes bytes(transport::kRingHeaderBytes);
+  const uint32_t immediate = FromLittleEndian(Block("request_immediate"));
+  transport::EncodeRingHeader(
+      {transport::RingMessageType::kEager, immediate, 0x0123456789abcdef, 192}, bytes.data());
+  EXPECT_EQ(bytes, Block("eager_header"));
+  transport::RingHeader header;
+  ASSERT_TRUE(transport::DecodeRingHeader(Block("eager_header"), &header));
+  EXPECT_EQ(header.token, immediate);
+  EXPECT_EQ(header.key, 0x0123456789abcdefu);
+  EXPECT_EQ(header.offset, 192u);
 }
 
 TEST_F(WireDocTest, TableNamesEveryStatusCodeAndNoOthers) {

@@ -23,9 +23,25 @@ def test_lists_the_workers_functions(client, server):
 def test_tells_what_the_session_uses(client, server):
     assert client.provider == server.ready["provider"]
     assert client.notification in ("write_imm", "send_after_write")
-    assert isinstance(client.downgrade_reason, str)
+    assert client.downgrade_reason == ""
+    assert client.fabric_choice.startswith(client.provider + ": ")
     assert client.max_payload == server.ready["window"] - 32
     assert client.provider in repr(client)
+
+
+@pytest.mark.parametrize("given", [{}, {"provider": "auto"}, {"provider": None}])
+def test_takes_the_best_fabric(server_of_all, given):
+    with invoker.connect(server_of_all.address, **given) as client:
+        assert client.provider == "shm"
+        assert "same host" in client.fabric_choice
+        assert client.call("echo", b"hello") == b"hello"
+
+
+def test_takes_the_fabric_that_is_named(server_of_all):
+    with invoker.connect(server_of_all.address, provider="tcp;ofi_rxm") as client:
+        assert client.provider == "tcp;ofi_rxm"
+        assert "asked for" in client.fabric_choice
+        assert client.call("echo", b"hello") == b"hello"
 
 
 @pytest.mark.parametrize("notify", ["auto", "write_imm", "send_after_write"])

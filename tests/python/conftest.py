@@ -30,7 +30,7 @@ def prepare_child():
 
 
 class Server:
-    """A server process of its own."""
+    """A server process of its own, with one provider or several, separated by commas."""
 
     def __init__(self, provider, *options):
         self.process = subprocess.Popen(
@@ -69,6 +69,14 @@ class Server:
 @pytest.fixture(scope="session", params=PROVIDERS)
 def server(request):
     running = Server(request.param)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def server_of_all():
+    """A server of every fabric that works here."""
+    running = Server("auto")
     yield running
     running.stop()
 

@@ -17,7 +17,7 @@ from invoker.errors import InvalidArgument
 def connect(
     server: str,
     *,
-    provider: Optional[str] = None,
+    provider: Optional[str] = "auto",
     fabric_address: Optional[str] = None,
     notify: str = "auto",
     window: Optional[int] = None,
@@ -26,8 +26,10 @@ def connect(
 ) -> Client:
     """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
 
-    provider: the libfabric provider; None: the worker's. Connecting fails if it is not the worker's.
-    fabric_address: this side's IP address or interface; None: the one that routes to the worker.
+    provider: the libfabric provider, one that the worker offers; "auto" or None: the best that both sides
+        have, and the next if that does not work. Client.fabric_choice says which it was, and why.
+    fabric_address: this side's IP address, interface or libfabric domain, for the fabrics that have it; None:
+        the one that routes to the worker.
     notify: how a peer learns of a write: "write_imm", "send_after_write", or "auto": write_imm if a probe
         proves it.
     window: bytes per direction, a power of two and at most the worker's; None: the worker's.
@@ -35,9 +37,10 @@ def connect(
     hot_timeout: seconds for which a waiting thread busy-polls before it sleeps. Longer: lower latency of
         slow functions, more CPU.
 
-    Blocks without the GIL, for at most a few connect_timeout; Ctrl-C takes effect only after that. Raises an
-    InvokerError that says which step failed: Unavailable if nobody answers there, FailedPrecondition if the
-    two sides do not match, InvalidArgument for an option out of its range.
+    Blocks without the GIL, for at most a few connect_timeout, and four seconds more for each fabric that does
+    not work; Ctrl-C takes effect only after that. Raises an InvokerError that says which step failed:
+    Unavailable if nobody answers there or no fabric works, FailedPrecondition if the two sides do not match,
+    InvalidArgument for an option out of its range.
     """
     if window is not None and window <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
@@ -190,6 +193,11 @@ class Client:
     def provider(self) -> str:
         """The name of the libfabric provider."""
         return self._native.provider
+
+    @property
+    def fabric_choice(self) -> str:
+        """The provider and why it was taken, for people."""
+        return self._native.fabric_choice
 
     @property
     def notification(self) -> str:

@@ -88,7 +88,7 @@ class ResourceExhausted(InvokerError):
 
 
 class FailedPrecondition(InvokerError):
-    """Not possible in this state: another provider than the worker's, a closed client, a forked process."""
+    """Not possible now: a provider that the worker does not offer, a closed client, a forked process."""
 
     status = "FAILED_PRECONDITION"
 

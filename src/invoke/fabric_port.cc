@@ -1,0 +1,195 @@
+#include "src/invoke/fabric_port.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace invoker {
+namespace {
+
+constexpr uint32_t kSessionNumbers = 1u << 16;
+
+}  // namespace
+
+void ExecutorCounters::Add(const ExecutorCounters& other) {
+  executed += other.executed;
+  refused += other.refused;
+  dropped += other.dropped;
+  unknown_doorbells += other.unknown_doorbells;
+  live_sessions += other.live_sessions;
+}
+
+FabricPort::FabricPort(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
+                       uint16_t first_number, const transport::ReactorOptions& options)
+    : fabric_(fabric),
+      choice_(std::move(choice)),
+      shared_(shared),
+      options_(options),
+      next_number_(first_number) {}
+
+FabricPort::~FabricPort() { transport::Reactor::Dispose(std::move(reactor_), quiet_); }
+
+absl::Status FabricPort::Open() {
+  if (open()) return absl::OkStatus();
+  absl::MutexLock lock(&open_mutex_);
+  if (open()) return absl::OkStatus();
+  absl::StatusOr<transport::FabricChoice> choice = transport::CopyOf(choice_);
+  if (!choice.ok()) return choice.status();
+  absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
+      transport::Reactor::Open(*std::move(choice), options_);
+  if (!reactor.ok()) return reactor.status();
+  sessions_.resize(kSessionNumbers);
+  (*reactor)->set_handler(this);
+  reactor_ = *std::move(reactor);
+  open_.store(true, std::memory_order_release);
+  return absl::OkStatus();
+}
+
+bool FabricPort::Turn() {
+  const uint64_t tokens_before = tokens_;
+  turn_began_ns_ = 0;
+  const int events = reactor_->Poll();
+  if (turn_began_ns_ != 0) shared_->busy.store(false, std::memory_order_relaxed);
+  if (!dirty_.empty()) FlushSessions();
+  return events != 0 || tokens_ != tokens_before || !dirty_.empty();
+}
+
+bool FabricPort::settled() const {
+  return numbers_.empty() && reactor_->operations().outstanding() == 0 &&
+         !reactor_->has_retired() && reactor_->peers().quarantined() == 0;
+}
+
+void FabricPort::OnToken(uint32_t token) {
+  ++tokens_;
+  const std::optional<Immediate> immediate = Immediate::Decode(token);
+  if (!immediate.has_value() || immediate->kind == MessageKind::kResponse ||
+      sessions_[immediate->session] == nullptr) {
+    ++unknown_doorbells_;
+    return;
+  }
+  if (turn_began_ns_ == 0) {
+    turn_began_ns_ = transport::MonotonicNs();
+    shared_->busy.store(true, std::memory_order_relaxed);
+  } else if (!dirty_.empty() && dirty_.back() != immediate->session) {
+    // What another session has ready does not wait for this one's functions.
+    FlushSessions();
+  }
+  ExecutorSession& session = *sessions_[immediate->session];
+  const bool was_pending = session.pending();
+  session.OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
+  if (!was_pending) dirty_.push_back(immediate->session);
+}
+
+void FabricPort::FlushSessions() {
+  size_t kept = 0;
+  for (uint16_t number : dirty_) {
+    ExecutorSession* session = sessions_[number].get();
+    if (session != nullptr && !session->Flush()) dirty_[kept++] = number;
+  }
+  dirty_.resize(kept);
+}
+
+void FabricPort::OnTick(int64_t now_ns) {
+  static_cast<void>(now_ns);
+  const absl::Status& health = reactor_->health();
+  if (!health.ok()) healthy_.store(false, std::memory_order_relaxed);
+  for (size_t i = numbers_.size(); i-- > 0;) {
+    const uint16_t number = numbers_[i];
+    const absl::Status status = health.ok() ? sessions_[number]->failure() : health;
+    if (!status.ok()) FailSession(number, status);
+  }
+}
+
+void FabricPort::FailSession(uint16_t number, const absl::Status& status) {
+  const SessionKey key = {number, sessions_[number]->epoch(), fabric_};
+  EndSession(number);
+  shared_->on_session_failed(key, status);
+}
+
+void FabricPort::EndSession(uint16_t number) {
+  const ExecutorSessionCounters& counters = sessions_[number]->counters();
+  ended_.executed += counters.executed;
+  ended_.refused += counters.refused;
+  ended_.dropped += counters.dropped.total();
+  sessions_[number].reset();
+  numbers_.erase(std::find(numbers_.begin(), numbers_.end(), number));
+  dirty_.erase(std::remove(dirty_.begin(), dirty_.end(), number), dirty_.end());
+  if (numbers_.empty()) shared_->rearrange = true;
+  shared_->live_sessions.fetch_sub(1, std::memory_order_relaxed);
+}
+
+absl::StatusOr<uint16_t> FabricPort::FreeNumber() {
+  for (uint32_t tries = 0; tries < kSessionNumbers; ++tries) {
+    const uint16_t number = static_cast<uint16_t>(next_number_++);
+    if (sessions_[number] == nullptr) return number;
+  }
+  return absl::ResourceExhaustedError(absl::StrCat("the executor has ", kSessionNumbers,
+                                                   " sessions open on provider ",
+                                                   profile().provider, ", which is all it can"));
+}
+
+ExecutorSession* FabricPort::Find(SessionKey key) {
+  ExecutorSession* session = sessions_[key.number].get();
+  return session != nullptr && session->epoch() == key.epoch ? session : nullptr;
+}
+
+absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
+    const bootstrap::OpenSessionRequest& request, transport::Notification notification,
+    transport::HostBuffer request_window, transport::HostBuffer response_staging) {
+  if (!reactor_->health().ok()) return reactor_->health();
+  absl::StatusOr<uint16_t> number = FreeNumber();
+  if (!number.ok()) return number.status();
+  ExecutorSession::Parts parts;
+  parts.reactor = reactor_.get();
+  parts.functions = shared_->functions;
+  parts.draining = &shared_->draining;
+  parts.times = &shared_->times;
+  parts.number = *number;
+  parts.epoch = shared_->next_epoch++;
+  parts.first_sequence = request.first_sequence;
+  parts.notification = notification;
+  parts.request_window = std::move(request_window);
+  parts.response_staging = std::move(response_staging);
+  absl::StatusOr<std::unique_ptr<ExecutorSession>> session =
+      ExecutorSession::Open(std::move(parts), request);
+  if (!session.ok()) return session.status();
+  bootstrap::OpenSessionReply reply;
+  reply.executor = shared_->index;
+  reply.endpoint_address = reactor_->address();
+  reply.request_window = (*session)->request_window();
+  reply.request_session = *number;
+  reply.epoch = (*session)->epoch();
+  reply.notification = notification;
+  reply.eager_bytes = reactor_->eager_bytes();
+  sessions_[*number] = *std::move(session);
+  if (numbers_.empty()) shared_->rearrange = true;
+  numbers_.push_back(*number);
+  shared_->live_sessions.fetch_add(1, std::memory_order_relaxed);
+  return reply;
+}
+
+bool FabricPort::finishing() const {
+  return reactor_->health().ok() && (reactor_->operations().outstanding() > 0 || !dirty_.empty());
+}
+
+void FabricPort::EndAll() {
+  quiet_ = numbers_.empty() && !reactor_->has_retired();
+  while (!numbers_.empty()) EndSession(numbers_.back());
+}
+
+ExecutorCounters FabricPort::Counters() const {
+  ExecutorCounters sum = ended_;
+  for (uint16_t number : numbers_) {
+    const ExecutorSessionCounters& counters = sessions_[number]->counters();
+    sum.executed += counters.executed;
+    sum.refused += counters.refused;
+    sum.dropped += counters.dropped.total();
+  }
+  sum.unknown_doorbells = unknown_doorbells_;
+  sum.live_sessions = numbers_.size();
+  return sum;
+}
+
+}  // namespace invoker

@@ -1,0 +1,143 @@
+// One fabric of one executor: its endpoint, and the sessions on it by number.
+//
+// The endpoint is opened at the first session. From then on it is polled while it has sessions;
+// after the last one, until nothing that they left is under way any more (settled()). Then it is
+// left as it is, idle but open, for the next session: closing it would gain nothing and could cost
+// a late peer its connection.
+//
+// The executor's thread, for everything but Open and the accessors that say so.
+
+#ifndef INVOKER_SRC_INVOKE_FABRIC_PORT_H_
+#define INVOKER_SRC_INVOKE_FABRIC_PORT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/executor_session.h"
+#include "src/invoke/function_registry.h"
+#include "src/transport/discovery.h"
+#include "src/transport/reactor.h"
+
+namespace invoker {
+
+// Sums over all sessions, those that have ended included.
+struct ExecutorCounters {
+  uint64_t executed = 0;
+  uint64_t refused = 0;
+  uint64_t dropped = 0;            // bad messages, by sessions
+  uint64_t unknown_doorbells = 0;  // of no session, or no doorbell at all
+  uint64_t live_sessions = 0;
+
+  void Add(const ExecutorCounters& other);
+};
+
+// What a session is called outside: unique for the life of the executor, unlike the 16-bit number.
+struct SessionKey {
+  uint16_t number = 0;
+  uint32_t epoch = 0;
+  uint16_t fabric = 0;  // which of the executor's
+};
+
+// What the ports of one executor have in common. The executor's thread writes all of it but
+// `draining`; the atomics may be read by any.
+struct ExecutorShared {
+  const FunctionRegistry* functions = nullptr;
+  // A session has ended by itself; it is fenced already. Must not block on the executor.
+  std::function<void(SessionKey, const absl::Status&)> on_session_failed;
+  FunctionTimes times{0};
+  uint32_t index = 0;       // the executor's
+  uint32_t next_epoch = 1;  // of all ports' sessions, so that no two have the same
+  bool rearrange = false;   // a port has got its first session, or lost its last
+  std::atomic<uint32_t> live_sessions{0};
+  std::atomic<bool> busy{false};
+  std::atomic<bool> draining{false};
+};
+
+class FabricPort final : public transport::ReactorHandler {
+ public:
+  // `shared` outlives the port. `fabric` is the port's place in the executor, `first_number` where
+  // the numbering of sessions begins.
+  FabricPort(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
+             uint16_t first_number, const transport::ReactorOptions& options);
+  // Closes the endpoint or sets it aside (Reactor::Dispose). Any thread, once the executor's has
+  // ended.
+  ~FabricPort() override;
+
+  // Any thread, and several at once: opens the endpoint if it is not open yet. Blocks for some
+  // milliseconds then, which is why the executor's thread does not do it: calls on other fabrics
+  // would wait.
+  absl::Status Open() ABSL_LOCKS_EXCLUDED(open_mutex_);
+
+  // Any thread.
+  const transport::Profile& profile() const { return choice_.profile; }
+  const fi_info& info() const { return *choice_.info; }
+  // False once the endpoint can no longer be trusted (Reactor::health): it takes no more sessions.
+  bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
+  bool open() const { return open_.load(std::memory_order_acquire); }
+
+  // The rest needs an open endpoint.
+
+  transport::Reactor* reactor() const { return reactor_.get(); }
+
+  // One turn: what has arrived runs, and responses leave. True if anything happened.
+  bool Turn();
+
+  bool live() const { return !numbers_.empty(); }
+  // No session, and nothing of former ones is under way: there is nothing to poll for.
+  bool settled() const;
+
+  // As Executor's.
+  absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
+      const bootstrap::OpenSessionRequest& request, transport::Notification notification,
+      transport::HostBuffer request_window, transport::HostBuffer response_staging);
+  ExecutorSession* Find(SessionKey key);
+  // The session must live.
+  void EndSession(uint16_t number);
+
+  // Whether responses that are ready have still to leave, and can.
+  bool finishing() const;
+  // Ends what is left. Nothing may be called after it but the destructor and Counters.
+  void EndAll();
+
+  ExecutorCounters Counters() const;
+
+  void OnToken(uint32_t token) override;
+  void OnTick(int64_t now_ns) override;
+
+ private:
+  void FlushSessions();
+  void FailSession(uint16_t number, const absl::Status& status);
+  absl::StatusOr<uint16_t> FreeNumber();
+
+  const uint16_t fabric_;
+  const transport::FabricChoice choice_;
+  ExecutorShared* const shared_;
+  const transport::ReactorOptions options_;
+
+  absl::Mutex open_mutex_;         // one thread opens
+  std::atomic<bool> open_{false};  // reactor_ is there, and stays
+  std::atomic<bool> healthy_{true};
+  std::unique_ptr<transport::Reactor> reactor_;
+
+  std::vector<std::unique_ptr<ExecutorSession>> sessions_;  // by number; empty slots are nullptr
+  std::vector<uint16_t> dirty_;    // sessions with responses to post, each once
+  std::vector<uint16_t> numbers_;  // of live sessions
+  uint32_t next_number_;
+  uint64_t tokens_ = 0;
+  int64_t turn_began_ns_ = 0;  // when the first doorbell of this turn was taken; 0: none yet
+  ExecutorCounters ended_;     // what ended sessions add to Counters()
+  uint64_t unknown_doorbells_ = 0;
+  bool quiet_ = true;  // once ended: no peer's write can be under way to the endpoint
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_FABRIC_PORT_H_

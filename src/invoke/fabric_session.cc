@@ -1,0 +1,188 @@
+#include "src/invoke/fabric_session.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace invoker {
+namespace {
+
+using transport::Notification;
+using transport::NotificationName;
+
+// Long enough for a busy worker, short enough for a user who presses Ctrl-C.
+constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
+
+}  // namespace
+
+FabricSession::Opened FabricSession::Open(const Setting& setting,
+                                          const bootstrap::FabricOffer& offer,
+                                          const transport::FabricChoice& choice) {
+  Notification wanted = setting.options->notification;
+  // Of the first attempt, if there is a second.
+  std::string downgrade_reason;
+  absl::Status first_proof;
+  while (true) {
+    std::unique_ptr<FabricSession> session(new FabricSession(setting, offer));
+    session->downgrade_reason_ = downgrade_reason;
+    absl::Status status = session->OpenEndpoint(choice);
+    if (status.ok()) status = session->OpenSession(wanted);
+    if (!status.ok()) {
+      if (!first_proof.ok()) status = first_proof;
+      return {nullptr, status, !absl::IsInvalidArgument(status) && setting.watch->lost().ok()};
+    }
+    const absl::Status proof = session->Prove();
+    if (proof.ok()) return {std::move(session), proof, true};
+    const bool may_be_the_fabric = !session->busy_ && setting.watch->lost().ok();
+    if (!session->BothAuto() || !downgrade_reason.empty() || !may_be_the_fabric ||
+        session->reply_.notification != Notification::kWriteImm ||
+        session->driver()->status().ok()) {
+      return {nullptr, first_proof.ok() ? proof : first_proof, may_be_the_fabric};
+    }
+    // The fabric does not merely lose immediates, it fails them, and the session with them: a new
+    // one does without.
+    wanted = Notification::kSendAfterWrite;
+    first_proof = proof;
+    downgrade_reason =
+        absl::StrCat("a write with immediate failed (", session->probe_failure_.message(),
+                     "); using send_after_write instead");
+  }
+}
+
+FabricSession::~FabricSession() { Close(); }
+
+void FabricSession::Close() {
+  if (driver_ == nullptr) return;
+  driver_->Close();
+  if (const uint64_t handle = setting_.watch->End(); handle != 0) {
+    // The lease's end closes the session as well, if this does not get through.
+    setting_.bootstrap->CloseSession(setting_.lease, handle, kCloseTimeout).IgnoreError();
+  }
+}
+
+absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) {
+  absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(choice);
+  if (!copy.ok()) return copy.status();
+  absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
+      transport::Reactor::Open(*std::move(copy), transport::ReactorOptions());
+  if (!reactor.ok()) return reactor.status();
+  ClientSession::Options session;
+  session.window_bytes =
+      options().window_bytes == 0 ? setting_.info->window_bytes : options().window_bytes;
+  session.first_sequence = options().first_sequence;
+  auto driver = std::make_shared<CallDriver>(*std::move(reactor), options().hot_timeout);
+  if (absl::Status status = driver->Prepare(session); !status.ok()) return status;
+  driver_ = std::move(driver);
+  return absl::OkStatus();
+}
+
+absl::Status FabricSession::OpenSession(Notification wanted) {
+  const transport::Reactor& reactor = driver_->reactor();
+  if (wanted == Notification::kAuto &&
+      reactor.profile().notification == Notification::kSendAfterWrite) {
+    wanted = Notification::kSendAfterWrite;
+  }
+  bootstrap::OpenSessionRequest request = driver_->MakeRequest(wanted);
+  request.fabric = {reactor.profile().provider, reactor.info().ep_attr->protocol,
+                    reactor.info().ep_attr->protocol_version, reactor.info().addr_format};
+  request.downgrade_reason = downgrade_reason_;
+  setting_.watch->Begin(driver_);
+  absl::StatusOr<bootstrap::OpenSessionReply> reply =
+      setting_.bootstrap->OpenSession(setting_.lease, request, options().connect_timeout);
+  if (!reply.ok()) return reply.status();
+  reply_ = *std::move(reply);
+  absl::Status attached = driver_->Attach(reply_);
+  setting_.watch->Opened(reply_.handle);
+  return attached;
+}
+
+bool FabricSession::BothAuto() const {
+  return options().notification == Notification::kAuto &&
+         setting_.info->notification == Notification::kAuto;
+}
+
+// Never trusts an advertised capability: bytes must have crossed, both ways, before a session is
+// live.
+absl::Status FabricSession::Prove() {
+  absl::Status first = Probe();
+  probe_failure_ = first;
+  // A session that still stands has not been refuted.
+  if (first.ok() || busy_) return first;
+  std::string tried(NotificationName(reply_.notification));
+  absl::Status last = first;
+  if (reply_.notification == Notification::kWriteImm && BothAuto() &&
+      absl::IsDeadlineExceeded(first)) {
+    const std::string reason = absl::StrCat("a write with immediate did not come back within ",
+                                            absl::FormatDuration(options().probe_timeout),
+                                            "; using send_after_write instead");
+    absl::Status switched = setting_.bootstrap->SwitchNotification(
+        setting_.lease, reply_.handle, Notification::kSendAfterWrite, reason,
+        options().connect_timeout);
+    if (!switched.ok()) {
+      return absl::Status(switched.code(),
+                          absl::StrCat("switching to send_after_write: ", switched.message()));
+    }
+    reply_.notification = Notification::kSendAfterWrite;
+    driver_->SetNotification(Notification::kSendAfterWrite);
+    last = Probe();
+    if (last.ok()) downgrade_reason_ = reason;
+    if (last.ok() || busy_) return last;
+    absl::StrAppend(&tried, ", then send_after_write");
+  }
+  const transport::Reactor& reactor = driver_->reactor();
+  return absl::UnavailableError(absl::StrCat(
+      "the worker at ", setting_.bootstrap->target(),
+      " answers the bootstrap, but its data path over \"", offer_.identity.provider,
+      "\" does not: tried ", tried, ", each for ", absl::FormatDuration(options().probe_timeout),
+      " (", last.message(), "). Address format here ", reactor.info().addr_format, ", there ",
+      offer_.identity.address_format, "; this side's fabric address is ",
+      transport::DescribeSource(reactor.info()),
+      ". Check that the fabric's own traffic can pass between the hosts (firewall, interface: "
+      "--fabric_address)"));
+}
+
+absl::Status FabricSession::Probe() {
+  std::array<std::byte, 16> nonce;
+  if (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+    return absl::InternalError("getrandom failed");
+  }
+  ClientSession::Request request;
+  request.kind = MessageKind::kProbe;
+  request.input = nonce;
+  request.response_capacity = nonce.size();
+  absl::StatusOr<Call*> call = driver_->Start(request);
+  if (!call.ok()) return call.status();
+  const int64_t half_ns = absl::ToInt64Nanoseconds(options().probe_timeout / 2);
+  if (!driver_->AwaitEnd(*call, transport::MonotonicNs() + half_ns)) {
+    // Lost, or waiting behind a function that runs? The bootstrap answers this only after the
+    // executor's next turn; the probe has the other half of its time from there.
+    const absl::Status turned =
+        setting_.bootstrap->SwitchNotification(setting_.lease, reply_.handle, reply_.notification,
+                                               /*reason=*/"", options().connect_timeout);
+    if (!turned.ok() || !driver_->AwaitEnd(*call, transport::MonotonicNs() + half_ns)) {
+      driver_->Drop(*call);
+      if (turned.ok()) return absl::DeadlineExceededError("no answer to the probe");
+      if (absl::IsNotFound(turned)) {
+        // The lease has not brought it yet.
+        driver_->Fail(absl::UnavailableError("the worker has ended the session"));
+        return driver_->status();
+      }
+      busy_ = driver_->status().ok();
+      return absl::UnavailableError(absl::StrCat(
+          "the worker's executor takes no turn, perhaps because it runs a long function: ",
+          turned.message()));
+    }
+  }
+  absl::StatusOr<Response> response = driver_->Await(*call);
+  if (!response.ok()) return response.status();
+  const bool same = response->size() == nonce.size() &&
+                    std::equal(nonce.begin(), nonce.end(), response->data().begin());
+  if (!same) return absl::DataLossError("the probe came back with other bytes than it left with");
+  return absl::OkStatus();
+}
+
+}  // namespace invoker

@@ -1,0 +1,79 @@
+// One session over one fabric, from the client's side: its endpoint, the bootstrap's steps and the
+// proof of the data path, in both notifications if need be.
+
+#ifndef INVOKER_SRC_INVOKE_FABRIC_SESSION_H_
+#define INVOKER_SRC_INVOKE_FABRIC_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "src/bootstrap/client.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/call_driver.h"
+#include "src/invoke/client.h"
+#include "src/invoke/session_watch.h"
+#include "src/transport/discovery.h"
+
+namespace invoker {
+
+class FabricSession {
+ public:
+  // What every session of a connection has in common. All of it outlives the session.
+  struct Setting {
+    bootstrap::BootstrapClient* bootstrap = nullptr;
+    uint64_t lease = 0;
+    const bootstrap::WorkerInfo* info = nullptr;
+    const ClientOptions* options = nullptr;
+    SessionWatch* watch = nullptr;
+  };
+
+  struct Opened {
+    std::unique_ptr<FabricSession> session;  // nullptr if it could not be opened
+    absl::Status status;                     // why not, in that case
+    bool may_be_the_fabric = true;           // whether another one might do better
+  };
+
+  // Opens a session and proves it. Blocks: connect_timeout for each step of the bootstrap, and
+  // probe_timeout for each notification that is tried, longer only while the worker's executor runs
+  // a function. Any thread.
+  static Opened Open(const Setting& setting, const bootstrap::FabricOffer& offer,
+                     const transport::FabricChoice& choice);
+
+  // Closes as Close does.
+  ~FabricSession();
+
+  // Ends the calls and tells the worker. Blocks for a round trip to the server. Again: does
+  // nothing.
+  void Close();
+
+  const std::shared_ptr<CallDriver>& driver() const { return driver_; }
+  const std::string& downgrade_reason() const { return downgrade_reason_; }
+  uint32_t executor() const { return reply_.executor; }
+
+ private:
+  FabricSession(const Setting& setting, const bootstrap::FabricOffer& offer)
+      : setting_(setting), offer_(offer) {}
+
+  absl::Status OpenEndpoint(const transport::FabricChoice& choice);
+  absl::Status OpenSession(transport::Notification wanted);
+  absl::Status Prove();
+  absl::Status Probe();
+  bool BothAuto() const;
+  const ClientOptions& options() const { return *setting_.options; }
+
+  const Setting setting_;
+  const bootstrap::FabricOffer& offer_;
+  std::shared_ptr<CallDriver> driver_;
+  bootstrap::OpenSessionReply reply_;
+  std::string downgrade_reason_;
+  absl::Status probe_failure_;  // of the first probe
+  bool busy_ = false;           // a probe found the executor running a long function
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_FABRIC_SESSION_H_
