@@ -5,6 +5,8 @@ import json
 import sys
 import urllib.parse
 
+import fabric_matrix
+
 _PASSED = ("PASSED", "FLAKY")
 _NO_TESTS = 4
 
@@ -16,6 +18,7 @@ class Summary:
         self.passed = []
         self.failed = {}  # label of a test -> (why, paths of its logs)
         self.not_built = {}  # label of anything -> why
+        self.results = []  # (label, path of a test.xml), one for every shard that was run
         self._tests = set()
 
     def add(self, event):
@@ -31,6 +34,10 @@ class Summary:
             elif not event.get("completed", {}).get("success", False):
                 # A test that failed is a target that was completed with success.
                 self.not_built[label] = "failed to build"
+        elif "testResult" in kind:
+            for output in event.get("testResult", {}).get("testActionOutput", []):
+                if output.get("name") == "test.xml":
+                    self.results.append((kind["testResult"]["label"], _path(output)))
         elif "testSummary" in kind:
             label = kind["testSummary"]["label"]
             result = event.get("testSummary", {})
@@ -38,8 +45,7 @@ class Summary:
             if status in _PASSED:
                 self.passed.append(label)
             else:
-                logs = [urllib.parse.urlparse(log.get("uri", "")) for log in result.get("failed", [])]
-                self.failed[label] = (status, [urllib.parse.unquote(log.path) for log in logs])
+                self.failed[label] = (status, [_path(log) for log in result.get("failed", [])])
         elif "aborted" in event:
             name = next(iter(kind.values()), {})
             labels = name.get("pattern") or [name.get("label", "the build")]
@@ -57,6 +63,10 @@ class Summary:
         if count == 0 and (self.not_built or bazel_exit_code not in (0, _NO_TESTS)):
             return 1
         return count
+
+
+def _path(file):
+    return urllib.parse.unquote(urllib.parse.urlparse(file.get("uri", "")).path)
 
 
 def _reason(event):
@@ -77,8 +87,23 @@ def read(lines):
     return summary
 
 
+def matrix(summary):
+    """Returns the lines of the matrix of fabrics; none if no target of the conformance suite was run."""
+    result = fabric_matrix.Matrix()
+    for label, path in summary.results:
+        if fabric_matrix.CONFORMANCE.match(label):
+            try:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    result.add(label, file.read())
+            except OSError:
+                result.add_lost(label)
+    return result.lines()
+
+
 def report(summary, bazel_exit_code, flags):
     """Prints what failed and the counts. Returns tools/test's exit code."""
+    for line in matrix(summary):
+        print(line)
     command = " ".join(["bazel", "test"] + flags.split())
     for label, why in sorted(summary.not_built.items()):
         print("NOT BUILT %s: %s" % (label, why))

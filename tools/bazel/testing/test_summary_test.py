@@ -20,6 +20,11 @@ def summary(label, status, *logs):
     return {"id": {"testSummary": {"label": label}}, "testSummary": result}
 
 
+def result(label, path):
+    output = {"name": "test.xml", "uri": "file://%s" % path}
+    return {"id": {"testResult": {"label": label}}, "testResult": {"testActionOutput": [output]}}
+
+
 def run(capsys, events, bazel_exit_code=0, flags=""):
     """Returns the exit code and the printed lines."""
     read = test_summary.read([json.dumps(event) + "\n" for event in events])
@@ -91,3 +96,20 @@ def test_bazel_stopping_without_an_event_fails(capsys):
 def test_a_line_cut_short_keeps_what_stands_before_it():
     lines = [json.dumps(summary("//a:a", "PASSED")), '{"id": {"testSumm']
     assert test_summary.read(lines).passed == ["//a:a"]
+
+
+def test_fabrics_are_shown_before_the_counts(capsys, tmp_path):
+    results = tmp_path / "test.xml"
+    results.write_text(
+        '<testsuites fabric="shm" evidence="host">'
+        '<testsuite name="Writes"><testcase name="T"/></testsuite></testsuites>'
+    )
+    label = "//tests/conformance:shm_transport_test"
+    events = [result(label, results), summary(label, "PASSED")]
+    code, lines = run(capsys, events)
+    assert code == 0
+    assert any("ok 1" in line for line in lines)
+    assert lines[-1] == "1 passed, 0 failed"
+    # Other tests' results are not even read.
+    events = [result("//a:a", tmp_path / "none"), summary("//a:a", "PASSED")]
+    assert run(capsys, events) == (0, ["1 passed, 0 failed"])

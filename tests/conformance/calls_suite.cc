@@ -1,0 +1,82 @@
+#include "tests/conformance/calls_suite.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/random_calls.h"
+
+namespace invoker::conformance {
+namespace {
+
+// A loaded machine and a slow fabric need longer for a probe than any network does.
+constexpr absl::Duration kProbeTimeout = absl::Seconds(20);
+
+ClientOptions OnTestedFabric(const std::string& notify, ClientOptions options) {
+  transport::ParseNotification(notify, &options.notification);
+  options.provider = Tested().request.provider;
+  options.fabric_address = Tested().request.address;
+  options.hot_timeout = kClientHotTimeout;
+  options.connect_timeout = kPatience;
+  options.probe_timeout = kProbeTimeout;
+  return options;
+}
+
+}  // namespace
+
+int RunClient(int argc, char** argv) {
+  if (argc != 7) return 2;
+  const auto client = Client::Connect(argv[2], OnTestedFabric(argv[3], {}));
+  absl::Status status = client.status();
+  if (status.ok()) {
+    status = MakeRandomCalls(client->get(), std::strtoull(argv[4], nullptr, 10), std::atoi(argv[5]),
+                             std::strtoull(argv[6], nullptr, 10));
+  }
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return 1;
+}
+
+void CallsSuite::SetUp() {
+  ASSERT_TRUE(Tested().status.ok()) << Tested().status;
+  if (const std::string limit = KnownLimit(); !limit.empty()) GTEST_SKIP() << limit;
+  transport::Notification notification;
+  if (GetParam() == "write_imm" && transport::ParseNotification(GetParam(), &notification) &&
+      Tested().profile.notification != notification) {
+    GTEST_SKIP() << "the fabric's writes carry no immediate that their target hears of";
+  }
+}
+
+ServerProcess* CallsSuite::StartServer(ServerOptions options) {
+  options.provider = Tested().request.provider;
+  options.notify = GetParam();
+  if (!Tested().request.address.empty()) {
+    options.more.push_back("--fabric_address=" + Tested().request.address);
+  }
+  return ServerTest::StartServer(options);
+}
+
+std::unique_ptr<Client> CallsSuite::Connect(const ServerProcess* server, ClientOptions options) {
+  if (server == nullptr) return nullptr;
+  auto client = Client::Connect(server->address(), OnTestedFabric(GetParam(), options));
+  if (!client.ok()) {
+    ADD_FAILURE() << client.status();
+    return nullptr;
+  }
+  EXPECT_EQ((*client)->provider(), Tested().request.provider);
+  return *std::move(client);
+}
+
+std::unique_ptr<ChildProcess> CallsSuite::StartClient(const ServerProcess* server, uint64_t seed,
+                                                      int calls, uint64_t limit) {
+  auto child =
+      ChildProcess::Start({{"/proc/self/exe", kClientFlag, server->address(), GetParam(),
+                            absl::StrCat(seed), absl::StrCat(calls), absl::StrCat(limit)}});
+  if (!child.ok()) {
+    ADD_FAILURE() << child.status();
+    return nullptr;
+  }
+  return *std::move(child);
+}
+
+}  // namespace invoker::conformance
