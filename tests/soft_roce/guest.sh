@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# What tools/soft_roce runs in its machine by default: shows the fabric, runs the conformance suite on it, and makes a
+# thumbnail on a worker, over the cable between the two devices. No environment variable of libfabric is set here.
+#
+# usage: guest.sh [--binaries=DIR] [--suite_filter=PATTERN] [--suite_limit=SECONDS] [--scale=PERCENT]
+#
+# DIR holds what Bazel built: bazel-bin, or a test's run files. With a filter, the suite runs once, and shows what it
+# prints; without, it runs in halves, side by side, and once more over IPv6. Leaves suite.xml and thumbnail_soft_roce.jpg
+# in $OUTPUT.
+set -uo pipefail
+
+fabric='verbs;ofi_rxm'
+worker_address=10.9.0.1
+worker_address6=fd09::1
+client_address=10.9.0.2
+photograph=/usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg
+binaries=bazel-bin
+filter=
+limit=600
+scale=5
+for argument in "$@"; do
+  case $argument in
+    --binaries=*) binaries=${argument#*=} ;;
+    --suite_filter=*) filter=${argument#*=} ;;
+    --suite_limit=*) limit=${argument#*=} ;;
+    --scale=*) scale=${argument#*=} ;;
+    *) printf 'guest.sh: unknown argument: %s\n' "$argument" >&2; exit 2 ;;
+  esac
+done
+server=$binaries/tools/invoker_server
+client=$binaries/tools/invoker
+library=$binaries/examples/functions/libexample_functions.so
+suite=$binaries/tests/conformance/suite
+for program in "$server" "$client" "$library" "$suite"; do
+  if [ ! -e "$program" ]; then
+    printf 'guest.sh: %s is not there. Build first: bazel build //tests/soft_roce/... //src/python/...\n' "$program" >&2
+    exit 1
+  fi
+done
+
+problems=()
+problem() {
+  printf 'FAILED: %s\n' "$*"
+  problems+=("$*")
+}
+heading() {
+  printf '\n== %s (%s s after the start)\n' "$1" "$(cut -d. -f1 /proc/uptime)"
+}
+# The packets that have left by the cable. Each device counts its own.
+packets_sent() {
+  cat "/sys/class/net/v$1/statistics/tx_packets"
+}
+
+heading "$fabric on $(uname -sr)"
+ibv_devinfo -v | grep -E 'hca_id|transport:|state:|active_mtu|link_layer|max_cqe:|GID'
+fi_info -p "$fabric" | sed -n 's/^ *\(domain\|fabric\|version\|protocol\): /\1 /p' | sort | uniq -c ||
+  problem "fi_info lists no $fabric"
+
+# Runs the suite at one address with one filter. Leaves /tmp/NAME.log, and the results in /tmp/NAME.xml.
+conformance() {
+  local name=$1 address=$2 label=$3 tests=$4
+  INVOKER_TEST_FABRIC=$fabric INVOKER_TEST_ADDRESS=$address INVOKER_TEST_LABEL=$label INVOKER_TEST_SCALE=$scale \
+    timeout --kill-after=5 "$limit" "$suite" --gtest_filter="$tests" --gtest_color=no \
+    --gtest_output="xml:/tmp/$name.xml" 2>&1 | tee "/tmp/$name.log"
+  return "${PIPESTATUS[0]}"
+}
+# The suite's end, in words: $1 its status, $2 the name that conformance() was given.
+judge() {
+  if [ "$1" -eq 124 ] || [ "$1" -eq 137 ]; then
+    problem "the conformance suite ($2): it did not end within $limit seconds; the last test that it began:" \
+      "$(grep '^\[ RUN' "/tmp/$2.log" | tail -n 1)"
+  elif [ "$1" -ne 0 ]; then
+    problem "the conformance suite ($2), with status $1"
+  fi
+}
+
+heading "The conformance suite on $fabric"
+names=()
+if [ -n "$filter" ]; then
+  names=(chosen)
+  conformance chosen $worker_address "$fabric (Soft-RoCE)" "$filter"
+  judge $? chosen
+else
+  names=(transport calls ipv6)
+  calls='*Calls.*:*Clients.*:*Loss.*'
+  conformance calls $worker_address "$fabric (Soft-RoCE)" "$calls" >/dev/null &
+  calls_pid=$!
+  conformance transport $worker_address "$fabric (Soft-RoCE)" "-$calls"
+  judge $? transport
+  conformance ipv6 $worker_address6 "$fabric IPv6 (Soft-RoCE)" \
+    "Addresses.*:*Calls.RandomFunctions*:*Calls.TheSession*"
+  judge $? ipv6
+  wait "$calls_pid"
+  calls_status=$?
+  cat /tmp/calls.log
+  judge "$calls_status" calls
+fi
+suite_result=
+for name in "${names[@]}"; do
+  counts=$(grep -E '^\[  (PASSED|FAILED|SKIPPED) *\].*tests?' "/tmp/$name.log" | tr -d '\n')
+  suite_result+="$name: ${counts:-no result}; "
+done
+# One file for whoever reads the results: an element for each run.
+{
+  printf '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n'
+  for name in "${names[@]}"; do
+    if [ -s "/tmp/$name.xml" ]; then sed 1d "/tmp/$name.xml"; fi
+  done
+  printf '</testsuites>\n'
+} >"$OUTPUT/suite.xml"
+
+heading "A worker at $worker_address, its clients at $client_address"
+mkfifo /tmp/ready
+"$server" --provider="$fabric" --fabric_address=$worker_address --listen=127.0.0.1:0 --functions="$library" \
+  >/tmp/ready 2>/tmp/server.log &
+server_pid=$!
+line=
+read -r line </tmp/ready
+printf '%s\n' "${line:-$(cat /tmp/server.log)}"
+address=$(/usr/bin/python3 -c 'import json, sys; print(json.loads(sys.argv[1])["listen"])' "$line")
+thumbnail_size=0
+if [ -z "$address" ]; then
+  problem "the worker did not start"
+else
+  before=$(packets_sent 0)
+  "$client" ping --server="$address" --fabric_address=$client_address --count=5 --size=4096 --interval=0 ||
+    problem "invoker ping"
+  "$client" call thumbnail --server="$address" --fabric_address=$client_address --input="$photograph" \
+    --output="$OUTPUT/thumbnail_soft_roce.jpg" || problem "invoker call thumbnail"
+  crossed=$(($(packets_sent 0) - before))
+  printf '%s packets left the worker by the cable\n' "$crossed"
+  [ "$crossed" -ge 10 ] || problem "the calls did not cross the cable"
+  if [ -d "$binaries/src/python/invoker" ]; then
+    PYTHONPATH=$binaries/src/python /usr/bin/python3 - "$address" "$photograph" "$OUTPUT/thumbnail_soft_roce.jpg" \
+      $client_address <<'END' || problem "the Python client"
+import sys
+
+import invoker
+
+address, photograph, made_by_cpp, ours = sys.argv[1:]
+with invoker.connect(address, fabric_address=ours) as client:
+    answer = bytes(client.call("thumbnail", open(photograph, "rb").read()))
+if answer != open(made_by_cpp, "rb").read():
+    sys.exit("the thumbnails made from Python and from C++ differ")
+print(f"the Python client got the same thumbnail, {len(answer)} bytes")
+END
+  fi
+  kill -TERM "$server_pid"
+  wait "$server_pid" || problem "the worker ended with status $?"
+  cat /tmp/server.log
+  [ "$(od -An -tx1 -N3 "$OUTPUT/thumbnail_soft_roce.jpg" | tr -d ' ')" = ffd8ff ] || problem "the thumbnail is no JPEG"
+  thumbnail_size=$(stat -c %s "$OUTPUT/thumbnail_soft_roce.jpg")
+fi
+
+heading "Result"
+printf 'conformance suite on %s: %s\n' "$fabric" "${suite_result%; }"
+printf 'thumbnail made over %s: %s bytes\n' "$fabric" "$thumbnail_size"
+if [ ${#problems[@]} -ne 0 ]; then
+  printf 'FAILED: %s\n' "${problems[@]}"
+  exit 1
+fi
