@@ -1,4 +1,5 @@
-// The command line's way to a worker: lists its functions, calls one, measures round trips.
+// The command line's way to a worker: lists its functions, calls one, measures round trips; and to
+// this machine's fabrics.
 
 #include <signal.h>
 
@@ -20,7 +21,7 @@ int Main(int argc, char** argv) {
   app.footer(kExitStatusHelp);
 
   std::vector<std::pair<CLI::App*, Command>> commands;
-  for (const auto add : {AddFunctionsCommand, AddCallCommand, AddPingCommand}) {
+  for (const auto add : {AddFunctionsCommand, AddCallCommand, AddPingCommand, AddFabricsCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
     command->footer(kExitStatusHelp);

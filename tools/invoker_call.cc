@@ -20,6 +20,7 @@ struct Settings {
   std::string output = "-";
   absl::Duration timeout = absl::InfiniteDuration();
   uint64_t response_capacity = 0;
+  bool verbose = false;
 };
 
 absl::StatusOr<std::string> TakeInput(const std::string& path) {
@@ -37,6 +38,10 @@ int Run(const Settings& settings) {
   int exit_code = kExitOk;
   const std::unique_ptr<Client> client = Connect(settings.server, &exit_code);
   if (client == nullptr) return exit_code;
+  if (settings.verbose) {
+    Note(absl::StrCat("connected over ", client->fabric_choice()));
+    if (!client->downgrade_reason().empty()) Note(client->downgrade_reason());
+  }
   const absl::StatusOr<RemoteFunction> function = client->Function(settings.function);
   if (!function.ok()) return Fail(function.status());
 
@@ -83,6 +88,8 @@ Command AddCallCommand(CLI::App* app, CLI::App** command) {
   AddDuration(*command, "--timeout", &settings->timeout, "for the call");
   AddBytes(*command, "--response_capacity", &settings->response_capacity,
            "room for the answer; 0: as much as the session's window has");
+  (*command)->add_flag("-v,--verbose", settings->verbose,
+                       "say on standard error which fabric is used, and why");
   return [settings] { return Run(*settings); };
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/provider_profile.h"
 #include "tools/files.h"
 
 namespace invoker::tools {
@@ -28,13 +29,15 @@ void AddServerOptions(CLI::App* command, ServerSettings* settings) {
 void AddFabricOptions(CLI::App* command, ServerSettings* settings) {
   command
       ->add_option("--provider", settings->client.provider,
-                   "libfabric provider; by default the server's, and it must be the server's")
-      ->type_name("NAME");
+                   "libfabric provider, one that the server offers; auto: the best that both sides "
+                   "have, and the next if it does not work")
+      ->type_name("auto|NAME")
+      ->default_str(std::string(transport::kAutoProvider));
   command
       ->add_option("--fabric_address", settings->client.fabric_address,
-                   "this side's IP address or interface; by default the one that routes to the "
-                   "server")
-      ->type_name("ADDRESS|INTERFACE");
+                   "this side's IP address, interface or libfabric domain, for the fabrics that "
+                   "have it; by default the one that routes to the server")
+      ->type_name("ADDRESS|INTERFACE|DOMAIN");
   AddNotification(command, "--notify", &settings->client.notification,
                   "how a peer learns of a write");
 }
@@ -59,6 +62,8 @@ int Fail(const absl::Status& status) {
                    fate == CallFate::kUnknown ? "" : absl::StrCat(" [", CallFateName(fate), "]")));
   return absl::IsDeadlineExceeded(status) ? kExitTimeout : kExitFailed;
 }
+
+void Note(absl::string_view message) { Log(kProgram, message); }
 
 absl::Status Print(absl::string_view text) {
   return WriteAll(STDOUT_FILENO, "standard output", text);

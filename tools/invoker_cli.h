@@ -39,6 +39,9 @@ std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code);
 int FailConnect(const absl::Status& status);
 int Fail(const absl::Status& status);
 
+// Prints "invoker: ..." on standard error.
+void Note(absl::string_view message);
+
 // Writes all of it to standard output, now.
 absl::Status Print(absl::string_view text);
 
@@ -48,6 +51,7 @@ using Command = std::function<int()>;
 Command AddFunctionsCommand(CLI::App* app, CLI::App** command);
 Command AddCallCommand(CLI::App* app, CLI::App** command);
 Command AddPingCommand(CLI::App* app, CLI::App** command);
+Command AddFabricsCommand(CLI::App* app, CLI::App** command);
 
 }  // namespace invoker::tools
 

@@ -19,7 +19,11 @@ struct Settings {
 std::string AsJson(const std::string& server, const bootstrap::WorkerInfo& info) {
   nlohmann::ordered_json line;
   line["server"] = server;
-  line["provider"] = info.fabric.provider;
+  line["provider"] = info.fabrics.front().identity.provider;
+  line["providers"] = nlohmann::json::array();
+  for (const bootstrap::FabricOffer& offer : info.fabrics) {
+    line["providers"].push_back(offer.identity.provider);
+  }
   line["executors"] = info.executors;
   line["window"] = info.window_bytes;
   line["version"] = info.software_version;

@@ -91,6 +91,7 @@ std::string AsJson(const Settings& settings, const Client& client, const Outcome
   nlohmann::ordered_json line;
   line["server"] = settings.server.server;
   line["provider"] = client.provider();
+  line["fabric_choice"] = client.fabric_choice();
   line["notification"] = transport::NotificationName(client.notification());
   line["downgrade_reason"] = client.downgrade_reason();
   line["executor"] = client.executor();
@@ -104,7 +105,8 @@ std::string AsJson(const Settings& settings, const Client& client, const Outcome
     line["p99_us"] = latency.p99_us;
     line["max_us"] = latency.max_us;
   }
-  return line.dump() + "\n";
+  // A reason may quote bytes that are not UTF-8, which must not end the program.
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 int Run(const Settings& settings) {
@@ -120,6 +122,11 @@ int Run(const Settings& settings) {
   }
   // After connecting, which an interrupt ends in the usual way.
   Interrupt interrupt;
+  if (!settings.json && !settings.quiet) {
+    const absl::Status printed = Print(
+        absl::StrCat("PING ", settings.server.server, " over ", client->fabric_choice(), "\n"));
+    if (!printed.ok()) return Fail(printed);
+  }
   Outcome outcome;
   const absl::Status status = PingAll(settings, client.get(), &interrupt, &outcome);
   const LatencySummary latency = Summarize(&outcome.round_trips_ns);

@@ -36,7 +36,7 @@ std::string ReadFile(const std::string& path) {
 class InvokerCliTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto server = ServerProcess::Start({.executors = 2});
+    auto server = ServerProcess::Start({.provider = "tcp;ofi_rxm", .executors = 2});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = server->release();
   }
@@ -108,6 +108,7 @@ TEST_F(InvokerCliTest, FunctionsAsJsonIsOneLine) {
   EXPECT_EQ(json["functions"], server_->ready()["functions"]);
   EXPECT_EQ(json["server"], server_->address());
   EXPECT_EQ(json["provider"], "tcp;ofi_rxm");
+  EXPECT_EQ(json["providers"], nlohmann::json({"tcp;ofi_rxm"}));
   EXPECT_EQ(json["executors"], 2);
 }
 
@@ -291,18 +292,24 @@ TEST_F(InvokerCliTest, PingPrintsALineForEachAndASummary) {
   const Finished finished = Run({"ping", "--count=3", "--size=1K"});
   EXPECT_EQ(finished.exit_code, 0) << finished.errors;
   const std::vector<std::string> lines = absl::StrSplit(finished.output, '\n');
-  ASSERT_EQ(lines.size(), 7u) << finished.output;
+  ASSERT_EQ(lines.size(), 8u) << finished.output;
+  EXPECT_THAT(lines[0],
+              MatchesRegex("PING 127\\.0\\.0\\.1:[0-9]+ over tcp;ofi_rxm: the only one that "
+                           "the worker offers"));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(lines[i], MatchesRegex(absl::StrCat("1024 bytes from 127\\.0\\.0\\.1:[0-9]+: seq=",
-                                                    i + 1, " time=[0-9]+\\.[0-9] us")));
+    EXPECT_THAT(lines[i + 1],
+                MatchesRegex(absl::StrCat("1024 bytes from 127\\.0\\.0\\.1:[0-9]+: seq=", i + 1,
+                                          " time=[0-9]+\\.[0-9] us")));
   }
-  EXPECT_THAT(lines[3], HasSubstr("provider tcp;ofi_rxm, notification write_imm, 1024 bytes"));
-  EXPECT_EQ(lines[4], "3 sent, 3 answered, 0 timed out");
-  EXPECT_THAT(lines[5], MatchesRegex("min/p50/p99/max = ([0-9]+\\.[0-9]/){3}[0-9]+\\.[0-9] us"));
+  EXPECT_THAT(lines[4], HasSubstr("provider tcp;ofi_rxm, notification write_imm, 1024 bytes"));
+  EXPECT_EQ(lines[5], "3 sent, 3 answered, 0 timed out");
+  EXPECT_THAT(lines[6], MatchesRegex("min/p50/p99/max = ([0-9]+\\.[0-9]/){3}[0-9]+\\.[0-9] us"));
 }
 
 TEST_F(InvokerCliTest, PingCanBeQuiet) {
-  EXPECT_THAT(Run({"ping", "--count=3", "--quiet"}).output, Not(HasSubstr("seq=")));
+  const Finished quiet = Run({"ping", "--count=3", "--quiet"});
+  EXPECT_THAT(quiet.output, StartsWith("--- "));
+  EXPECT_THAT(quiet.output, Not(HasSubstr("seq=")));
   // Many lines are no use to anybody.
   EXPECT_THAT(Run({"ping", "--count=200"}).output, Not(HasSubstr("seq=")));
 }
@@ -318,6 +325,7 @@ TEST_F(InvokerCliTest, PingAsJsonIsOneLineInOrder) {
     EXPECT_EQ(json["sent"], 20);
     EXPECT_EQ(json["size"], 0);
     EXPECT_EQ(json["provider"], "tcp;ofi_rxm");
+    EXPECT_EQ(json["fabric_choice"], "tcp;ofi_rxm: the only one that the worker offers");
     EXPECT_EQ(json["notification"], notify);
     EXPECT_GT(json["min_us"], 0);
     EXPECT_LE(json["min_us"], json["p50_us"]);
@@ -338,6 +346,34 @@ TEST_F(InvokerCliTest, AnInterruptEndsPingWithItsSummary) {
   (*child)->Signal(SIGINT);
   EXPECT_EQ((*child)->Wait(), 0) << (*child)->Errors();
   EXPECT_THAT((*child)->Output(), HasSubstr("\n1 sent, 1 answered, 0 timed out\nmin/p50/p99/max"));
+}
+
+TEST_F(InvokerCliTest, CallTellsItsFabricWhenItIsToBeVerbose) {
+  for (const char* option : {"-v", "--verbose"}) {
+    const Finished finished = Run({"call", "test.twice", option, "--provider=tcp;ofi_rxm"}, "a");
+    EXPECT_EQ(finished.output, "aa");
+    EXPECT_EQ(finished.errors, "invoker: connected over tcp;ofi_rxm: asked for by name\n");
+  }
+}
+
+TEST_F(InvokerCliTest, TheBestFabricIsTakenAndAnyOtherMayBeNamed) {
+  auto server = ServerProcess::Start({});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string address = "--server=" + (*server)->address();
+  for (const char* provider : {"auto", "shm", "tcp;ofi_rxm"}) {
+    const Finished ping = RunToEnd({{kInvoker, "ping", address, "--count=1", "--json",
+                                     absl::StrCat("--provider=", provider)}});
+    ASSERT_EQ(ping.exit_code, 0) << ping.errors;
+    const auto json = nlohmann::json::parse(ping.output);
+    EXPECT_EQ(json["provider"], provider == std::string("auto") ? "shm" : provider);
+    EXPECT_THAT(std::string(json["fabric_choice"]),
+                HasSubstr(provider == std::string("auto") ? "same host" : "asked for by name"));
+  }
+  const auto functions =
+      nlohmann::json::parse(RunToEnd({{kInvoker, "functions", address, "--json"}}).output);
+  EXPECT_THAT(functions["providers"], testing::Contains("tcp;ofi_rxm"));
+  EXPECT_EQ((*server)->Stop(), 0);
+  EXPECT_EQ(SharedMemoryOf((*server)->pid()), std::vector<std::string>());
 }
 
 TEST_F(InvokerCliTest, SharedMemoryWorksAsWell) {
