@@ -25,18 +25,28 @@ FabricSession::Opened FabricSession::Open(const Setting& setting,
   Notification wanted = setting.options->notification;
   // Of the first attempt, if there is a second.
   std::string downgrade_reason;
+  bool worker_knows = false;  // of the downgrade
   absl::Status first_proof;
   while (true) {
     std::unique_ptr<FabricSession> session(new FabricSession(setting, offer));
     session->downgrade_reason_ = downgrade_reason;
     absl::Status status = session->OpenEndpoint(choice);
-    if (status.ok()) status = session->OpenSession(wanted);
+    if (status.ok()) status = session->OpenSession(wanted, worker_knows ? "" : downgrade_reason);
     if (!status.ok()) {
       if (!first_proof.ok()) status = first_proof;
       return {nullptr, status, !absl::IsInvalidArgument(status) && setting.watch->lost().ok()};
     }
     const absl::Status proof = session->Prove();
-    if (proof.ok()) return {std::move(session), proof, true};
+    if (proof.ok() && !session->switched_) return {std::move(session), proof, true};
+    if (proof.ok()) {
+      // The probe that was lost may still land, so its cells stay taken. A new session has whole
+      // windows.
+      wanted = Notification::kSendAfterWrite;
+      downgrade_reason = session->downgrade_reason_;
+      worker_knows = true;
+      first_proof = absl::UnavailableError(downgrade_reason);
+      continue;
+    }
     const bool may_be_the_fabric = !session->busy_ && setting.watch->lost().ok();
     if (!session->BothAuto() || !downgrade_reason.empty() || !may_be_the_fabric ||
         session->reply_.notification != Notification::kWriteImm ||
@@ -80,7 +90,7 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
   return absl::OkStatus();
 }
 
-absl::Status FabricSession::OpenSession(Notification wanted) {
+absl::Status FabricSession::OpenSession(Notification wanted, absl::string_view downgrade_reason) {
   const transport::Reactor& reactor = driver_->reactor();
   if (wanted == Notification::kAuto &&
       reactor.profile().notification == Notification::kSendAfterWrite) {
@@ -89,7 +99,7 @@ absl::Status FabricSession::OpenSession(Notification wanted) {
   bootstrap::OpenSessionRequest request = driver_->MakeRequest(wanted);
   request.fabric = {reactor.profile().provider, reactor.info().ep_attr->protocol,
                     reactor.info().ep_attr->protocol_version, reactor.info().addr_format};
-  request.downgrade_reason = downgrade_reason_;
+  request.downgrade_reason = std::string(downgrade_reason);
   setting_.watch->Begin(driver_);
   absl::StatusOr<bootstrap::OpenSessionReply> reply =
       setting_.bootstrap->OpenSession(setting_.lease, request, options().connect_timeout);
@@ -129,7 +139,10 @@ absl::Status FabricSession::Prove() {
     reply_.notification = Notification::kSendAfterWrite;
     driver_->SetNotification(Notification::kSendAfterWrite);
     last = Probe();
-    if (last.ok()) downgrade_reason_ = reason;
+    if (last.ok()) {
+      downgrade_reason_ = reason;
+      switched_ = true;
+    }
     if (last.ok() || busy_) return last;
     absl::StrAppend(&tried, ", then send_after_write");
   }

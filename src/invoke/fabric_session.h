@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/messages.h"
@@ -59,7 +60,8 @@ class FabricSession {
       : setting_(setting), offer_(offer) {}
 
   absl::Status OpenEndpoint(const transport::FabricChoice& choice);
-  absl::Status OpenSession(transport::Notification wanted);
+  // A downgrade's reason, if the worker has not heard of it yet.
+  absl::Status OpenSession(transport::Notification wanted, absl::string_view downgrade_reason);
   absl::Status Prove();
   absl::Status Probe();
   bool BothAuto() const;
@@ -71,6 +73,7 @@ class FabricSession {
   bootstrap::OpenSessionReply reply_;
   std::string downgrade_reason_;
   absl::Status probe_failure_;  // of the first probe
+  bool switched_ = false;       // to send-after-write, after a lost probe
   bool busy_ = false;           // a probe found the executor running a long function
 };
 

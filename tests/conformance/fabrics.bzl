@@ -1,8 +1,10 @@
 """The fabrics that the conformance suite runs on, and a test target for each half of it."""
 
 # libfabric 1.17.0 ends the new process when the old one's packets reach it.
-_NO_RESTART = ("AddressVector.APeerThatWasRestartedIsReachedAtItsOldAddress: the provider does not survive " +
-               "packets for the process that had the port before")
+_NO_RESTART = (
+    "AddressVector.APeerThatWasRestartedIsReachedAtItsOldAddress: the provider does not survive " +
+    "packets for the process that had the port before"
+)
 
 # What the provider has taken for a peer that is gone stays outstanding.
 _NO_GIVING_UP = "BackPressure.OperationsToAProcessThatDiedAreGivenBack: the provider keeps them for ever"

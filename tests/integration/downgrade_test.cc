@@ -62,6 +62,9 @@ class DowngradeTest : public testing::TestWithParam<FabricUnderTest> {
     EXPECT_EQ((*client)->notification(), Notification::kSendAfterWrite);
     EXPECT_THAT((*client)->downgrade_reason(), HasSubstr("immediate"));
     EXPECT_EQ(MakeRandomCalls(client->get(), TestSeed(), 50, 100'000), absl::OkStatus());
+    // The probe that was lost holds nothing back: a message as large as the window goes through.
+    const std::vector<std::byte> largest((*client)->max_payload(), std::byte{7});
+    EXPECT_EQ((*client)->Ping(largest), absl::OkStatus());
     // The worker's user hears of it too.
     EXPECT_THAT(Reports(),
                 testing::ElementsAre(testing::AllOf(testing::StartsWith(GetParam().provider + ": "),
