@@ -88,7 +88,7 @@ else
   conformance transport $worker_address "$fabric (Soft-RoCE)" "-$calls"
   judge $? transport
   conformance ipv6 $worker_address6 "$fabric IPv6 (Soft-RoCE)" \
-    "Addresses.*:*Calls.RandomFunctions*:*Calls.TheSession*"
+    "Addresses.*:*Calls.RandomFunctions*/auto:*Calls.TheSession*/auto"
   judge $? ipv6
   wait "$calls_pid"
   calls_status=$?
