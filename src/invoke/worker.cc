@@ -185,7 +185,11 @@ absl::Status Worker::SwitchNotification(uint64_t lease, uint64_t handle,
   absl::StatusOr<Session> session = FindSession(lease, handle);
   if (!session.ok()) return session.status();
   absl::Status status =
-      executors_[session->executor]->SwitchNotification(session->key, notification);
+      NegotiateNotification(options_.notification, notification,
+                            served_.fabrics[session->key.fabric].profile.notification)
+          .status();
+  if (!status.ok()) return status;
+  status = executors_[session->executor]->SwitchNotification(session->key, notification);
   // A client also asks for what it has, to learn when the executor has taken a turn.
   if (!status.ok() || notification == session->notification) return status;
   {

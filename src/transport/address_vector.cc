@@ -12,11 +12,11 @@ namespace invoker::transport {
 namespace {
 
 // Whether `raw` can be an address of the format: the provider reads as many bytes as the format
-// has, whatever we hand it.
-absl::Status CheckAddress(uint32_t format, absl::string_view raw) {
+// has, whatever we hand it. `usual`: how many that is where the format does not say; 0: not known.
+absl::Status CheckAddress(uint32_t format, size_t usual, absl::string_view raw) {
   if (raw.empty()) return absl::InvalidArgumentError("the endpoint address is empty");
-  size_t expected = 0;
-  int family = 0;
+  size_t expected = usual;
+  int family = AF_UNSPEC;
   switch (format) {
     case FI_SOCKADDR_IN:
       expected = sizeof(sockaddr_in);
@@ -32,12 +32,13 @@ absl::Status CheckAddress(uint32_t format, absl::string_view raw) {
       }
       return absl::OkStatus();
     default:
-      return absl::OkStatus();
+      break;
   }
-  if (raw.size() != expected) {
+  if (expected != 0 && raw.size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat("the endpoint address has ", raw.size(),
                                                    " bytes; this fabric's have ", expected));
   }
+  if (family == AF_UNSPEC) return absl::OkStatus();
   sa_family_t actual;
   memcpy(&actual, raw.data(), sizeof(actual));
   if (actual != family) {
@@ -59,7 +60,8 @@ absl::StatusOr<AddressVector> AddressVector::Open(const Fabric& fabric, const Do
 }
 
 absl::StatusOr<fi_addr_t> AddressVector::Insert(absl::string_view raw_address) {
-  if (absl::Status status = CheckAddress(info_->addr_format, raw_address); !status.ok()) {
+  if (absl::Status status = CheckAddress(info_->addr_format, example_bytes_, raw_address);
+      !status.ok()) {
     return status;
   }
   // A copy, because the provider's parameter gives no length and some read past what they need.

@@ -13,6 +13,10 @@ class AddressVector {
  public:
   static absl::StatusOr<AddressVector> Open(const Fabric& fabric, const Domain& domain);
 
+  // An address of the fabric: our own endpoint's. Peers' are as long, unless the fabric's are
+  // strings.
+  void set_example(absl::string_view raw_address) { example_bytes_ = raw_address.size(); }
+
   // Inserts one raw address (the bytes of fi_getname). Its length must be the fabric's;
   // fi_av_insert does not check it. INVALID_ARGUMENT for a wrong length; an insert that does not
   // return 1 is an error that says the count.
@@ -28,6 +32,7 @@ class AddressVector {
 
   FidPtr<fid_av> av_;
   const fi_info* info_;
+  size_t example_bytes_ = 0;  // 0: not known
 };
 
 }  // namespace invoker::transport

@@ -1,5 +1,7 @@
 #include "src/transport/fabric_query.h"
 
+#include <arpa/inet.h>
+
 #include <cstdlib>
 #include <mutex>
 
@@ -11,6 +13,11 @@ namespace {
 bool IsUnserved(const ProfileRow& row, const fi_info& info) {
   return !row.unserved_fabric.empty() && info.fabric_attr->name != nullptr &&
          row.unserved_fabric == info.fabric_attr->name;
+}
+
+bool IsIpv6(const std::string& node) {
+  in6_addr ignored;
+  return inet_pton(AF_INET6, node.substr(0, node.find('%')).c_str(), &ignored) == 1;
 }
 
 QueryResult Ask(const ProfileRow& row, absl::string_view provider, const fi_info& hints,
@@ -44,6 +51,8 @@ void PrepareEnvironment() {
 QueryResult QueryFabrics(const ProfileRow& row, absl::string_view provider, fi_info* hints,
                          const std::string& node) {
   PrepareEnvironment();
+  // Without a format some providers look for an IPv4 address only.
+  if (IsIpv6(node)) hints->addr_format = FI_SOCKADDR_IN6;
   QueryResult result = Ask(row, provider, *hints, node);
   if (result.entries.empty() && (hints->caps & FI_ATOMIC) != 0) {
     hints->caps &= ~FI_ATOMIC;

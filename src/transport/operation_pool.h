@@ -5,6 +5,10 @@
 // later, and begins with the context memory that the provider owns while the operation is
 // outstanding. A completion names its slot by that memory; a pointer that is not of a live slot is
 // refused by FromContext, never followed.
+//
+// Some providers never complete what they have taken for a process that died. An operation whose
+// owner has gone for long is therefore written off: the provider keeps its slot, which no longer
+// counts, and another takes its place. Should it complete after all, its slot is used again.
 
 #ifndef INVOKER_SRC_TRANSPORT_OPERATION_POOL_H_
 #define INVOKER_SRC_TRANSPORT_OPERATION_POOL_H_
@@ -12,9 +16,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "src/transport/libfabric.h"
+#include "src/transport/peer_use.h"
 
 namespace invoker::transport {
 
@@ -56,16 +63,22 @@ struct alignas(64) Operation {
   OperationOwner* owner = nullptr;  // nullptr once the owner has gone
   Operation* next = nullptr;        // in the free list or in the retry queue
   int64_t retry_deadline_ns = 0;
-  uint64_t tag = 0;  // the owner's
+  int64_t abandoned_ns = 0;  // when the owner went, if `abandoned`
+  uint64_t tag = 0;          // the owner's
   uint32_t token = 0;
   uint8_t completions_due = 0;
   bool queued = false;  // in the retry queue
   bool failed = false;
+  bool abandoned = false;
+  bool written_off = false;
   Step step = Step::kFree;
 };
 
 class OperationPool {
  public:
+  // There are never more slots than this times those it begins with.
+  static constexpr size_t kMostGrowth = 8;
+
   explicit OperationPool(size_t slots);
 
   // nullptr if every slot is taken.
@@ -76,22 +89,50 @@ class OperationPool {
   Operation* FromContext(void* context);
 
   // Forgets the owner of its outstanding operations: they complete for nobody. Linear in the slots.
-  void Disown(const OperationOwner* owner);
+  void Disown(const OperationOwner* owner, int64_t now_ns);
 
-  // Whether an operation to the peer is outstanding. Linear in the slots.
-  bool Uses(fi_addr_t peer) const;
+  // Forgets the owner of one outstanding operation.
+  void Abandon(Operation* operation, int64_t now_ns);
 
+  // Writes off what only the provider holds, and whose owner has gone before or at `limit_ns`.
+  // Linear in the slots, if any owner has gone.
+  void WriteOff(int64_t limit_ns);
+
+  // How many slots Add should be asked for: enough to replace those written off, within
+  // kMostGrowth; 0 if none is missing.
+  size_t slots_to_add() const;
+
+  // Adds that many slots, free, and returns them for whoever sets up what slots keep for life.
+  absl::Span<Operation> Add(size_t count);
+
+  // Whether operations to the peer are outstanding. Linear in the slots.
+  PeerUse UseOf(fi_addr_t peer) const;
+
+  // Taken by operations that may still complete.
   size_t outstanding() const { return outstanding_; }
-  size_t capacity() const { return slots_; }
+  // Taken or free: what may be outstanding at a time.
+  size_t capacity() const { return capacity_; }
+  size_t written_off() const { return written_off_; }
 
-  // Slot `index` < capacity(), for whoever sets up what slots keep for life.
-  Operation& slot(size_t index) { return pool_[index]; }
+  // The slots that it began with, for whoever sets up what slots keep for life.
+  absl::Span<Operation> slots() { return absl::MakeSpan(blocks_[0].slots.get(), blocks_[0].count); }
 
  private:
-  size_t slots_;
-  std::unique_ptr<Operation[]> pool_;
+  struct Block {
+    std::unique_ptr<Operation[]> slots;
+    size_t count;
+  };
+
+  void UseSpare();
+
+  std::vector<Block> blocks_;
   Operation* free_ = nullptr;
+  Operation* spare_ = nullptr;  // free, beyond the slots that may be outstanding
+  size_t total_;
+  size_t capacity_;
   size_t outstanding_ = 0;
+  size_t abandoned_ = 0;  // of those outstanding
+  size_t written_off_ = 0;
 };
 
 }  // namespace invoker::transport

@@ -8,7 +8,8 @@ absl::StatusOr<const Peer*> PeerTable::Insert(absl::string_view raw_address) {
   if (auto found = peers_.find(raw_address); found != peers_.end()) {
     Peer& peer = *found->second;
     if (peer.references == 0) {
-      --quarantined_;
+      --(peer.kept ? kept_ : quarantined_);
+      peer.kept = false;
       ++peer.epoch;
     }
     ++peer.references;
@@ -34,20 +35,31 @@ void PeerTable::Release(const Peer* peer) {
 }
 
 void PeerTable::RemoveIdle() {
-  if (quarantined_ == 0) return;
+  if (quarantined_ + kept_ == 0) return;
   for (auto entry = peers_.begin(); entry != peers_.end();) {
     Peer& peer = *entry->second;
-    const bool waits = peer.references == 0 && peer.rounds_left > 0;
-    if (waits) --peer.rounds_left;
-    if (waits || peer.references != 0 || busy_(peer.address)) {
-      ++entry;
+    const auto current = entry++;
+    if (peer.references != 0) continue;
+    if (peer.rounds_left > 0) {
+      --peer.rounds_left;
       continue;
     }
+    const PeerUse use = use_(peer.address);
+    if (use != PeerUse::kNone) {
+      // To ask is not cheap.
+      peer.rounds_left = quarantine_rounds_;
+      const bool kept = use == PeerUse::kWrittenOff;
+      if (kept == peer.kept) continue;
+      peer.kept = kept;
+      --(kept ? quarantined_ : kept_);
+      ++(kept ? kept_ : quarantined_);
+      continue;
+    }
+    --(peer.kept ? kept_ : quarantined_);
     // A failed removal leaves an unused entry behind in the provider, and nothing of ours refers to
     // it any more.
     av_->Remove(peer.address).IgnoreError();
-    peers_.erase(entry++);
-    --quarantined_;
+    peers_.erase(current);
   }
 }
 

@@ -23,7 +23,7 @@ constexpr ProfileRow kRows[] = {
         .unserved_fabric = "",
         .caps = kAtomicCaps,
         // Not FI_ORDER_SAW, though it would be granted: it takes away the fast path of every write,
-        // and costs more than a delivery-complete write does.
+        // immediates included, and costs more than a delivery-complete write does.
         .message_order = FI_ORDER_SAS,
         .cq_data_request = 0,
         .notification = Notification::kWriteImm,

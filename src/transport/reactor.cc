@@ -32,10 +32,6 @@ constexpr uint32_t kPeerQuarantineTicks = 500;
 // Longer than any provider keeps trying to finish what a closed session had under way.
 constexpr int64_t kRetirementNs = 10'000'000'000;
 
-// Slots' staging begins at multiples of this: two cache lines, which is what a processor fetches at
-// once.
-constexpr size_t kStagingAlignment = 128;
-
 }  // namespace
 
 int64_t MonotonicNs() {
@@ -49,7 +45,10 @@ Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options)
       domain_(std::move(domain)),
       operations_(
           std::max<size_t>(1, std::min(options.operations, fabric_.profile().transmit_depth))),
-      retry_limit_ns_(absl::ToInt64Nanoseconds(options.retry_limit)) {}
+      retry_limit_ns_(absl::ToInt64Nanoseconds(options.retry_limit)),
+      write_off_after_ns_(absl::ToInt64Nanoseconds(options.write_off_after)),
+      stall_limit_ns_(absl::ToInt64Nanoseconds(options.stall_limit)),
+      longest_sleep_ns_(absl::ToInt64Nanoseconds(options.longest_sleep)) {}
 
 Reactor::~Reactor() {
   // A layered provider (libfabric 1.17 to 2.6) posts to the receive queue of a connection that it
@@ -101,28 +100,18 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   absl::StatusOr<Endpoint> endpoint = Endpoint::Open(fabric_, domain_, *cq_, *av_);
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *std::move(endpoint);
+  av_->set_example(endpoint_->address());
   native_atomics_ = profile().may_have_atomics && GrantsNativeAdd(domain_.get(), endpoint_->get());
-  const size_t message_bytes = std::max(kRingHeaderBytes + profile().eager_bytes, kAddMessageBytes);
   absl::StatusOr<ReceiveRing> receives =
-      ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers, message_bytes);
+      ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers,
+                        MaxRingMessageBytes(profile().eager_bytes));
   if (!receives.ok()) return receives.status();
   receives_ = *std::move(receives);
   peers_.emplace(
-      &*av_, [this](fi_addr_t peer) { return operations_.Uses(peer); }, kPeerQuarantineTicks);
+      &*av_, [this](fi_addr_t peer) { return operations_.UseOf(peer); }, kPeerQuarantineTicks);
 
-  const size_t stride =
-      (message_bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
-  absl::StatusOr<HostBuffer> staging = HostBuffer::Allocate(operations_.capacity() * stride);
-  if (!staging.ok()) return staging.status();
-  absl::StatusOr<MemoryRegion> region = Register(*std::move(staging), RegionUse::kSource);
-  if (!region.ok()) return region.status();
-  staging_ = *std::move(region);
-  for (size_t i = 0; i < operations_.capacity(); ++i) {
-    Operation& slot = operations_.slot(i);
-    slot.staging = staging_.data() + i * stride;
-    slot.staging_descriptor = staging_.descriptor();
-    slot.staging_bytes = stride;
-  }
+  if (absl::Status status = AddStaging(operations_.capacity()); !status.ok()) return status;
+  UseStaging(operations_.slots());
   return absl::OkStatus();
 }
 
@@ -178,6 +167,7 @@ void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
 }
 
 void Reactor::HandleCompletion(Operation* operation) {
+  ++counters_.completions;
   if (operation->completions_due > 0) --operation->completions_due;
   if (operation->completions_due > 0 || operation->queued) return;
   if (Notifier::HasNextStep(*operation) && operation->owner != nullptr) {
@@ -205,6 +195,7 @@ void Reactor::HandleErrors(ssize_t code) {
       const absl::Status reason = ToStatus(
           error.text.empty() ? "completion" : absl::StrCat("completion (", error.text, ")"),
           error.code);
+      ++counters_.completions;
       Fail(operation, reason);
       if (operation->completions_due > 0) --operation->completions_due;
       ReleaseIfDone(operation);
@@ -254,7 +245,7 @@ bool Reactor::PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint
   return true;
 }
 
-void Reactor::Disown(const OperationOwner* owner) { operations_.Disown(owner); }
+void Reactor::Disown(const OperationOwner* owner) { operations_.Disown(owner, MonotonicNs()); }
 
 void Reactor::SlowTurn() {
   const int64_t now_ns = MonotonicNs();
@@ -262,6 +253,8 @@ void Reactor::SlowTurn() {
   if (now_ns < next_tick_ns_) return;
   next_tick_ns_ = now_ns + kTickNs;
   receives_->Replenish();
+  WriteOff(now_ns);
+  LookForStall(now_ns);
   peers_->RemoveIdle();
   while (!retired_.empty() && retired_.front().until_ns < now_ns) retired_.pop_front();
   handler_->OnTick(now_ns);

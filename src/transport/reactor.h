@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -58,6 +59,13 @@ struct ReactorOptions {
   size_t inbound = 8192;
   // How long a post that the provider refuses with -FI_EAGAIN is tried again before it fails.
   absl::Duration retry_limit = absl::Seconds(30);
+  // How long after its owner has gone an operation still counts that the provider does not
+  // complete. Longer than any provider keeps trying to finish it.
+  absl::Duration write_off_after = absl::Seconds(10);
+  // How long every slot may be taken, with nothing completing, before the reactor is given up.
+  absl::Duration stall_limit = absl::Seconds(30);
+  // How long Wait sleeps at most: how late a tick may be while nothing happens.
+  absl::Duration longest_sleep = absl::Milliseconds(50);
 };
 
 // What can be counted on the data path. Written by the driver; read it on the driver thread.
@@ -71,6 +79,7 @@ struct ReactorCounters {
   uint64_t stray_messages = 0;     // received, but nothing that may be acted on
   uint64_t eager_messages = 0;     // received whole and put in their place
   uint64_t additions = 0;          // to counters of ours, by message
+  uint64_t completions = 0;        // of operations, errors too
 };
 
 // CLOCK_MONOTONIC in nanoseconds.
@@ -147,7 +156,8 @@ class Reactor {
   // The most bytes that a peer may send here inside a message. Any thread.
   uint32_t eager_bytes() const { return static_cast<uint32_t>(profile().eager_bytes); }
 
-  // Forgets an owner that goes away; its operations complete for nobody.
+  // Forgets an owner that goes away; its operations complete for nobody. Those that the provider
+  // keeps for long are written off (OperationPool).
   void Disown(const OperationOwner* owner);
 
   absl::StatusOr<MemoryRegion> Register(HostBuffer buffer, RegionUse use);
@@ -170,8 +180,9 @@ class Reactor {
   const CompletionQueue& completion_queue() const { return *cq_; }
   const ReactorCounters& counters() const { return counters_; }
 
-  // OK, or why the completion queue can no longer be trusted (it overran, for one): notifications
-  // may be lost, so every session on this reactor must end.
+  // OK, or why this reactor can serve no longer (the completion queue overran, so that
+  // notifications may be lost; the provider completes nothing any more): every session on it must
+  // end.
   const absl::Status& health() const { return health_; }
 
  private:
@@ -189,6 +200,10 @@ class Reactor {
   void RunRetries(int64_t now_ns);
   void SlowTurn();
   void ReleaseIfDone(Operation* operation);
+  absl::Status AddStaging(size_t slots);
+  void UseStaging(absl::Span<Operation> slots);
+  void WriteOff(int64_t now_ns);
+  void LookForStall(int64_t now_ns);
 
   // In this order, so that every object is closed before what it was opened on.
   Fabric fabric_;
@@ -204,7 +219,7 @@ class Reactor {
   };
   std::deque<Retired> retired_;
   OperationPool operations_;
-  MemoryRegion staging_;  // of the slots
+  std::vector<MemoryRegion> staging_;  // of the slots, one for each time that slots were added
   // Memory under posted receives cannot be released before the endpoint on some fabrics.
   std::optional<ReceiveRing> receives_;
   std::optional<Endpoint> endpoint_;
@@ -215,7 +230,14 @@ class Reactor {
   Operation* retry_head_ = nullptr;
   Operation* retry_tail_ = nullptr;
   int64_t retry_limit_ns_;
+  int64_t write_off_after_ns_;
+  int64_t stall_limit_ns_;
+  int64_t longest_sleep_ns_;
   int64_t next_tick_ns_ = 0;
+  int64_t next_write_off_ns_ = 0;
+  int64_t looked_for_stall_ns_ = 0;
+  int64_t stalled_ns_ = 0;
+  uint64_t completions_at_stall_ = 0;
   ReactorCounters counters_;
   absl::Status health_;
 

@@ -28,7 +28,7 @@ void Reactor::Fail(Operation* operation, const absl::Status& status) {
   operation->failed = true;
   operation->step = Operation::Step::kDone;
   OperationOwner* owner = operation->owner;
-  operation->owner = nullptr;
+  operations_.Abandon(operation, MonotonicNs());
   if (owner != nullptr) owner->OnOperationFailed(*operation, status);
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "absl/container/inlined_vector.h"
 #include "src/transport/reactor.h"
@@ -14,11 +15,11 @@ namespace {
 constexpr int64_t kFirstBackoffNs = 50'000;
 constexpr int64_t kLastBackoffNs = 1'000'000;
 constexpr int kMaxBackoffStep = 8;
-// Bounds how late a tick can be while nothing happens.
+// Of WaitAny.
 constexpr int64_t kLongestSleepNs = 50'000'000;
-// Bounds what a signal costs that comes while fi_cq_sread is just about to block (see
-// CompletionQueue::Signal).
-constexpr int64_t kLongestQueueSleepNs = 10'000'000;
+// How many times shorter than others a sleep in fi_cq_sread is at most: that bounds what a signal
+// costs that comes while it is just about to block (see CompletionQueue::Signal).
+constexpr int64_t kQueueSleepDivisor = 5;
 // fi_cq_sread counts in these.
 constexpr int64_t kMillisecondNs = 1'000'000;
 
@@ -44,12 +45,12 @@ bool Reactor::Arm() {
 }
 
 bool Reactor::ArmFor(Asleep asleep) {
-  sleep_limit_ns_ = kLongestSleepNs;
+  sleep_limit_ns_ = longest_sleep_ns_;
   // Refused posts are tried again by polling, and nothing announces that they may succeed.
   if (retry_head_ != nullptr) sleep_limit_ns_ = kFirstBackoffNs;
   const bool has_fd = cq_->file_descriptor() >= 0;
   if (asleep == Asleep::kInQueue && cq_->can_signal()) {
-    sleep_limit_ns_ = std::min(sleep_limit_ns_, kLongestQueueSleepNs);
+    sleep_limit_ns_ = std::min(sleep_limit_ns_, longest_sleep_ns_ / kQueueSleepDivisor);
   } else if (!has_fd) {
     sleep_limit_ns_ =
         std::min(sleep_limit_ns_, std::min(kLastBackoffNs, kFirstBackoffNs << backoff_step_));
@@ -64,7 +65,7 @@ bool Reactor::ArmFor(Asleep asleep) {
 void Reactor::Sleep(absl::Duration limit) {
   const int64_t sleep_ns = Within(limit, sleep_limit_ns_);
   if (wait_method() == WaitMethod::kSread && sleep_ns >= kMillisecondNs) {
-    cq_->Sleep(static_cast<int>(sleep_ns / kMillisecondNs));
+    cq_->Sleep(static_cast<int>(std::min<int64_t>(sleep_ns / kMillisecondNs, INT_MAX)));
     return;
   }
   pollfd waits[2] = {{wake_fd_, POLLIN, 0}, {cq_->file_descriptor(), POLLIN, 0}};

@@ -8,6 +8,7 @@
 #ifndef INVOKER_SRC_TRANSPORT_RING_MESSAGE_H_
 #define INVOKER_SRC_TRANSPORT_RING_MESSAGE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,6 +24,11 @@ inline constexpr size_t kTokenBytes = 4;
 // add (kAdd).
 inline constexpr size_t kRingHeaderBytes = 24;
 inline constexpr size_t kAddMessageBytes = kRingHeaderBytes + sizeof(uint64_t);
+
+// The longest message where up to `eager_bytes` go inside one.
+inline constexpr size_t MaxRingMessageBytes(size_t eager_bytes) {
+  return std::max(kRingHeaderBytes + eager_bytes, kAddMessageBytes);
+}
 
 // Zeroed memory is no message.
 enum class RingMessageType : uint8_t { kEager = 1, kAdd = 2 };

@@ -29,8 +29,10 @@ class BackPressure : public WaysSuite {
     transport::ReactorOptions options;
     options.operations = kOperations;
     options.retry_limit = retry_limit;
+    options.write_off_after = absl::ZeroDuration();
     sender_ = OpenNode(kBytes, options);
     ASSERT_NE(sender_, nullptr);
+    capacity_ = sender_->reactor().operations().capacity();
   }
 
   // Posts until the slots are used up and stay so. How many were posted.
@@ -103,6 +105,7 @@ class BackPressure : public WaysSuite {
   }
 
   std::unique_ptr<Node> sender_;
+  size_t capacity_ = 0;
 };
 
 TEST_P(BackPressure, NothingIsLostToAPeerThatIsNotYetConnected) {
@@ -135,12 +138,16 @@ TEST_P(BackPressure, AProcessThatDiedHoldsUpNothingForLongerThanTheRetryLimit) {
   EXPECT_TRUE(next->RoundTrip(2, kPeerBytes));
 }
 
-TEST_P(BackPressure, OperationsToAProcessThatDiedAreGivenBack) {
+// By the provider, or by writing them off.
+TEST_P(BackPressure, OperationsToProcessesThatDiedCostNoCapacity) {
   ASSERT_NO_FATAL_FAILURE(Open(absl::Milliseconds(200)));
-  ASSERT_NO_FATAL_FAILURE(WriteToADyingPeer(kOperations));
-  EXPECT_TRUE(PollUntil({sender_.get()}, [&] {
-    return sender_->outstanding() < sender_->reactor().operations().capacity();
-  }));
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_NO_FATAL_FAILURE(WriteToADyingPeer(kOperations));
+    EXPECT_TRUE(PollUntil({sender_.get()}, [&] { return sender_->outstanding() == 0; }));
+    EXPECT_EQ(sender_->reactor().operations().capacity(), capacity_);
+    EXPECT_TRUE(
+        PollUntil({sender_.get()}, [&] { return sender_->reactor().peers().quarantined() == 0; }));
+  }
   const auto next = PeerProcess::Start(sender_.get(), GetParam());
   ASSERT_NE(next, nullptr);
   ASSERT_NO_FATAL_FAILURE(Reach(*next));

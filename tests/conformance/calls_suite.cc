@@ -39,7 +39,7 @@ int RunClient(int argc, char** argv) {
 
 void CallsSuite::SetUp() {
   ASSERT_TRUE(Tested().status.ok()) << Tested().status;
-  if (const std::string limit = KnownLimit(); !limit.empty()) GTEST_SKIP() << limit;
+  if (const std::string limit = KnownLimit(); !limit.empty()) GTEST_SKIP() << "limit: " << limit;
   transport::Notification notification;
   if (GetParam() == "write_imm" && transport::ParseNotification(GetParam(), &notification) &&
       Tested().profile.notification != notification) {

@@ -113,16 +113,20 @@ std::string KnownLimit() {
   // Without what parameters add: Every/Suite.Test/Parameter.
   const std::vector<std::string> suite = absl::StrSplit(test.test_suite_name(), '/');
   const std::vector<std::string> name = absl::StrSplit(test.name(), '/');
-  const std::string wanted = absl::StrCat(suite.back(), ".", name.front(), ": ");
+  const std::string all = absl::StrCat(suite.back(), ".", name.front());
+  const std::string this_one = name.size() < 2 ? all : absl::StrCat(all, "/", name[1]);
   for (absl::string_view limit : absl::StrSplit(Variable("INVOKER_TEST_LIMITS"), "; ")) {
-    if (absl::ConsumePrefix(&limit, wanted)) return std::string(limit);
+    if (absl::ConsumePrefix(&limit, absl::StrCat(all, ": ")) ||
+        absl::ConsumePrefix(&limit, absl::StrCat(this_one, ": "))) {
+      return std::string(limit);
+    }
   }
   return "";
 }
 
 void FabricSuite::SetUp() {
   ASSERT_TRUE(Tested().status.ok()) << Tested().status;
-  if (const std::string limit = KnownLimit(); !limit.empty()) GTEST_SKIP() << limit;
+  if (const std::string limit = KnownLimit(); !limit.empty()) GTEST_SKIP() << "limit: " << limit;
 }
 
 FabricSuite::~FabricSuite() {

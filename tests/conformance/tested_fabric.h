@@ -4,11 +4,15 @@
 //   INVOKER_TEST_FABRIC   libfabric's name of the provider; required
 //   INVOKER_TEST_ADDRESS  our side's IP address, interface or domain; empty: the provider's choice
 //   INVOKER_TEST_LABEL    what reports call this run; empty: the provider's name
-//   INVOKER_TEST_LIMITS   "Suite.Test: reason; ...": what the fabric is known not to do, and why
+//   INVOKER_TEST_LIMITS   "Suite.Test: reason; Suite.Test/Parameter: reason; ...": what the fabric
+//                         is known not to do, and why
+//   INVOKER_TEST_EXPECT   "property=value,...": what Invoker must find the fabric to be
+//                         (expectations_test.cc); empty: nothing is compared
 //   INVOKER_TEST_SCALE    how often repeated things are repeated, in percent; 100 if empty
 //
 // What a fabric must do is asked of its profile, never of its name. A test of something that the
-// fabric does not have is skipped, and says why.
+// fabric does not have is skipped, and says why; that of a known limit says so with "limit: " in
+// front.
 
 #ifndef INVOKER_TESTS_CONFORMANCE_TESTED_FABRIC_H_
 #define INVOKER_TESTS_CONFORMANCE_TESTED_FABRIC_H_

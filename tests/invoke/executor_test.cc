@@ -214,6 +214,22 @@ TEST_P(WorkerTest, ALeaseEndsItsOwnSessionsOnly) {
   EXPECT_EQ(served.worker->Counters().live_sessions, 0u);
 }
 
+TEST_P(WorkerTest, AClientCannotSwitchToWhatTheWorkersUserForbade) {
+  WorkerOptions options;
+  options.window_bytes = kWindow;
+  options.notification = transport::Notification::kSendAfterWrite;
+  ServedWorker served(GetParam(), options);
+  auto reply = served.worker->OpenSession(1, RequestFor(*served.worker));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->notification, transport::Notification::kSendAfterWrite);
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      served.worker->SwitchNotification(1, reply->handle, transport::Notification::kWriteImm, "")));
+  EXPECT_TRUE(
+      served.worker
+          ->SwitchNotification(1, reply->handle, transport::Notification::kSendAfterWrite, "")
+          .ok());
+}
+
 // Both requests are in the queue when the executor comes back to it, so that one turn takes them.
 TEST_P(WorkerTest, AReadyResponseDoesNotWaitForTheNextFunction) {
   WorkerOptions options;

@@ -26,9 +26,10 @@ _WORD = re.compile(r"""(["'])(?:%s)(?:;\w*)?\1""" % "|".join(_WORDS))
 
 
 def provider_names(root):
-    """Every line below src/ that names a provider and is not the table's: "file:line: text"."""
+    """Every line of src/ and of the C++ in tools/ that names a provider and is not the table's: "file:line: text"."""
     problems = []
-    for path in sorted((root / "src").rglob("*")):
+    programs = [path for path in (root / "tools").rglob("*") if path.suffix in (".cc", ".h")]
+    for path in sorted((root / "src").rglob("*")) + sorted(programs):
         name = path.relative_to(root).as_posix()
         if not path.is_file() or name == PROVIDER_TABLE or "__pycache__" in path.parts:
             continue

@@ -59,6 +59,11 @@ def test_a_provider_name_is_found_with_its_line(tree, line):
     assert problems[0].startswith("src/transport/bad.cc:2: ")
 
 
+def test_the_programs_name_no_provider_either(tree):
+    (tree / "tools/bad.cc").write_text('if (provider == "shm") {}\n')
+    assert len(source_rules.provider_names(tree)) == 1
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -170,6 +170,14 @@ class CompletionFaults {
   // the same context. Empty: everything goes through.
   std::function<int(const fi_cq_data_entry&)> judge;
 
+  // Asked for each completion that `judge` lets through: true keeps it from the reader for good, or
+  // until GiveBack. Empty: nothing is kept.
+  std::function<bool(const fi_cq_data_entry&)> swallow;
+
+  // Lets what was swallowed come after all, in front of everything else.
+  void GiveBack() { returning_.swap(swallowed_); }
+  size_t swallowed() const { return swallowed_.size(); }
+
   // Adds an error entry: what fi_cq_read announces with -FI_EAVAIL and fi_cq_readerr then hands
   // out.
   void AddError(void* context, int code) {
@@ -191,13 +199,21 @@ class CompletionFaults {
     CompletionFaults& self = Queue::From(cq->ops);
     if (self.read_result != kReadReally) return self.read_result;
     if (!self.errors_.empty()) return -FI_EAVAIL;
+    if (!self.returning_.empty()) {
+      *static_cast<fi_cq_data_entry*>(buffer) = self.returning_.front();
+      self.returning_.pop_front();
+      return 1;
+    }
     const ssize_t read = self.queue_.provider().read(cq, buffer, count);
-    if (read <= 0 || self.judge == nullptr) return read;
+    if (read <= 0) return read;
     auto* entries = static_cast<fi_cq_data_entry*>(buffer);
     ssize_t kept = 0;
     for (ssize_t i = 0; i < read; ++i) {
-      if (const int code = self.judge(entries[i]); code != 0) {
+      const int code = self.judge == nullptr ? 0 : self.judge(entries[i]);
+      if (code != 0) {
         self.AddError(entries[i].op_context, code);
+      } else if (self.swallow != nullptr && self.swallow(entries[i])) {
+        self.swallowed_.push_back(entries[i]);
       } else {
         entries[kept++] = entries[i];
       }
@@ -215,6 +231,8 @@ class CompletionFaults {
 
   Queue queue_;
   std::deque<fi_cq_err_entry> errors_;
+  std::deque<fi_cq_data_entry> swallowed_;
+  std::deque<fi_cq_data_entry> returning_;
 };
 
 // Faults in an address vector's insert.

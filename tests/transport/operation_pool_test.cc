@@ -43,7 +43,7 @@ TEST(OperationPool, ReleasedSlotIsHandedOutAgainAsNew) {
 TEST(OperationPool, KeepsWhatASlotHasForLife) {
   OperationPool pool(1);
   std::byte staging[8];
-  pool.slot(0).staging = staging;
+  pool.slots()[0].staging = staging;
   Operation* operation = pool.Acquire();
   pool.Release(operation);
   EXPECT_EQ(pool.Acquire()->staging, staging);
@@ -63,7 +63,7 @@ TEST(OperationPool, RefusesPointersThatAreNoContextOfItsOwn) {
   OperationPool other(2);
   Operation* operation = pool.Acquire();
   Operation* foreign = other.Acquire();
-  Operation* free = &pool.slot(operation == &pool.slot(0) ? 1 : 0);
+  Operation* free = &pool.slots()[operation == &pool.slots()[0] ? 1 : 0];
   int local = 0;
   char* bytes = reinterpret_cast<char*>(operation);
   EXPECT_EQ(pool.FromContext(nullptr), nullptr);
@@ -73,8 +73,8 @@ TEST(OperationPool, RefusesPointersThatAreNoContextOfItsOwn) {
   EXPECT_EQ(pool.FromContext(bytes + 1), nullptr);
   EXPECT_EQ(pool.FromContext(bytes + sizeof(void*)), nullptr);
   EXPECT_EQ(pool.FromContext(&operation->source), nullptr);
-  EXPECT_EQ(pool.FromContext(&pool.slot(0) - 1), nullptr);
-  EXPECT_EQ(pool.FromContext(&pool.slot(0) + 2), nullptr);
+  EXPECT_EQ(pool.FromContext(pool.slots().data() - 1), nullptr);
+  EXPECT_EQ(pool.FromContext(pool.slots().data() + 2), nullptr);
   EXPECT_EQ(pool.FromContext(&free->contexts[0]), nullptr);
 }
 
@@ -95,7 +95,7 @@ TEST(OperationPool, DisownForgetsOnlyThatOwner) {
   first->owner = &leaving;
   second->owner = &staying;
   third->owner = &leaving;
-  pool.Disown(&leaving);
+  pool.Disown(&leaving, 1);
   EXPECT_EQ(first->owner, nullptr);
   EXPECT_EQ(second->owner, &staying);
   EXPECT_EQ(third->owner, nullptr);
@@ -104,19 +104,138 @@ TEST(OperationPool, DisownForgetsOnlyThatOwner) {
 
 TEST(OperationPool, UsesAPeerWhileAnOperationToItIsOutstanding) {
   OperationPool pool(2);
-  EXPECT_FALSE(pool.Uses(7));
+  EXPECT_EQ(pool.UseOf(7), PeerUse::kNone);
   Operation* operation = pool.Acquire();
   operation->peer = 7;
-  EXPECT_TRUE(pool.Uses(7));
-  EXPECT_FALSE(pool.Uses(8));
+  EXPECT_EQ(pool.UseOf(7), PeerUse::kOutstanding);
+  EXPECT_EQ(pool.UseOf(8), PeerUse::kNone);
   pool.Release(operation);
-  EXPECT_FALSE(pool.Uses(7));
+  EXPECT_EQ(pool.UseOf(7), PeerUse::kNone);
+}
+
+// Slots whose owner goes at 10, 20, 30, ...
+class WrittenOff : public testing::Test {
+ protected:
+  static constexpr size_t kSlots = 4;
+
+  Operation* Take(fi_addr_t peer = 7) {
+    Operation* operation = pool_.Acquire();
+    operation->peer = peer;
+    operation->owner = &owner_;
+    operation->completions_due = 1;
+    return operation;
+  }
+
+  // Takes every slot, for owners that then go at `now_ns`.
+  std::vector<Operation*> LoseAll(int64_t now_ns) {
+    std::vector<Operation*> lost;
+    while (pool_.outstanding() < pool_.capacity()) lost.push_back(Take());
+    pool_.Disown(&owner_, now_ns);
+    return lost;
+  }
+
+  NoOwner owner_;
+  OperationPool pool_{kSlots};
+};
+
+TEST_F(WrittenOff, OnlyWhatHasNoOwnerSinceLongAndIsTheProviders) {
+  Operation* old = Take();
+  Operation* queued = Take();
+  queued->queued = true;
+  pool_.Disown(&owner_, 10);
+  Operation* young = Take();
+  pool_.Abandon(young, 20);
+  Operation* owned = Take();
+  pool_.WriteOff(9);
+  EXPECT_EQ(pool_.written_off(), 0u);
+  pool_.WriteOff(19);
+  EXPECT_EQ(pool_.written_off(), 1u);
+  EXPECT_TRUE(old->written_off);
+  EXPECT_EQ(pool_.outstanding(), 3u);
+  EXPECT_EQ(pool_.capacity(), 3u);
+  pool_.WriteOff(1000);
+  EXPECT_TRUE(young->written_off);
+  EXPECT_FALSE(queued->written_off);
+  EXPECT_FALSE(owned->written_off);
+  EXPECT_EQ(pool_.outstanding(), 2u);
+}
+
+TEST_F(WrittenOff, SlotsAreReplacedAndTheirContextsAreFound) {
+  const std::vector<Operation*> lost = LoseAll(10);
+  pool_.WriteOff(10);
+  EXPECT_EQ(pool_.capacity(), 0u);
+  EXPECT_EQ(pool_.Acquire(), nullptr);
+  ASSERT_EQ(pool_.slots_to_add(), kSlots);
+  EXPECT_EQ(pool_.Add(kSlots).size(), kSlots);
+  EXPECT_EQ(pool_.slots_to_add(), 0u);
+  EXPECT_EQ(pool_.capacity(), kSlots);
+  for (size_t i = 0; i < kSlots; ++i) {
+    Operation* operation = pool_.Acquire();
+    ASSERT_NE(operation, nullptr);
+    EXPECT_FALSE(operation->written_off);
+    EXPECT_EQ(pool_.FromContext(&operation->contexts[1]), operation);
+  }
+  EXPECT_EQ(pool_.Acquire(), nullptr);
+  for (Operation* operation : lost) {
+    EXPECT_EQ(pool_.FromContext(&operation->contexts[0]), operation);
+  }
+}
+
+TEST_F(WrittenOff, OneThatCompletesAfterAllTakesThePlaceOfAnother) {
+  const std::vector<Operation*> lost = LoseAll(10);
+  pool_.WriteOff(10);
+  pool_.Release(lost[0]);
+  EXPECT_EQ(pool_.written_off(), kSlots - 1);
+  EXPECT_EQ(pool_.capacity(), 1u);
+  EXPECT_EQ(pool_.Acquire(), lost[0]);
+  pool_.Release(lost[0]);
+  pool_.Add(pool_.slots_to_add());
+  EXPECT_EQ(pool_.capacity(), kSlots);
+  // As many as there may be are there: this one waits until it is needed.
+  pool_.Release(lost[1]);
+  EXPECT_EQ(pool_.capacity(), kSlots);
+  EXPECT_EQ(pool_.outstanding(), 0u);
+  std::set<Operation*> taken;
+  while (Operation* operation = pool_.Acquire()) taken.insert(operation);
+  EXPECT_EQ(taken.size(), kSlots);
+  EXPECT_EQ(taken.count(lost[1]), 0u);
+  Operation* next = *taken.begin();
+  pool_.Abandon(next, 20);
+  pool_.WriteOff(20);
+  EXPECT_EQ(pool_.slots_to_add(), 0u);
+  EXPECT_EQ(pool_.Acquire(), lost[1]);
+}
+
+TEST_F(WrittenOff, ReplacementsHaveABound) {
+  int64_t now_ns = 0;
+  size_t lost = 0;
+  while (pool_.capacity() > 0) {
+    lost += LoseAll(++now_ns).size();
+    pool_.WriteOff(now_ns);
+    if (const size_t count = pool_.slots_to_add(); count > 0) pool_.Add(count);
+  }
+  EXPECT_EQ(lost, kSlots * OperationPool::kMostGrowth);
+  EXPECT_EQ(pool_.slots_to_add(), 0u);
+  EXPECT_EQ(pool_.Acquire(), nullptr);
+}
+
+TEST_F(WrittenOff, PeerIsKeptFromThemUntilTheyComplete) {
+  Operation* lost = Take(7);
+  pool_.Abandon(lost, 10);
+  pool_.WriteOff(10);
+  EXPECT_EQ(pool_.UseOf(7), PeerUse::kWrittenOff);
+  Operation* later = Take(7);
+  EXPECT_EQ(pool_.UseOf(7), PeerUse::kOutstanding);
+  pool_.Release(later);
+  EXPECT_EQ(pool_.UseOf(7), PeerUse::kWrittenOff);
+  pool_.Release(lost);
+  EXPECT_EQ(pool_.UseOf(7), PeerUse::kNone);
 }
 
 TEST(OperationPool, ContextsAreWhereProvidersExpectThem) {
   OperationPool pool(2);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(&pool.slot(0)) % 64, 0u);
-  EXPECT_EQ(static_cast<void*>(&pool.slot(1).contexts[0]), static_cast<void*>(&pool.slot(1)));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(&pool.slots()[0]) % 64, 0u);
+  EXPECT_EQ(static_cast<void*>(&pool.slots()[1].contexts[0]), static_cast<void*>(&pool.slots()[1]));
 }
 
 }  // namespace

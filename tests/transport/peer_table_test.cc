@@ -1,7 +1,7 @@
 #include "src/transport/peer_table.h"
 
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -20,8 +20,8 @@ class PeerTableTest : public testing::TestWithParam<const char*> {
     local_ = LocalFabric::Open(GetParam());
     remote_ = LocalFabric::Open(GetParam());
     ASSERT_TRUE(local_ != nullptr && remote_ != nullptr);
-    table_ = std::make_unique<PeerTable>(&*local_->av,
-                                         [this](fi_addr_t peer) { return busy_.count(peer) > 0; });
+    table_ =
+        std::make_unique<PeerTable>(&*local_->av, [this](fi_addr_t peer) { return use_[peer]; });
   }
 
   const std::string& self() const { return local_->endpoint->address(); }
@@ -29,7 +29,7 @@ class PeerTableTest : public testing::TestWithParam<const char*> {
 
   std::unique_ptr<LocalFabric> local_;
   std::unique_ptr<LocalFabric> remote_;
-  std::set<fi_addr_t> busy_;
+  std::map<fi_addr_t, PeerUse> use_;
   std::unique_ptr<PeerTable> table_;
 };
 
@@ -57,21 +57,45 @@ TEST_P(PeerTableTest, IdlePeerGoesWithItsLastReference) {
 
 TEST_P(PeerTableTest, BusyPeerIsQuarantinedUntilItIsIdle) {
   const Peer* peer = *table_->Insert(other());
-  busy_.insert(peer->address);
+  use_[peer->address] = PeerUse::kOutstanding;
   table_->Release(peer);
   EXPECT_EQ(table_->live(), 0u);
   EXPECT_EQ(table_->quarantined(), 1u);
   table_->RemoveIdle();
   EXPECT_EQ(table_->quarantined(), 1u);
-  busy_.clear();
+  use_.clear();
   table_->RemoveIdle();
+  EXPECT_EQ(table_->quarantined(), 0u);
+}
+
+TEST_P(PeerTableTest, PeerOfWrittenOffOperationsIsKeptOutOfQuarantineAndCanBeRevived) {
+  const Peer* peer = *table_->Insert(other());
+  const fi_addr_t address = peer->address;
+  use_[address] = PeerUse::kOutstanding;
+  table_->Release(peer);
+  use_[address] = PeerUse::kWrittenOff;
+  table_->RemoveIdle();
+  EXPECT_EQ(table_->quarantined(), 0u);
+  EXPECT_EQ(table_->kept(), 1u);
+  EXPECT_EQ(table_->live(), 0u);
+  const Peer* revived = *table_->Insert(other());
+  EXPECT_EQ(revived->address, address);
+  EXPECT_EQ(revived->epoch, 2u);
+  EXPECT_EQ(table_->kept(), 0u);
+  EXPECT_EQ(table_->live(), 1u);
+  table_->Release(revived);
+  EXPECT_EQ(table_->kept(), 1u);
+  // They complete after all.
+  use_.clear();
+  table_->RemoveIdle();
+  EXPECT_EQ(table_->kept(), 0u);
   EXPECT_EQ(table_->quarantined(), 0u);
 }
 
 TEST_P(PeerTableTest, QuarantinedPeerIsRevivedUnderANewEpoch) {
   const Peer* peer = *table_->Insert(other());
   const fi_addr_t address = peer->address;
-  busy_.insert(address);
+  use_[address] = PeerUse::kOutstanding;
   table_->Release(peer);
   const Peer* revived = *table_->Insert(other());
   EXPECT_EQ(revived->address, address);
@@ -79,7 +103,7 @@ TEST_P(PeerTableTest, QuarantinedPeerIsRevivedUnderANewEpoch) {
   EXPECT_EQ(revived->references, 1u);
   EXPECT_EQ(table_->live(), 1u);
   EXPECT_EQ(table_->quarantined(), 0u);
-  busy_.clear();
+  use_.clear();
   table_->RemoveIdle();
   EXPECT_EQ(table_->live(), 1u);
 }

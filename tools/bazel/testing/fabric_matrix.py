@@ -1,6 +1,7 @@
 """The matrix fabric x group of what the conformance suite found, from the test.xml files of a run.
 
-A test.xml belongs to the suite if its top element has the property "fabric". A group is a test suite's name,
+A test.xml belongs to the suite if its top element, or one for each run of the suite below it, has the property
+"fabric"; one that has the property "lost" stands for a run that left nothing else. A group is a test suite's name,
 without what parameters add to it.
 """
 
@@ -9,8 +10,8 @@ import re
 import xml.etree.ElementTree
 
 # Columns, in this order; a group that is not listed stands behind them.
-_GROUPS = ["addresses", "address vector", "writes", "notifications", "atomics", "waits", "back pressure", "cancel",
-           "calls", "clients", "loss"]
+_GROUPS = ["expectations", "addresses", "address vector", "writes", "notifications", "atomics", "waits",
+           "back pressure", "cancel", "calls", "clients", "loss"]
 
 _EVIDENCE = {
     "host": "the provider itself, between processes of this host",
@@ -18,6 +19,9 @@ _EVIDENCE = {
     "emulation": "an emulation of the contract, on this host; says nothing of hardware",
     "none": "the provider itself, which nothing is known of",
 }
+
+# How the suite begins the reason of a test that it skips because of a known limit of the fabric.
+_LIMIT = "limit: "
 
 # Targets that leave such a file, if they do not crash first.
 CONFORMANCE = re.compile(r"^//tests/(conformance|soft_roce)[:/]")
@@ -33,7 +37,8 @@ class Row:
         # Group -> result ("ok", "fail", "skip") -> number of tests.
         self.counts = collections.defaultdict(collections.Counter)
         self.reasons = {}  # group -> why something of it was skipped
-        self.lost = []  # labels of targets that ended without a result
+        self.limits = []  # known limits because of which tests were skipped
+        self.lost = []  # what ended without a result: targets, or runs of one
 
 
 def group_of(suite):
@@ -88,6 +93,9 @@ class Matrix:
             return
         for results in found:
             row = self._row(results.get("fabric"))
+            if results.get("lost"):
+                row.lost.append("%s (its run %s)" % (label, results.get("lost")))
+                continue
             row.evidence = results.get("evidence", "")
             row.libfabric = results.get("libfabric", "")
             for suite in results.iter("testsuite"):
@@ -95,8 +103,10 @@ class Matrix:
 
     def add_lost(self, label):
         """A target whose suite ended without a result."""
-        if label.startswith("//tests/conformance:") and label.endswith(("_calls_test", "_transport_test")):
-            self._row(label.split(":")[1]).lost.append(label)
+        if label.startswith("//tests/soft_roce") or label.endswith(("_calls_test", "_transport_test")):
+            lost = self._row(label.split(":")[-1]).lost
+            if label not in lost:
+                lost.append(label)
 
     @staticmethod
     def _add_suite(row, suite):
@@ -107,8 +117,13 @@ class Matrix:
                 continue
             result = _result_of(case)
             row.counts[group][result] += 1
-            if result == "skip" and _reason(case):
-                row.reasons.setdefault(group, _reason(case))
+            reason = _reason(case)
+            if result == "skip" and reason.startswith(_LIMIT):
+                reason = reason[len(_LIMIT) :]
+                if reason not in row.limits:
+                    row.limits.append(reason)
+            if result == "skip" and reason:
+                row.reasons.setdefault(group, reason)
 
     def _columns(self):
         seen = {group for row in self.rows.values() for group in row.counts}
@@ -122,12 +137,13 @@ class Matrix:
         rows = sorted(self.rows.values(), key=lambda row: (row.evidence == "emulation", row.fabric))
         table = [["fabric"] + columns]
         for row in rows:
-            if row.lost:
-                table.append([row.fabric] + ["ended without a result" if not columns else "?"] * max(len(columns), 1))
+            if row.lost and not columns:
+                table.append([row.fabric, "ended without a result"])
             else:
-                table.append([row.fabric] + [_cell(row.counts.get(group)) for group in columns])
+                table.append([row.fabric] + [_cell(row.counts.get(group), row.lost) for group in columns])
         widths = [max(len(line[i]) for line in table if i < len(line)) for i in range(len(table[0]))]
-        text = ["Fabrics (ok: tests that passed; -: nothing that this fabric has)", ""]
+        text = ["Fabrics (ok 6: tests that passed; -1: and one that was skipped; -: nothing that this fabric has; "
+                "?: ended without a result)", ""]
         for line in table:
             text.append("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
         text.append("")
@@ -140,19 +156,23 @@ class Matrix:
         for row in rows:
             if row.lost:
                 lines.append("%s: ended without a result, see %s" % (row.fabric, " ".join(row.lost)))
+            if not row.counts:
                 continue
             version = ", libfabric %s" % row.libfabric if row.libfabric else ""
             lines.append("%s: %s%s" % (row.fabric, _EVIDENCE.get(row.evidence, row.evidence or "unknown"), version))
             for group, count in row.counts.items():
                 if set(count) == {"skip"}:
                     lines.append("    no %s: %s" % (group, row.reasons.get(group, "no reason given")))
+            if row.limits:
+                lines.append("    limits: %s" % "; ".join(row.limits))
         return lines
 
 
-def _cell(count):
-    if not count or set(count) == {"skip"}:
+def _cell(count, lost):
+    if not count:
+        return "?" if lost else "-"
+    if set(count) == {"skip"}:
         return "-"
     total = count["ok"] + count["fail"]
-    if count["fail"]:
-        return "FAIL %d/%d" % (count["fail"], total)
-    return "ok %d" % total
+    text = "FAIL %d/%d" % (count["fail"], total) if count["fail"] else "ok %d" % total
+    return "%s -%d" % (text, count["skip"]) if count["skip"] else text

@@ -14,8 +14,12 @@ def results(fabric, suites, evidence="host"):
         '<skipped message="file.cc:1&#x0A;it has none"/></testcase>',
         "left out": '<testcase name="T" status="notrun" result="suppressed"/>',
     }
+
+    def body(case):
+        return bodies["skip"].replace("it has none", case) if case.startswith("limit: ") else bodies[case]
+
     text = "".join(
-        '<testsuite name="%s">%s</testsuite>' % (name, "".join(bodies[case] for case in cases))
+        '<testsuite name="%s">%s</testsuite>' % (name, "".join(body(case) for case in cases))
         for name, cases in suites.items()
     )
     properties = 'fabric="%s" evidence="%s" libfabric="1.17"' % (fabric, evidence)
@@ -49,8 +53,24 @@ def test_other_tests_do_not_count():
 def test_cells_say_what_passed_failed_and_is_not_there():
     suites = {"Every/Writes": ["ok", "ok", "skip"], "Every/Atomics": ["skip"], "Loss": ["ok", "fail"]}
     lines = lines_of((LABEL, results("shm", suites)))
-    assert cells(lines, "shm") == {"fabric": "shm", "writes": "ok 2", "atomics": "-", "loss": "FAIL 1/2"}
+    assert cells(lines, "shm") == {"fabric": "shm", "writes": "ok 2 -1", "atomics": "-", "loss": "FAIL 1/2"}
     assert "    no atomics: it has none" in lines
+    assert "-1: and one that was skipped" in lines[0]
+
+
+def test_a_failure_hides_nothing_that_was_skipped():
+    lines = lines_of((LABEL, results("shm", {"Writes": ["ok", "fail", "skip", "skip"]})))
+    assert cells(lines, "shm") == {"fabric": "shm", "writes": "FAIL 1/2 -2"}
+
+
+def test_every_known_limit_of_a_fabric_is_told_once():
+    lines = lines_of(
+        (LABEL, results("shm", {"Writes": ["ok", "limit: no writes at noon", "limit: no writes at noon"]})),
+        (LABEL, results("shm", {"Loss": ["limit: loses nothing"], "Waits": ["ok", "skip"]})),
+        ("//tests/conformance:tcp_transport_test", results("tcp", {"Writes": ["ok"]})),
+    )
+    assert [line for line in lines if "limits: " in line] == ["    limits: no writes at noon; loses nothing"]
+    assert "    no loss: loses nothing" in lines
 
 
 def test_both_halves_and_every_shard_of_a_fabric_are_one_row():
@@ -96,3 +116,22 @@ def test_a_suite_that_crashed_is_seen():
 
 def test_a_file_that_is_no_xml_counts_as_a_crash():
     assert any("ended without a result" in line for line in lines_of((LABEL, "<testsui")))
+
+
+def test_a_virtual_machine_that_was_lost_is_seen():
+    label = "//tests/soft_roce:soft_roce_test"
+    crashed = '<?xml version="1.0"?><testsuites><testsuite name="tests/soft_roce/soft_roce_test"/></testsuites>'
+    lines = lines_of((label, crashed), (LABEL, results("shm", {"Writes": ["ok"], "Loss": ["ok"]})))
+    assert cells(lines, "soft_roce_test") == {"fabric": "soft_roce_test", "writes": "?", "loss": "?"}
+    assert "soft_roce_test: ended without a result, see " + label in lines
+
+
+def test_a_run_that_was_lost_beside_others_leaves_what_they_found():
+    label = "//tests/soft_roce:soft_roce_test"
+    text = '<testsuites>%s<testsuites fabric="verbs" lost="calls"/></testsuites>' % (
+        results("verbs", {"Writes": ["ok"]}, "soft-roce").split("?>")[1]
+    )
+    lines = lines_of((label, text), (LABEL, results("shm", {"Writes": ["ok"], "Calls": ["ok"]})))
+    assert cells(lines, "verbs") == {"fabric": "verbs", "writes": "ok 1", "calls": "?"}
+    assert "verbs: ended without a result, see %s (its run calls)" % label in lines
+    assert any(line.startswith("verbs: ") and "virtual machine" in line for line in lines)

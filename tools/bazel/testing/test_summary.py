@@ -90,6 +90,10 @@ def read(lines):
 def matrix(summary):
     """Returns the lines of the matrix of fabrics; none if no target of the conformance suite was run."""
     result = fabric_matrix.Matrix()
+    # Bazel writes no file for what it had to kill.
+    for label in set(summary.failed) - {label for label, _ in summary.results}:
+        if fabric_matrix.CONFORMANCE.match(label):
+            result.add_lost(label)
     for label, path in summary.results:
         if fabric_matrix.CONFORMANCE.match(label):
             try:

@@ -113,3 +113,10 @@ def test_fabrics_are_shown_before_the_counts(capsys, tmp_path):
     # Other tests' results are not even read.
     events = [result("//a:a", tmp_path / "none"), summary("//a:a", "PASSED")]
     assert run(capsys, events) == (0, ["1 passed, 0 failed"])
+
+
+def test_a_fabric_whose_machine_left_no_file_is_shown(capsys):
+    label = "//tests/soft_roce:soft_roce_test"
+    code, lines = run(capsys, [summary(label, "TIMEOUT")], 3)
+    assert code == 1
+    assert "soft_roce_test: ended without a result, see " + label in lines
