@@ -219,7 +219,9 @@ TEST_P(WorkerTest, AClientCannotSwitchToWhatTheWorkersUserForbade) {
   options.window_bytes = kWindow;
   options.notification = transport::Notification::kSendAfterWrite;
   ServedWorker served(GetParam(), options);
-  auto reply = served.worker->OpenSession(1, RequestFor(*served.worker));
+  auto request = RequestFor(*served.worker);
+  request.notification = transport::Notification::kAuto;
+  auto reply = served.worker->OpenSession(1, request);
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->notification, transport::Notification::kSendAfterWrite);
   EXPECT_TRUE(absl::IsFailedPrecondition(
