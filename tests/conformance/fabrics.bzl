@@ -42,10 +42,14 @@ _EFA2 = _expect("write_imm", "after-delivery", "native", "back-off", "provider/4
 _GNI = _expect("write_imm", "after-delivery", "native", "back-off", "provider/8", 8, "virtual", 1)
 
 # Also of what is layered over it.
-_SHARED_LOCK = (
-    "Cancel.AReactorCanGoAwayInTheMiddleOfEverything: a peer process that is killed while it posts may hold " +
-    "the lock of our queue in shared memory, for which the provider then spins for ever"
-)
+_SHARED_LOCK = [
+    "%s: a peer process that is killed while it posts may hold the lock of our queue in shared memory, for " % test +
+    "which the provider then spins for ever"
+    for test in (
+        "Cancel.AReactorCanGoAwayInTheMiddleOfEverything",
+        "Loss.AClientThatIsKilledCostsItsOwnSessionOnly",
+    )
+]
 
 def _fabric(
         name,
@@ -83,7 +87,7 @@ def _emulated(name, provider, expect, label, env = {}):
         provider,
         expect,
         label,
-        limits = [_SHARED_LOCK],  # they run over shared memory
+        limits = _SHARED_LOCK,  # they run over shared memory
         scale = 25,
         env = dict(env, FI_PROVIDER_PATH = "tests/contract_providers/" + provider),
         data = ["//tests/contract_providers:%s/lib%s-fi.so" % (provider, provider)],
@@ -92,7 +96,7 @@ def _emulated(name, provider, expect, label, env = {}):
 _FABRICS = [
     _fabric("tcp", "tcp;ofi_rxm", _TCP, address = "127.0.0.1"),
     _fabric("tcp_ipv6", "tcp;ofi_rxm", _TCP, "tcp;ofi_rxm IPv6", address = "::1"),
-    _fabric("shm", "shm", _SHM, limits = _ORDERED_COMPLETIONS + [_SHARED_LOCK]),
+    _fabric("shm", "shm", _SHM, limits = _ORDERED_COMPLETIONS + _SHARED_LOCK),
     _fabric("sockets", "sockets", _SOCKETS, address = "127.0.0.1", scale = 5),
     _fabric("sockets_ipv6", "sockets", _SOCKETS, "sockets IPv6", address = "::1", scale = 5),
     _fabric("udp", "udp;ofi_rxd", _UDP, address = "127.0.0.1", limits = [_NO_RESTART]),
