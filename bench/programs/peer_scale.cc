@@ -1,0 +1,253 @@
+// How far does it go: a million peers known to one endpoint, a thousand sessions of one executor?
+//
+// Peers: addresses of nobody go into a reactor's peer table and into a plain address vector.
+// Sessions: three workers with no, some and many idle sessions take turns with a client that calls;
+// what a session costs the worker's process is taken apart: ours (counted), the bootstrap's and the
+// provider's (each from a process that has nothing else).
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "bench/harness/distribution.h"
+#include "bench/harness/interleave.h"
+#include "bench/harness/options.h"
+#include "bench/harness/report.h"
+#include "bench/programs/crowd.h"
+#include "bench/programs/peer_inserts.h"
+#include "tools/options.h"
+
+namespace invoker::bench {
+namespace {
+
+constexpr char kProgram[] = "peer_scale";
+constexpr size_t kCallBytes = 64;
+// Linear look-ups in some providers would take hours for a million.
+constexpr int kPatienceSeconds = 20;
+constexpr uint32_t kQuickPeers = 100'000;
+constexpr uint32_t kQuickSessions = 200;
+// With buffers as they are by default; what their clients take is most of this machine's memory
+// soon.
+constexpr uint32_t kDefaultBufferSessions = 50;
+constexpr char kBufferVariable[] = "FI_OFI_RXM_BUFFER_SIZE";
+constexpr char kEagerVariable[] = "FI_OFI_RXM_EAGER_LIMIT";
+constexpr char kSmallBuffers[] = "1024";
+
+struct Settings {
+  CommonOptions common;
+  uint32_t peers = 1'000'000;
+  uint32_t sessions = 1000;
+};
+
+CrowdOptions CrowdOf(const Settings& settings, const std::string& provider, uint32_t idle) {
+  return {provider, settings.common.address, settings.common.client_core,
+          settings.common.server_core, idle};
+}
+
+// Both sides of a connection must have the same.
+void SetSmallBuffers() {
+  setenv(kBufferVariable, kSmallBuffers, 1);
+  setenv(kEagerVariable, kSmallBuffers, 1);
+}
+
+class Study {
+ public:
+  Study(const Settings& settings, Report* report)
+      : settings_(settings),
+        report_(report),
+        peers_(report->AddTable("peers", "Addresses known to one endpoint, bytes per peer")),
+        sessions_(report->AddTable("sessions",
+                                   "What one idle session adds to the worker's process, in bytes")),
+        latency_(report->AddTable(
+            "latency", absl::StrCat("A call of ", kCallBytes, " B while others idle"))) {}
+
+  absl::Status Sessions(const std::string& provider) {
+    std::vector<std::unique_ptr<Crowd>> crowds;
+    // The largest first: to open it takes longest, and the others' workers poll on the same core.
+    for (uint32_t idle : {settings_.sessions, settings_.sessions / 10, 0u}) {
+      absl::StatusOr<std::unique_ptr<Crowd>> crowd =
+          Crowd::Start(CrowdOf(settings_, provider, idle));
+      if (!crowd.ok()) return crowd.status();
+      if (!(*crowd)->refused().empty()) {
+        report_->Note(absl::StrCat(provider, ": of ", idle, " idle sessions there are ",
+                                   (*crowd)->idle(), ": ", (*crowd)->refused()));
+      }
+      crowds.push_back(*std::move(crowd));
+    }
+    std::reverse(crowds.begin(), crowds.end());
+    for (const std::unique_ptr<Crowd>& crowd : crowds) crowd->End();
+    if (absl::Status status = Latency(provider, crowds); !status.ok()) return status;
+    const uint32_t most = crowds.back()->idle();
+    const double session = crowds.back()->bytes_per_session();
+    crowds.clear();
+    return Memory(provider, most, "small", session);
+  }
+
+  // As users have them.
+  absl::Status SessionsWithDefaultBuffers(const std::string& provider) {
+    unsetenv(kBufferVariable);
+    unsetenv(kEagerVariable);
+    const CrowdOptions options = CrowdOf(settings_, provider, kDefaultBufferSessions);
+    const absl::StatusOr<HeldFigures> sessions = MeasureIdleSessions(options);
+    SetSmallBuffers();
+    if (!sessions.ok()) return sessions.status();
+    Row& row = sessions_.rows.emplace_back();
+    row.Label("provider", provider)
+        .Label("sessions", int64_t{sessions->held})
+        .Label("fabric_buffers", "default")
+        .Value("process", sessions->bytes_each);
+    return absl::OkStatus();
+  }
+
+  absl::Status Peers(const std::string& provider) {
+    const absl::StatusOr<PeerFigures> figures =
+        MeasurePeers(provider, settings_.common.address, settings_.peers, kPatienceSeconds);
+    if (figures.status().code() == absl::StatusCode::kUnimplemented) {
+      report_->Note(figures.status().message());
+      return absl::OkStatus();
+    }
+    if (!figures.ok()) return figures.status();
+    if (!figures->refused.empty()) {
+      report_->Note(
+          absl::StrCat(provider, ": no more than ", figures->peers, " peers: ", figures->refused));
+    }
+    Row& row = peers_.rows.emplace_back();
+    row.Label("provider", provider)
+        .Label("peers", int64_t{figures->peers})
+        .Value("our_bytes_per_peer", figures->our_bytes)
+        .Value("provider_bytes_per_peer", figures->provider_bytes)
+        .Value("inserts_per_s", figures->inserts_per_s)
+        .Value("removals_per_s", figures->removals_per_s)
+        .Value("polled_removals_per_s", figures->polled_removals_per_s)
+        .Value("raw_inserts_per_s", figures->raw_inserts_per_s)
+        .Value("raw_removals_per_s", figures->raw_removals_per_s)
+        .Value("last_insert_p50_us", figures->last_inserts.p50)
+        .Value("last_insert_p99_us", figures->last_inserts.p99)
+        .Value("slowest_insert_us", figures->slowest_insert_us);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Latency(const std::string& provider,
+                       const std::vector<std::unique_ptr<Crowd>>& crowds) {
+    std::vector<Contender*> contenders;
+    for (const std::unique_ptr<Crowd>& crowd : crowds) contenders.push_back(crowd.get());
+    InterleavePlan plan;
+    plan.sizes = {kCallBytes};
+    plan.rounds = settings_.common.rounds;
+    const absl::StatusOr<std::vector<Measured>> measured = Interleave(contenders, plan);
+    if (!measured.ok()) return measured.status();
+    for (size_t i = 0; i < measured->size(); ++i) {
+      Row& row = latency_.rows.emplace_back();
+      row.Label("provider", provider).Label("idle_sessions", int64_t{crowds[i]->idle()});
+      row.Times(Summarize((*measured)[i].rounds));
+      row.Value("p50_over_none",
+                Compare((*measured)[i].rounds, measured->front().rounds, 50).median);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Memory(const std::string& provider, uint32_t sessions, const std::string& buffers,
+                      double process) {
+    const CrowdOptions options = CrowdOf(settings_, provider, sessions);
+    const absl::StatusOr<HeldFigures> raw = MeasureRawPeers(options);
+    if (!raw.ok()) return raw.status();
+    const absl::StatusOr<HeldFigures> leases = MeasureLeases(options);
+    if (!leases.ok()) return leases.status();
+    const absl::StatusOr<HeldFigures> ours = MeasureOurs(options);
+    if (!ours.ok()) return ours.status();
+    const double windows = 2.0 * kCrowdWindowBytes;
+    Row& row = sessions_.rows.emplace_back();
+    row.Label("provider", provider)
+        .Label("sessions", int64_t{sessions})
+        .Label("fabric_buffers", buffers)
+        .Value("process", process)
+        .Value("windows", windows)
+        .Value("ours", ours->bytes_each)
+        .Value("bootstrap", leases->bytes_each)
+        .Value("provider_connection", raw->bytes_each)
+        .Value("rest", process - windows - ours->bytes_each - leases->bytes_each - raw->bytes_each);
+    return absl::OkStatus();
+  }
+
+  const Settings& settings_;
+  Report* report_;
+  Table& peers_;
+  Table& sessions_;
+  Table& latency_;
+};
+
+absl::Status Run(const Settings& settings, Report* report) {
+  Study study(settings, report);
+  for (const std::string& provider : settings.common.providers) {
+    absl::Status status = study.Sessions(provider);
+    if (status.ok()) status = study.SessionsWithDefaultBuffers(provider);
+    if (status.ok()) status = study.Peers(provider);
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Before anything of libfabric runs here.
+void PrepareProcess() {
+  SetSmallBuffers();
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("How many peers and sessions there can be, and what each costs.", kProgram);
+  Settings settings;
+  AddCommonOptions(&app, &settings.common);
+  CLI::Option* peers =
+      app.add_option("--peers", settings.peers, "addresses to insert")->capture_default_str();
+  CLI::Option* sessions =
+      app.add_option("--sessions", settings.sessions, "idle sessions of one executor")
+          ->check(CLI::Range(10u, 60'000u))
+          ->capture_default_str();
+  app.footer("Exit status: 0 measured, 1 something failed, 2 bad arguments.");
+  if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
+  if (settings.common.quick && peers->count() == 0) settings.peers = kQuickPeers;
+  if (settings.common.quick && sessions->count() == 0) settings.sessions = kQuickSessions;
+  PrepareProcess();
+  absl::Status status = PinToCore(settings.common.client_core);
+  Report report(kProgram, "How many peers and sessions can there be, and what does each cost?");
+  if (status.ok()) {
+    GatherConditions(settings.common, &report);
+    report.Condition("windows", absl::StrCat(kCrowdWindowBytes, " B per session and direction"));
+    report.Condition("fabric buffers", absl::StrCat(kBufferVariable, "=", kSmallBuffers,
+                                                    " on both sides, unless it says default"));
+    report.Note(
+        "ours: what operator new handed out in a process with a worker and nothing else. "
+        "bootstrap: growth of a worker's process per lease without a session. "
+        "provider_connection: growth of a process with one plain endpoint per peer that has "
+        "exchanged a message with it. rest: what these do not explain.");
+    report.Note(
+        "In a turn the idle clients' process is stopped, since it shares a core with the client "
+        "that calls; their heartbeats, one a second each, come between the turns.");
+    status = Run(settings, &report);
+  }
+  if (!status.ok()) {
+    tools::Log(kProgram, absl::StrCat("error: ", status.message()));
+    return tools::kExitFailed;
+  }
+  return Finish(settings.common, report);
+}
+
+}  // namespace
+}  // namespace invoker::bench
+
+int main(int argc, char** argv) { return invoker::bench::Main(argc, argv); }

@@ -1,0 +1,276 @@
+// What Python adds to a call: the same calls of one invoker_server, from this process and from a
+// Python process on the same core, in turns. Whoever's turn it is not blocks.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "bench/harness/distribution.h"
+#include "bench/harness/interleave.h"
+#include "bench/harness/options.h"
+#include "bench/harness/report.h"
+#include "bench/harness/server_process.h"
+#include "src/invoke/client.h"
+#include "src/transport/reactor.h"
+#include "tools/options.h"
+
+namespace invoker::bench {
+namespace {
+
+constexpr char kProgram[] = "python_overhead";
+
+// Debian's: the one that the package is built for.
+constexpr char kPython[] = "/usr/bin/python3";
+
+constexpr size_t kLargest = 65536;
+
+// As python_peer.py names them.
+struct Api {
+  const char* name;
+  const char* meaning;
+};
+constexpr Api kNothing = {"nothing", "no call"};
+constexpr std::array<Api, 6> kApis = {{
+    {"function_out", "function(data, out=bytearray)"},
+    {"call_out", "client.call(name, data, out=bytearray)"},
+    {"call_numpy", "client.call(name, array, out=array)"},
+    {"call", "client.call(name, data), result in new memory"},
+    {"submit", "client.submit(name, data).result()"},
+    {"acall", "await client.acall(name, data)"},
+}};
+
+// A buffer in the request window, and the response left where it is: what C++ can do best.
+class InPlace : public Contender {
+ public:
+  InPlace(Client* client, RemoteFunction noop, Buffer buffer)
+      : client_(client), noop_(std::move(noop)), buffer_(std::move(buffer)) {}
+
+  const std::string& name() const override { return name_; }
+  absl::Status Begin() override { return absl::OkStatus(); }
+  void End() override {}
+
+  absl::Status Burst(size_t bytes, absl::Span<int64_t> times_ns) override {
+    for (int64_t& time_ns : times_ns) {
+      const int64_t begin_ns = transport::MonotonicNs();
+      const absl::StatusOr<Response> response = client_->Invoke(noop_, buffer_, bytes);
+      time_ns = transport::MonotonicNs() - begin_ns;
+      if (!response.ok()) return response.status();
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string name_ = "cpp";
+  Client* const client_;
+  const RemoteFunction noop_;
+  const Buffer buffer_;
+};
+
+// As Python has to: from memory of the caller's, and into it.
+class Copying : public Contender {
+ public:
+  Copying(Client* client, RemoteFunction noop)
+      : client_(client), noop_(std::move(noop)), input_(kLargest), output_(kLargest) {}
+
+  const std::string& name() const override { return name_; }
+  absl::Status Begin() override { return absl::OkStatus(); }
+  void End() override {}
+
+  absl::Status Burst(size_t bytes, absl::Span<int64_t> times_ns) override {
+    for (int64_t& time_ns : times_ns) {
+      const int64_t begin_ns = transport::MonotonicNs();
+      const absl::StatusOr<Response> response = client_->Invoke(noop_, Bytes(input_.data(), bytes));
+      if (!response.ok()) return response.status();
+      memcpy(output_.data(), response->data().data(), response->size());
+      time_ns = transport::MonotonicNs() - begin_ns;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string name_ = "cpp_copying";
+  Client* const client_;
+  const RemoteFunction noop_;
+  std::vector<std::byte> input_;
+  std::vector<std::byte> output_;
+};
+
+// One way to call from the Python process, which several of these share.
+class Python : public Contender {
+ public:
+  Python(ServerProcess* peer, const Api& api) : name_(api.name), peer_(peer) {}
+
+  const std::string& name() const override { return name_; }
+  absl::Status Begin() override { return absl::OkStatus(); }
+  void End() override {}
+
+  absl::Status Burst(size_t bytes, absl::Span<int64_t> times_ns) override {
+    absl::Status sent =
+        peer_->WriteLine(absl::StrCat("burst ", bytes, " ", times_ns.size(), " ", name_));
+    if (!sent.ok()) return sent;
+    const absl::StatusOr<std::string> line = peer_->ReadLine();
+    if (!line.ok()) return line.status();
+    const std::vector<absl::string_view> words = absl::StrSplit(*line, ' ');
+    bool valid = words.size() == times_ns.size();
+    for (size_t i = 0; valid && i < words.size(); ++i) {
+      valid = absl::SimpleAtoi(words[i], &times_ns[i]);
+    }
+    if (valid) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("python_peer.py answered with something else than ",
+                                            times_ns.size(), " times: ", line->substr(0, 200)));
+  }
+
+ private:
+  const std::string name_;
+  ServerProcess* const peer_;
+};
+
+absl::StatusOr<std::unique_ptr<ServerProcess>> StartPython(const CommonOptions& options,
+                                                           const std::string& target,
+                                                           const std::string& provider) {
+  ServerProcess::Options peer;
+  peer.command = {kPython, ProgramPath("bench/peers/python_peer.py"), target, provider};
+  peer.core = options.client_core;
+  peer.environment = {absl::StrCat("PYTHONPATH=", ProgramPath("src/python"))};
+  return ServerProcess::Start(peer);
+}
+
+double MedianUs(std::vector<int64_t> times_ns) {
+  std::sort(times_ns.begin(), times_ns.end());
+  return static_cast<double>(Percentile(times_ns, 50)) / 1e3;
+}
+
+// What the subject's median is above the baseline's, in the middle one of the rounds: what else the
+// machine did in a round fell on both.
+double Above(const Rounds& subject, const Rounds& baseline) {
+  std::vector<double> above_us;
+  for (size_t i = 0; i < std::min(subject.size(), baseline.size()); ++i) {
+    above_us.push_back(MedianUs(subject[i]) - MedianUs(baseline[i]));
+  }
+  if (above_us.empty()) return 0;
+  std::sort(above_us.begin(), above_us.end());
+  return above_us[above_us.size() / 2];
+}
+
+void AddRows(const std::string& provider, const std::vector<Measured>& measured, Table* table) {
+  for (const Measured& python : measured) {
+    if (python.contender->name() == "cpp" || python.contender->name() == kNothing.name) continue;
+    for (const Measured& cpp : measured) {
+      if (cpp.contender->name() != "cpp" || cpp.bytes != python.bytes) continue;
+      const double cpp_us = Summarize(cpp.rounds).p50;
+      const Distribution times = Summarize(python.rounds);
+      table->rows.emplace_back()
+          .Label("provider", provider)
+          .Label("api", python.contender->name())
+          .Label("bytes", static_cast<int64_t>(python.bytes))
+          .Value("cpp_p50_us", cpp_us)
+          .Value("python_p50_us", times.p50)
+          .Value("minus_us", Above(python.rounds, cpp.rounds))
+          .Times(times);
+    }
+  }
+}
+
+// Of the loop without a call, over all sizes.
+double NothingUs(const std::vector<Measured>& measured) {
+  Rounds rounds;
+  for (const Measured& one : measured) {
+    if (one.contender->name() != kNothing.name) continue;
+    rounds.insert(rounds.end(), one.rounds.begin(), one.rounds.end());
+  }
+  return Summarize(rounds).p50;
+}
+
+absl::Status Measure(const CommonOptions& options, const std::string& provider, Table* table,
+                     Report* report) {
+  absl::StatusOr<InvokerServer> server =
+      StartInvokerServer(options.server_core, provider, options.address, {});
+  if (!server.ok()) return server.status();
+  ClientOptions client_options;
+  client_options.provider = provider;
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server->target, client_options);
+  if (!client.ok()) return client.status();
+  const absl::StatusOr<RemoteFunction> noop = (*client)->Function("noop");
+  if (!noop.ok()) return noop.status();
+  absl::StatusOr<Buffer> buffer = (*client)->AllocateBuffer(kLargest);
+  if (!buffer.ok()) return buffer.status();
+  const absl::StatusOr<std::unique_ptr<ServerProcess>> peer =
+      StartPython(options, server->target, provider);
+  if (!peer.ok()) return peer.status();
+
+  std::vector<std::unique_ptr<Contender>> contenders;
+  contenders.push_back(std::make_unique<InPlace>(client->get(), *noop, *std::move(buffer)));
+  contenders.push_back(std::make_unique<Copying>(client->get(), *noop));
+  for (const Api& api : kApis) contenders.push_back(std::make_unique<Python>(peer->get(), api));
+  contenders.push_back(std::make_unique<Python>(peer->get(), kNothing));
+  std::vector<Contender*> turns;
+  for (const std::unique_ptr<Contender>& contender : contenders) turns.push_back(contender.get());
+  InterleavePlan plan;
+  plan.sizes = {0, 64, 4096, kLargest};
+  plan.rounds = options.rounds;
+  if (options.quick) plan.turn_ns /= 2;
+  const absl::StatusOr<std::vector<Measured>> measured = Interleave(turns, plan);
+  if (!measured.ok()) return measured.status();
+  AddRows(provider, *measured, table);
+  report->Note(absl::StrFormat(
+      "%s: a timed loop of Python's without a call takes %.3f us at the median (two readings of "
+      "the "
+      "clock, and the method calls for them). It is in Python's times, and not subtracted.",
+      provider, NothingUs(*measured)));
+  return absl::OkStatus();
+}
+
+absl::Status Run(const CommonOptions& options, Report* report) {
+  if (absl::Status status = PinToCore(options.client_core); !status.ok()) return status;
+  GatherConditions(options, report);
+  report->Condition("function", "noop: as many bytes as it got, untouched");
+  Table& table = report->AddTable("overhead", "Python's calls, less C++'s in place");
+  for (const std::string& provider : options.providers) {
+    if (absl::Status status = Measure(options, provider, &table, report); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
+    }
+  }
+  for (const Api& api : kApis) report->Note(absl::StrCat(api.name, ": ", api.meaning));
+  report->Note(
+      "cpp_copying is not Python: the same call from C++ with the caller's memory copied in and "
+      "out, as Python's calls do. cpp_p50_us is C++ with a buffer in the window."
+      " minus_us: round by round, the median of one less the median of the other; the middle "
+      "round's.");
+  Plot plot;
+  plot.title = "What Python adds to a call (p50, us)";
+  plot.table = "overhead";
+  plot.x = "bytes";
+  plot.y = "python_p50_us";
+  plot.series = {"provider", "api"};
+  report->AddPlot(std::move(plot));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace invoker::bench
+
+int main(int argc, char** argv) {
+  using namespace invoker;
+  CLI::App app("What Python adds to a call: the same one from C++ and from Python, in turns",
+               bench::kProgram);
+  bench::CommonOptions options;
+  bench::AddCommonOptions(&app, &options);
+  if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
+  bench::Report report(bench::kProgram, "What does Python add to a call?");
+  if (absl::Status status = bench::Run(options, &report); !status.ok()) {
+    tools::Log(bench::kProgram, absl::StrCat("error: ", status.message()));
+    return tools::kExitFailed;
+  }
+  return bench::Finish(options, report);
+}

@@ -1,0 +1,49 @@
+// What parallel_invocations and bandwidth have in common: clients that keep calls under way, the
+// raw fabric's turn, and rates.
+
+#ifndef INVOKER_BENCH_PROGRAMS_THROUGHPUT_H_
+#define INVOKER_BENCH_PROGRAMS_THROUGHPUT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bench/harness/server_process.h"
+#include "bench/raw/raw_contender.h"
+#include "bench/raw/raw_stream.h"
+#include "src/invoke/client.h"
+
+namespace invoker::bench {
+
+// A client of one executor, and the function that it calls.
+struct Caller {
+  std::unique_ptr<Client> client;
+  RemoteFunction function;
+};
+
+// One client for each of a server's `executors`, with default options.
+absl::StatusOr<std::vector<Caller>> ConnectCallers(const InvokerServer& server,
+                                                   const std::string& provider, int executors,
+                                                   const std::string& function);
+
+// One turn of the raw fabric: messages per second. The peer blocks before and after it.
+absl::StatusOr<double> RawTurn(const RawPair& pair, const StreamShape& shape, int64_t turn_ns,
+                               double expected_per_s, std::vector<int64_t>* times_ns);
+
+// Of one number for each round.
+struct Band {
+  double median = 0;
+  double lowest = 0;
+  double highest = 0;
+};
+// Zeros if there are no rounds.
+Band BandOf(std::vector<double> rounds);
+// Of the subject over the baseline, round by round.
+Band RatioOf(const std::vector<double>& subject, const std::vector<double>& baseline);
+
+}  // namespace invoker::bench
+
+#endif  // INVOKER_BENCH_PROGRAMS_THROUGHPUT_H_
