@@ -65,10 +65,10 @@ absl::StatusOr<fi_addr_t> AddressVector::Insert(absl::string_view raw_address) {
     return status;
   }
   // A copy, because the provider's parameter gives no length and some read past what they need.
-  std::string padded(raw_address);
-  padded.resize(padded.size() + 64);
+  padded_.assign(raw_address.data(), raw_address.size());
+  padded_.resize(raw_address.size() + 64);
   fi_addr_t address = FI_ADDR_NOTAVAIL;
-  const int inserted = fi_av_insert(av_.get(), padded.data(), 1, &address, 0, nullptr);
+  const int inserted = fi_av_insert(av_.get(), padded_.data(), 1, &address, 0, nullptr);
   if (inserted < 0) return ToStatus("fi_av_insert", inserted);
   if (inserted != 1 || address == FI_ADDR_NOTAVAIL) {
     return absl::InternalError(absl::StrCat("fi_av_insert: inserted ", inserted,
@@ -76,6 +76,11 @@ absl::StatusOr<fi_addr_t> AddressVector::Insert(absl::string_view raw_address) {
                                             "peer's endpoint address"));
   }
   return address;
+}
+
+size_t AddressVector::Lookup(fi_addr_t address, absl::Span<char> raw) const {
+  size_t size = raw.size();
+  return fi_av_lookup(av_.get(), address, raw.data(), &size) == 0 ? size : 0;
 }
 
 absl::Status AddressVector::Remove(fi_addr_t address) {

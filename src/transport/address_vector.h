@@ -3,8 +3,12 @@
 #ifndef INVOKER_SRC_TRANSPORT_ADDRESS_VECTOR_H_
 #define INVOKER_SRC_TRANSPORT_ADDRESS_VECTOR_H_
 
+#include <cstddef>
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "src/transport/domain.h"
 
 namespace invoker::transport {
@@ -22,6 +26,10 @@ class AddressVector {
   // return 1 is an error that says the count.
   absl::StatusOr<fi_addr_t> Insert(absl::string_view raw_address);
 
+  // Puts the raw address of an entry into `raw`, as far as there is room, and returns how long it
+  // is; 0 if the provider does not say. Not every provider gives back exactly what was inserted.
+  size_t Lookup(fi_addr_t address, absl::Span<char> raw) const;
+
   absl::Status Remove(fi_addr_t address);
 
   fid_av* get() const { return av_.get(); }
@@ -33,6 +41,7 @@ class AddressVector {
   FidPtr<fid_av> av_;
   const fi_info* info_;
   size_t example_bytes_ = 0;  // 0: not known
+  std::string padded_;        // Insert's
 };
 
 }  // namespace invoker::transport

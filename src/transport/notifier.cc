@@ -51,6 +51,8 @@ PostResult PostEager(fid_ep* endpoint, Operation* operation, int* error) {
 
 class WriteImm final : public Notifier {
  public:
+  WriteImm() : Notifier(/*is_write_imm=*/true) {}
+
   PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
     const PostResult result = JudgePost(
         fi_writedata(endpoint, operation->source, operation->length, operation->descriptor,

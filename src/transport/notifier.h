@@ -31,6 +31,10 @@ class Notifier {
  public:
   virtual ~Notifier() = default;
 
+  // Whether it posts nothing but one write with immediate, which Reactor::PostWrite then makes
+  // itself: what most calls on most fabrics take, without a call through this interface.
+  bool is_write_imm() const { return is_write_imm_; }
+
   // Posts the operation's current step and moves it on. `error` is set to the negative fi_errno
   // with kFailed.
   virtual PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const = 0;
@@ -42,6 +46,12 @@ class Notifier {
   static bool HasNextStep(const Operation& operation) {
     return operation.step == Operation::Step::kSend;
   }
+
+ protected:
+  explicit Notifier(bool is_write_imm = false) : is_write_imm_(is_write_imm) {}
+
+ private:
+  const bool is_write_imm_;
 };
 
 // The notifier for a session on a fabric of this profile. `notification` must not be kAuto.

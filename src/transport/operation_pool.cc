@@ -24,48 +24,24 @@ OperationPool::OperationPool(size_t slots) : total_(slots), capacity_(slots) {
   for (size_t i = slots; i-- > 0;) Push(&blocks_[0].slots[i], &free_);
 }
 
-Operation* OperationPool::Acquire() {
-  if (free_ == nullptr) return nullptr;
-  Operation* operation = Pop(&free_);
-  operation->step = Operation::Step::kWrite;
-  operation->completions_due = 0;
-  operation->queued = false;
-  operation->failed = false;
-  ++outstanding_;
-  return operation;
-}
-
-void OperationPool::Release(Operation* operation) {
-  operation->step = Operation::Step::kFree;
-  operation->owner = nullptr;
+// A written-off slot does not count among those outstanding.
+void OperationPool::ReleaseAbandoned(Operation* operation) {
+  operation->abandoned = false;
   if (operation->written_off) {
     operation->written_off = false;
-    operation->abandoned = false;
     --written_off_;
     Push(operation, &spare_);
     UseSpare();
     return;
   }
-  if (operation->abandoned) {
-    operation->abandoned = false;
-    --abandoned_;
-  }
+  --abandoned_;
   Push(operation, &free_);
   --outstanding_;
 }
 
-Operation* OperationPool::FromContext(void* context) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(context);
-  for (const Block& block : blocks_) {
-    const uintptr_t begin = reinterpret_cast<uintptr_t>(block.slots.get());
-    if (address < begin) continue;
-    const size_t index = (address - begin) / sizeof(Operation);
-    if (index >= block.count) continue;
-    Operation* operation = &block.slots[index];
-    const bool is_context =
-        context == &operation->contexts[0] || context == &operation->contexts[1];
-    if (!is_context || operation->step == Operation::Step::kFree) return nullptr;
-    return operation;
+Operation* OperationPool::FindInAdded(const void* context) const {
+  for (size_t i = 1; i < blocks_.size(); ++i) {
+    if (Operation* operation = Find(blocks_[i], context); operation != nullptr) return operation;
   }
   return nullptr;
 }
@@ -130,17 +106,21 @@ absl::Span<Operation> OperationPool::Add(size_t count) {
   return added;
 }
 
-PeerUse OperationPool::UseOf(fi_addr_t peer) const {
-  PeerUse use = PeerUse::kNone;
+PeerUses OperationPool::Uses() const {
+  PeerUses uses;
+  if (outstanding_ + written_off_ == 0) return uses;
   for (const Block& block : blocks_) {
     for (size_t i = 0; i < block.count; ++i) {
       const Operation& operation = block.slots[i];
-      if (operation.step == Operation::Step::kFree || operation.peer != peer) continue;
-      if (!operation.written_off) return PeerUse::kOutstanding;
-      use = PeerUse::kWrittenOff;
+      if (operation.step == Operation::Step::kFree) continue;
+      if (operation.written_off) {
+        uses.try_emplace(operation.peer, PeerUse::kWrittenOff);
+      } else {
+        uses[operation.peer] = PeerUse::kOutstanding;
+      }
     }
   }
-  return use;
+  return uses;
 }
 
 }  // namespace invoker::transport

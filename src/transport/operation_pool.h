@@ -48,30 +48,32 @@ struct alignas(64) Operation {
   // provider's.
   fi_context2 contexts[2];
 
-  const void* source = nullptr;
-  void* descriptor = nullptr;          // of the source
-  std::byte* staging = nullptr;        // this slot's own memory, from which may be sent
-  void* staging_descriptor = nullptr;  // of that memory
-  size_t staging_bytes = 0;
-  uint64_t length = 0;
-  fi_addr_t peer = FI_ADDR_UNSPEC;
-  uint64_t remote_address = 0;
-  uint64_t remote_key = 0;
-  uint64_t remote_offset = 0;  // in the peer's region
-  uint32_t eager_bytes = 0;    // RemoteWindow's
-  const class Notifier* notifier = nullptr;
+  // What every operation uses, in one cache line.
   OperationOwner* owner = nullptr;  // nullptr once the owner has gone
+  uint64_t tag = 0;                 // the owner's
   Operation* next = nullptr;        // in the free list or in the retry queue
-  int64_t retry_deadline_ns = 0;
-  int64_t abandoned_ns = 0;  // when the owner went, if `abandoned`
-  uint64_t tag = 0;          // the owner's
-  uint32_t token = 0;
+  fi_addr_t peer = FI_ADDR_UNSPEC;
+  const class Notifier* notifier = nullptr;
   uint8_t completions_due = 0;
   bool queued = false;  // in the retry queue
   bool failed = false;
   bool abandoned = false;
   bool written_off = false;
   Step step = Step::kFree;
+  uint32_t token = 0;
+
+  const void* source = nullptr;
+  void* descriptor = nullptr;          // of the source
+  std::byte* staging = nullptr;        // this slot's own memory, from which may be sent
+  void* staging_descriptor = nullptr;  // of that memory
+  size_t staging_bytes = 0;
+  uint64_t length = 0;
+  uint64_t remote_address = 0;
+  uint64_t remote_key = 0;
+  uint64_t remote_offset = 0;  // in the peer's region
+  uint32_t eager_bytes = 0;    // RemoteWindow's
+  int64_t retry_deadline_ns = 0;
+  int64_t abandoned_ns = 0;  // when the owner went, if `abandoned`
 };
 
 class OperationPool {
@@ -82,11 +84,35 @@ class OperationPool {
   explicit OperationPool(size_t slots);
 
   // nullptr if every slot is taken.
-  Operation* Acquire();
-  void Release(Operation* operation);
+  Operation* Acquire() {
+    Operation* operation = free_;
+    if (operation == nullptr) return nullptr;
+    free_ = operation->next;
+    operation->step = Operation::Step::kWrite;
+    operation->completions_due = 0;
+    operation->queued = false;
+    operation->failed = false;
+    ++outstanding_;
+    return operation;
+  }
+
+  void Release(Operation* operation) {
+    operation->step = Operation::Step::kFree;
+    operation->owner = nullptr;
+    if (operation->abandoned) return ReleaseAbandoned(operation);
+    operation->next = free_;
+    free_ = operation;
+    --outstanding_;
+  }
 
   // The slot that `context` lies in, or nullptr if it is of no live slot.
-  Operation* FromContext(void* context);
+  Operation* FromContext(void* context) {
+    Operation* operation = Find(blocks_[0], context);
+    if (operation == nullptr && blocks_.size() > 1) operation = FindInAdded(context);
+    const bool is_live = operation != nullptr && operation->step != Operation::Step::kFree &&
+                         (context == &operation->contexts[0] || context == &operation->contexts[1]);
+    return is_live ? operation : nullptr;
+  }
 
   // Forgets the owner of its outstanding operations: they complete for nobody. Linear in the slots.
   void Disown(const OperationOwner* owner, int64_t now_ns);
@@ -105,8 +131,8 @@ class OperationPool {
   // Adds that many slots, free, and returns them for whoever sets up what slots keep for life.
   absl::Span<Operation> Add(size_t count);
 
-  // Whether operations to the peer are outstanding. Linear in the slots.
-  PeerUse UseOf(fi_addr_t peer) const;
+  // To which peers operations are outstanding. Linear in the slots, if any are.
+  PeerUses Uses() const;
 
   // Taken by operations that may still complete.
   size_t outstanding() const { return outstanding_; }
@@ -123,6 +149,17 @@ class OperationPool {
     size_t count;
   };
 
+  // The slot whose memory `context` points into.
+  static Operation* Find(const Block& block, const void* context) {
+    const uintptr_t offset =
+        reinterpret_cast<uintptr_t>(context) - reinterpret_cast<uintptr_t>(block.slots.get());
+    // What lies before the block wraps to far behind it.
+    const size_t index = offset / sizeof(Operation);
+    return index < block.count ? &block.slots[index] : nullptr;
+  }
+
+  Operation* FindInAdded(const void* context) const;
+  void ReleaseAbandoned(Operation* operation);
   void UseSpare();
 
   std::vector<Block> blocks_;

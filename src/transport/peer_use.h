@@ -5,13 +5,18 @@
 
 #include <cstdint>
 
+#include "absl/container/flat_hash_map.h"
+#include "src/transport/libfabric.h"
+
 namespace invoker::transport {
 
 enum class PeerUse : uint8_t {
-  kNone,
   kOutstanding,  // operations to it are outstanding
   kWrittenOff,   // operations to it were written off, and nothing else is outstanding
 };
+
+// Of the peers that a provider has anything to do with; no other is listed.
+using PeerUses = absl::flat_hash_map<fi_addr_t, PeerUse>;
 
 }  // namespace invoker::transport
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "src/transport/ring_message.h"
 #include "src/transport/status.h"
@@ -108,7 +109,7 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   if (!receives.ok()) return receives.status();
   receives_ = *std::move(receives);
   peers_.emplace(
-      &*av_, [this](fi_addr_t peer) { return operations_.UseOf(peer); }, kPeerQuarantineTicks);
+      &*av_, [this] { return operations_.Uses(); }, kPeerQuarantineTicks);
 
   if (absl::Status status = AddStaging(operations_.capacity()); !status.ok()) return status;
   UseStaging(operations_.slots());
@@ -134,17 +135,21 @@ void Reactor::Retire(MemoryRegion region) {
 
 int Reactor::Poll() {
   ++counters_.turns;
-  fi_cq_data_entry entries[kBatch];
-  const ssize_t count = cq_->Read(entries, kBatch);
-  if (count > 0) {
-    backoff_step_ = 0;
-    for (ssize_t i = 0; i < count; ++i) HandleEntry(entries[i]);
-  } else if (count < 0 && count != -FI_EAGAIN) {
-    HandleErrors(count);
-  }
   if (inbox_.HasTasks()) inbox_.RunAll();
   if (counters_.turns % kTurnsPerSlowTurn == 0) SlowTurn();
-  return count > 0 ? static_cast<int>(count) : 0;
+  fi_cq_data_entry entries[kBatch];
+  const ssize_t count = cq_->Read(entries, kBatch);
+  if (count <= 0) {
+    if (count < 0 && count != -FI_EAGAIN) HandleErrors(count);
+    return 0;
+  }
+  backoff_step_ = 0;
+  const int taken = static_cast<int>(count);
+  for (int i = 0; i < taken; ++i) {
+    entries_left_ = taken - i - 1;
+    HandleEntry(entries[i]);
+  }
+  return taken;
 }
 
 void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
@@ -210,20 +215,37 @@ bool Reactor::PostWrite(const Notifier* notifier, const RemoteWindow& window, ui
                         OperationOwner* owner, uint64_t tag) {
   Operation* operation = operations_.Acquire();
   if (operation == nullptr) return false;
+  ++counters_.posts;
+  operation->owner = owner;
+  operation->tag = tag;
+  operation->peer = window.peer;
+  ssize_t code = 0;
+  if (notifier->is_write_imm()) {
+    code = fi_writedata(endpoint_->get(), source, length, descriptor, token, window.peer,
+                        window.AddressOf(offset), window.key, &operation->contexts[0]);
+    if (ABSL_PREDICT_TRUE(code == 0)) {
+      operation->step = Operation::Step::kDone;
+      operation->completions_due = 1;
+      return true;
+    }
+  }
+  // What it takes to post it later, or again.
   operation->notifier = notifier;
   operation->source = source;
   operation->descriptor = descriptor;
   operation->length = length;
-  operation->peer = window.peer;
   operation->remote_address = window.AddressOf(offset);
   operation->remote_key = window.key;
   operation->remote_offset = offset;
   operation->eager_bytes = window.eager_bytes;
   operation->token = token;
-  operation->owner = owner;
-  operation->tag = tag;
-  ++counters_.posts;
-  PostStep(operation);
+  if (code == 0) {
+    PostStep(operation);
+  } else {
+    int error = 0;
+    const PostResult result = JudgePost(code, &error);
+    Settle(operation, result, error);
+  }
   return true;
 }
 

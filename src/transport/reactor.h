@@ -108,9 +108,12 @@ class Reactor {
   // Must be set before the first Poll.
   void set_handler(ReactorHandler* handler) { handler_ = handler; }
 
-  // One turn: completions, and now and then tasks, retries and ticks. Returns how many completions
-  // there were.
+  // One turn: tasks, now and then retries and ticks, and then what has completed, so that the
+  // caller goes on with that at once. Returns how many completions there were.
   int Poll();
+
+  // For the handler: how many more completions this turn has in hand.
+  int entries_left() const { return entries_left_; }
 
   // Sleeps until a completion or a task is there, or `limit` has passed, or now and then for no
   // reason. Where the fabric has no wait object, sleeps in growing steps of 50 us to 1 ms, and the
@@ -195,6 +198,7 @@ class Reactor {
   void HandleCompletion(Operation* operation);
   void HandleErrors(ssize_t code);
   void PostStep(Operation* operation);
+  void Settle(Operation* operation, PostResult result, int error);
   void Fail(Operation* operation, const absl::Status& status);
   void QueueRetry(Operation* operation);
   void RunRetries(int64_t now_ns);
@@ -233,6 +237,7 @@ class Reactor {
   int64_t write_off_after_ns_;
   int64_t stall_limit_ns_;
   int64_t longest_sleep_ns_;
+  int entries_left_ = 0;
   int64_t next_tick_ns_ = 0;
   int64_t next_write_off_ns_ = 0;
   int64_t looked_for_stall_ns_ = 0;

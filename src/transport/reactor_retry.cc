@@ -8,7 +8,13 @@ namespace invoker::transport {
 
 void Reactor::PostStep(Operation* operation) {
   int error = 0;
-  switch (operation->notifier->Post(endpoint_->get(), operation, &error)) {
+  const PostResult result = operation->notifier->Post(endpoint_->get(), operation, &error);
+  Settle(operation, result, error);
+}
+
+// What follows from an attempt to post.
+void Reactor::Settle(Operation* operation, PostResult result, int error) {
+  switch (result) {
     case PostResult::kPosted:
       return;
     case PostResult::kAgain:

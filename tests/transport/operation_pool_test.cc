@@ -104,13 +104,13 @@ TEST(OperationPool, DisownForgetsOnlyThatOwner) {
 
 TEST(OperationPool, UsesAPeerWhileAnOperationToItIsOutstanding) {
   OperationPool pool(2);
-  EXPECT_EQ(pool.UseOf(7), PeerUse::kNone);
+  EXPECT_EQ(pool.Uses().count(7), 0u);
   Operation* operation = pool.Acquire();
   operation->peer = 7;
-  EXPECT_EQ(pool.UseOf(7), PeerUse::kOutstanding);
-  EXPECT_EQ(pool.UseOf(8), PeerUse::kNone);
+  EXPECT_EQ(pool.Uses().at(7), PeerUse::kOutstanding);
+  EXPECT_EQ(pool.Uses().count(8), 0u);
   pool.Release(operation);
-  EXPECT_EQ(pool.UseOf(7), PeerUse::kNone);
+  EXPECT_EQ(pool.Uses().count(7), 0u);
 }
 
 // Slots whose owner goes at 10, 20, 30, ...
@@ -223,13 +223,13 @@ TEST_F(WrittenOff, PeerIsKeptFromThemUntilTheyComplete) {
   Operation* lost = Take(7);
   pool_.Abandon(lost, 10);
   pool_.WriteOff(10);
-  EXPECT_EQ(pool_.UseOf(7), PeerUse::kWrittenOff);
+  EXPECT_EQ(pool_.Uses().at(7), PeerUse::kWrittenOff);
   Operation* later = Take(7);
-  EXPECT_EQ(pool_.UseOf(7), PeerUse::kOutstanding);
+  EXPECT_EQ(pool_.Uses().at(7), PeerUse::kOutstanding);
   pool_.Release(later);
-  EXPECT_EQ(pool_.UseOf(7), PeerUse::kWrittenOff);
+  EXPECT_EQ(pool_.Uses().at(7), PeerUse::kWrittenOff);
   pool_.Release(lost);
-  EXPECT_EQ(pool_.UseOf(7), PeerUse::kNone);
+  EXPECT_EQ(pool_.Uses().count(7), 0u);
 }
 
 TEST(OperationPool, ContextsAreWhereProvidersExpectThem) {

@@ -1,6 +1,5 @@
 #include "src/transport/peer_table.h"
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -20,8 +19,7 @@ class PeerTableTest : public testing::TestWithParam<const char*> {
     local_ = LocalFabric::Open(GetParam());
     remote_ = LocalFabric::Open(GetParam());
     ASSERT_TRUE(local_ != nullptr && remote_ != nullptr);
-    table_ =
-        std::make_unique<PeerTable>(&*local_->av, [this](fi_addr_t peer) { return use_[peer]; });
+    table_ = std::make_unique<PeerTable>(&*local_->av, [this] { return uses_; });
   }
 
   const std::string& self() const { return local_->endpoint->address(); }
@@ -29,7 +27,7 @@ class PeerTableTest : public testing::TestWithParam<const char*> {
 
   std::unique_ptr<LocalFabric> local_;
   std::unique_ptr<LocalFabric> remote_;
-  std::map<fi_addr_t, PeerUse> use_;
+  PeerUses uses_;
   std::unique_ptr<PeerTable> table_;
 };
 
@@ -57,13 +55,13 @@ TEST_P(PeerTableTest, IdlePeerGoesWithItsLastReference) {
 
 TEST_P(PeerTableTest, BusyPeerIsQuarantinedUntilItIsIdle) {
   const Peer* peer = *table_->Insert(other());
-  use_[peer->address] = PeerUse::kOutstanding;
+  uses_[peer->address] = PeerUse::kOutstanding;
   table_->Release(peer);
   EXPECT_EQ(table_->live(), 0u);
   EXPECT_EQ(table_->quarantined(), 1u);
   table_->RemoveIdle();
   EXPECT_EQ(table_->quarantined(), 1u);
-  use_.clear();
+  uses_.clear();
   table_->RemoveIdle();
   EXPECT_EQ(table_->quarantined(), 0u);
 }
@@ -71,9 +69,9 @@ TEST_P(PeerTableTest, BusyPeerIsQuarantinedUntilItIsIdle) {
 TEST_P(PeerTableTest, PeerOfWrittenOffOperationsIsKeptOutOfQuarantineAndCanBeRevived) {
   const Peer* peer = *table_->Insert(other());
   const fi_addr_t address = peer->address;
-  use_[address] = PeerUse::kOutstanding;
+  uses_[address] = PeerUse::kOutstanding;
   table_->Release(peer);
-  use_[address] = PeerUse::kWrittenOff;
+  uses_[address] = PeerUse::kWrittenOff;
   table_->RemoveIdle();
   EXPECT_EQ(table_->quarantined(), 0u);
   EXPECT_EQ(table_->kept(), 1u);
@@ -86,7 +84,7 @@ TEST_P(PeerTableTest, PeerOfWrittenOffOperationsIsKeptOutOfQuarantineAndCanBeRev
   table_->Release(revived);
   EXPECT_EQ(table_->kept(), 1u);
   // They complete after all.
-  use_.clear();
+  uses_.clear();
   table_->RemoveIdle();
   EXPECT_EQ(table_->kept(), 0u);
   EXPECT_EQ(table_->quarantined(), 0u);
@@ -95,7 +93,7 @@ TEST_P(PeerTableTest, PeerOfWrittenOffOperationsIsKeptOutOfQuarantineAndCanBeRev
 TEST_P(PeerTableTest, QuarantinedPeerIsRevivedUnderANewEpoch) {
   const Peer* peer = *table_->Insert(other());
   const fi_addr_t address = peer->address;
-  use_[address] = PeerUse::kOutstanding;
+  uses_[address] = PeerUse::kOutstanding;
   table_->Release(peer);
   const Peer* revived = *table_->Insert(other());
   EXPECT_EQ(revived->address, address);
@@ -103,7 +101,7 @@ TEST_P(PeerTableTest, QuarantinedPeerIsRevivedUnderANewEpoch) {
   EXPECT_EQ(revived->references, 1u);
   EXPECT_EQ(table_->live(), 1u);
   EXPECT_EQ(table_->quarantined(), 0u);
-  use_.clear();
+  uses_.clear();
   table_->RemoveIdle();
   EXPECT_EQ(table_->live(), 1u);
 }
