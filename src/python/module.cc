@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include "src/invoke/version.h"
+#include "src/python/bound_function.h"
 #include "src/python/memory.h"
 #include "src/python/native_client.h"
 
@@ -25,8 +26,6 @@ PYBIND11_MODULE(_invoker, module) {
   py::class_<NativeClient>(module, "NativeClient")
       .def("function", &NativeClient::Function, py::arg("name"))
       .def("function_names", &NativeClient::FunctionNames)
-      .def("call", &NativeClient::Call, py::arg("function"), py::arg("data"), py::arg("timeout"),
-           py::arg("response_capacity"), py::arg("out"))
       .def("start", &NativeClient::Start, py::arg("token"), py::arg("function"), py::arg("data"),
            py::arg("timeout"), py::arg("response_capacity"), py::arg("may_block"))
       .def("next_results", &NativeClient::NextResults)
@@ -40,6 +39,10 @@ PYBIND11_MODULE(_invoker, module) {
       .def_property_readonly("notification", &NativeClient::notification)
       .def_property_readonly("downgrade_reason", &NativeClient::downgrade_reason)
       .def_property_readonly("max_payload", &NativeClient::max_payload);
+
+  PyObject* bound_function = invoker::python::MakeBoundFunctionType();
+  if (bound_function == nullptr) throw py::error_already_set();
+  module.attr("BoundFunction") = py::reinterpret_steal<py::object>(bound_function);
 
   module.def(
       "connect",

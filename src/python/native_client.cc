@@ -48,6 +48,22 @@ absl::Duration Seconds(const char* name, double seconds) {
   return absl::Seconds(seconds);
 }
 
+// Arguments of Python's; nullptr: not given.
+std::optional<double> NumberIn(PyObject* object) {
+  if (object == nullptr) return std::nullopt;
+  const double number = PyFloat_AsDouble(object);
+  if (number == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return number;
+}
+
+// Larger ones than fit count as the largest.
+std::optional<int64_t> IntegerIn(PyObject* object) {
+  if (object == nullptr) return std::nullopt;
+  const Py_ssize_t number = PyNumber_AsSsize_t(object, nullptr);
+  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return number;
+}
+
 absl::Status OutTooSmall(size_t response, size_t out) {
   return WithFate(absl::ResourceExhaustedError(absl::StrCat("the response has ", response,
                                                             " bytes, and out= has room for ", out)),
@@ -145,13 +161,12 @@ CallOptions NativeClient::MakeOptions(const Client& client, std::optional<double
   return options;
 }
 
-py::object NativeClient::Call(const RemoteFunction& function, py::handle data,
-                              std::optional<double> timeout_s,
-                              std::optional<int64_t> response_capacity, py::handle out) {
+py::object NativeClient::Call(const RemoteFunction& function, const CallArguments& arguments) {
   const std::shared_ptr<Client> client = Get();
-  CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
-  const Buffer input = Buffer::Input(data);
-  if (out.is_none()) {
+  CallOptions options =
+      MakeOptions(*client, NumberIn(arguments.timeout), IntegerIn(arguments.response_capacity));
+  const InputBuffer input(arguments.data);
+  if (arguments.out == nullptr) {
     absl::StatusOr<Memory> response = WithoutGil([&]() -> absl::StatusOr<Memory> {
       absl::StatusOr<Response> response = client->Invoke(function, input.bytes(), options);
       if (!response.ok()) return response.status();
@@ -162,10 +177,10 @@ py::object NativeClient::Call(const RemoteFunction& function, py::handle data,
     if (view == nullptr) throw py::error_already_set();
     return py::reinterpret_steal<py::object>(view);
   }
-  const Buffer output = Buffer::Output(out);
+  OutputBuffer output(arguments.out);
   const absl::Span<std::byte> room = output.bytes();
   const uint64_t usual = std::max<uint64_t>(input.bytes().size(), client->max_payload() / 64);
-  if (!response_capacity.has_value() && room.size() > usual) {
+  if (options.response_capacity == 0 && room.size() > usual) {
     options.response_capacity =
         static_cast<uint32_t>(std::min<uint64_t>(room.size(), client->max_payload()));
   }
@@ -177,7 +192,7 @@ py::object NativeClient::Call(const RemoteFunction& function, py::handle data,
     return response->size();
   });
   RaiseUnlessOk(size.status());
-  return py::int_(*size);
+  return std::move(output).Beginning(*size);
 }
 
 bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::handle data,
@@ -186,7 +201,7 @@ bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::han
   const std::shared_ptr<Client> client = Get();
   CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
   if (!may_block) options.when_full = WhenFull::kFail;
-  const Buffer input = Buffer::Input(data);
+  const InputBuffer input(data.ptr());
   // Shared with `done`, which may outlive this frame. Why a call could not start is told on the
   // thread that tried, before it returns.
   struct Attempt {

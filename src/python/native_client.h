@@ -37,12 +37,18 @@ class NativeClient {
   RemoteFunction Function(const std::string& name) const;
   std::vector<std::string> FunctionNames() const;
 
-  // Calls and waits. Without `out`, returns a memoryview of the response; with it, copies the
-  // response there and returns its size. Signals are looked at while it waits, if this is the main
-  // thread.
-  pybind11::object Call(const RemoteFunction& function, pybind11::handle data,
-                        std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
-                        pybind11::handle out);
+  // Borrowed; nullptr: not given.
+  struct CallArguments {
+    PyObject* data = nullptr;
+    PyObject* timeout = nullptr;            // seconds
+    PyObject* response_capacity = nullptr;  // bytes
+    PyObject* out = nullptr;
+  };
+
+  // Calls and waits. Returns a memoryview of the response: of memory of its own, or of the
+  // beginning of `out`. Signals are looked at while it waits, if this is the main thread. Throws
+  // Python's exception.
+  pybind11::object Call(const RemoteFunction& function, const CallArguments& arguments);
 
   // Starts a call whose result will be in NextResults with this token. False, and nothing has been
   // started, if there is no room in the windows and `may_block` is false.

@@ -254,6 +254,39 @@ def test_function_handles_do_the_same(client):
     assert echo(numpy.arange(3), dtype=int).tolist() == [0, 1, 2]
 
 
+def test_function_handles_take_the_same_arguments(client):
+    echo = client.function("echo")
+    out = bytearray(8)
+    assert echo(data=b"abc", out=out, timeout=60, response_capacity=3, dtype=None) == b"abc"
+    assert out == b"abc" + bytes(5)
+    keyword = "".join(["o", "ut"])  # not the same object as the interned name
+    assert echo(b"xyz", **{keyword: out}) == b"xyz" and out[:3] == b"xyz"
+    assert echo() == b"" and echo(b"x", timeout=None, response_capacity=None, out=None) == b"x"
+    assert numpy.array_equal(echo(numpy.arange(3.0), out=numpy.zeros(4), dtype=float), [0, 1, 2])
+    for wrong in (
+        lambda: echo(b"a", b"b"),
+        lambda: echo(b"a", data=b"b"),
+        lambda: echo(b"a", unknown=1),
+        lambda: echo(b"a", response_capacity=1.5),
+        lambda: echo(b"a", timeout="soon"),
+        lambda: echo(None),
+        lambda: type(echo)(client, "echo"),
+    ):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(invoker.InvalidArgument, match="response_capacity"):
+        echo(b"a", response_capacity=2**80)
+
+
+def test_a_function_handle_keeps_its_client(server):
+    echo = invoker.connect(server.address).function("echo")
+    gc.collect()
+    assert echo(b"abc") == b"abc"
+    echo._client.close()
+    with pytest.raises(invoker.FailedPrecondition):
+        echo(b"abc")
+
+
 def test_ping_returns_seconds(client):
     for size in (0, 1, 4096, client.max_payload):
         assert client.ping(size) > 0

@@ -1,4 +1,4 @@
-"""The native half of the package; see src/python/native_client.h."""
+"""The native half of the package; see src/python/native_client.h and bound_function.h."""
 
 from typing import Any, List, Optional, Tuple, Union
 
@@ -13,14 +13,6 @@ class RemoteFunction:
 class NativeClient:
     def function(self, name: str) -> RemoteFunction: ...
     def function_names(self) -> List[str]: ...
-    def call(
-        self,
-        function: RemoteFunction,
-        data: Any,
-        timeout: Optional[float],
-        response_capacity: Optional[int],
-        out: Any,
-    ) -> Any: ...
     def start(
         self,
         token: int,
@@ -48,6 +40,29 @@ class NativeClient:
     def downgrade_reason(self) -> str: ...
     @property
     def max_payload(self) -> int: ...
+
+class BoundFunction:
+    def __new__(cls, native: NativeClient, handle: RemoteFunction) -> BoundFunction: ...
+    @property
+    def handle(self) -> RemoteFunction: ...
+    def call(
+        self,
+        data: Any,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+        out: Any,
+        dtype: Any,
+        /,
+    ) -> Any: ...
+    def __call__(
+        self,
+        data: Any = b"",
+        *,
+        timeout: Optional[float] = None,
+        response_capacity: Optional[int] = None,
+        out: Any = None,
+        dtype: Any = None,
+    ) -> Any: ...
 
 def connect(
     server: str,

@@ -85,10 +85,11 @@ class Client:
         """For connect()."""
         self._native = native
         self._dispatcher = Dispatcher(native)
-        self._handles: Dict[str, _invoker.RemoteFunction] = {}
+        # They hold the native client only, so that a Client nobody refers to any more can go.
+        self._bound: Dict[str, _invoker.BoundFunction] = {}
         # Also runs when the interpreter exits.
         self._finalizer = weakref.finalize(
-            self, _close, native, self._dispatcher, self._handles
+            self, _close, native, self._dispatcher, self._bound
         )
 
     def call(
@@ -106,9 +107,8 @@ class Client:
         Waits without the GIL. On the main thread signal handlers run meanwhile, so Ctrl-C ends the wait
         within about 0.1 s; the function runs on.
         """
-        return _call(
-            self._native, self._handle(name), data, timeout, response_capacity, out, dtype
-        )
+        bound = self._bound.get(name) or self._bind(name)
+        return bound.call(data, timeout, response_capacity, out, dtype)
 
     def submit(
         self,
@@ -214,11 +214,12 @@ class Client:
         """Largest payload of a request or a response, in bytes."""
         return self._native.max_payload
 
+    def _bind(self, name: str) -> _invoker.BoundFunction:
+        bound = _invoker.BoundFunction(self._native, self._native.function(name))
+        return self._bound.setdefault(name, bound)
+
     def _handle(self, name: str) -> _invoker.RemoteFunction:
-        handle = self._handles.get(name)
-        if handle is None:
-            handle = self._handles[name] = self._native.function(name)
-        return handle
+        return (self._bound.get(name) or self._bind(name)).handle
 
     def _start(
         self,
@@ -250,36 +251,24 @@ class Client:
         return await asyncio.wrap_future(future)
 
 
-class Function:
+class Function(_invoker.BoundFunction):
     """A function of a worker, made by Client.function(). Calling it is Client.call() without a look-up.
 
     The arguments are those of Client's methods. Keeps its client alive, not open.
     """
 
-    __slots__ = ("_client", "_handle", "_native")
+    __slots__ = ("_client",)
 
-    def __init__(self, client: Client, handle: _invoker.RemoteFunction) -> None:
+    def __new__(cls, client: Client, handle: _invoker.RemoteFunction) -> Function:
         """For Client.function()."""
-        self._client = client
-        self._native = client._native
-        self._handle = handle
+        function = super().__new__(cls, client._native, handle)
+        function._client = client
+        return function
 
     @property
     def name(self) -> str:
         """The function's name."""
-        return self._handle.name
-
-    def __call__(
-        self,
-        data: Any = b"",
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
-    ) -> Any:
-        """As Client.call()."""
-        return _call(self._native, self._handle, data, timeout, response_capacity, out, dtype)
+        return self.handle.name
 
     def submit(
         self,
@@ -292,7 +281,7 @@ class Function:
     ) -> Future:
         """As Client.submit()."""
         future = self._client._start(
-            self._handle, data, timeout, response_capacity, out, dtype, may_block=True
+            self.handle, data, timeout, response_capacity, out, dtype, may_block=True
         )
         assert future is not None
         return future
@@ -308,27 +297,11 @@ class Function:
     ) -> Any:
         """As Client.acall()."""
         return await self._client._acall(
-            self._handle, data, timeout, response_capacity, out, dtype
+            self.handle, data, timeout, response_capacity, out, dtype
         )
 
     def __repr__(self) -> str:
         return "<invoker.Function %s>" % self.name
-
-
-def _call(
-    native: _invoker.NativeClient,
-    handle: _invoker.RemoteFunction,
-    data: Any,
-    timeout: Optional[float],
-    response_capacity: Optional[int],
-    out: Any,
-    dtype: Any,
-) -> Any:
-    plain = None if dtype is None else _buffers.plain_dtype(dtype)
-    result = native.call(handle, data, timeout, response_capacity, out)
-    if out is not None:
-        result = _buffers.byte_view(out)[:result]
-    return result if plain is None else _buffers.as_array(result, plain)
 
 
 def _same(view: memoryview) -> memoryview:
@@ -344,12 +317,12 @@ def _finish(target: Optional[memoryview], plain: Any, view: memoryview) -> Any:
 def _close(
     native: _invoker.NativeClient,
     dispatcher: Dispatcher,
-    handles: Dict[str, _invoker.RemoteFunction],
+    bound: Dict[str, _invoker.BoundFunction],
 ) -> None:
     forked = native.forked
     native.close()
     # So that a name is looked up, and the lookup says that the client has been closed.
-    handles.clear()
+    bound.clear()
     # A forked process has no such thread.
     if not forked:
         dispatcher.stop()
