@@ -57,9 +57,9 @@ absl::StatusOr<std::unique_ptr<BootstrapClient>> BootstrapClient::Connect(absl::
   }
   std::unique_ptr<BootstrapClient> client(
       new BootstrapClient(std::make_shared<ClientChannel>(*address)));
-  if (absl::StatusOr<WorkerInfo> info = client->GetWorkerInfo(timeout); !info.ok()) {
-    return info.status();
-  }
+  absl::StatusOr<WorkerInfo> info = client->GetWorkerInfo(timeout);
+  if (!info.ok()) return info.status();
+  client->worker_info_ = *std::move(info);
   return client;
 }
 

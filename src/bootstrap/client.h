@@ -36,6 +36,9 @@ class BootstrapClient {
   // "HOST:PORT", for messages.
   const std::string& target() const;
 
+  // What the worker told when this client connected.
+  const WorkerInfo& worker_info() const { return worker_info_; }
+
   absl::StatusOr<WorkerInfo> GetWorkerInfo(absl::Duration timeout);
   absl::StatusOr<OpenSessionReply> OpenSession(uint64_t lease, const OpenSessionRequest& request,
                                                absl::Duration timeout);
@@ -50,6 +53,7 @@ class BootstrapClient {
   explicit BootstrapClient(std::shared_ptr<ClientChannel> channel);
 
   const std::shared_ptr<ClientChannel> channel_;  // leases share it
+  WorkerInfo worker_info_;
 };
 
 }  // namespace invoker::bootstrap

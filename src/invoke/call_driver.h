@@ -8,11 +8,13 @@
 #ifndef INVOKER_SRC_INVOKE_CALL_DRIVER_H_
 #define INVOKER_SRC_INVOKE_CALL_DRIVER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -85,10 +87,23 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   void Close();
 
  private:
-  class Turn;
+  class Visit;
 
-  absl::StatusOr<Call*> StartLocked(const ClientSession::Request& request);
-  absl::StatusOr<Response> Collect(Call* call, std::shared_ptr<CallDriver>& self);
+  // A sleeper looks up at least this often, in case a call with an earlier deadline has been
+  // started meanwhile.
+  static constexpr int64_t kLongestSleepNs = 5'000'000;
+
+  // The last thing that a method does, since it may end the driver.
+  void UnlockAndMayEnd() {
+    if (ABSL_PREDICT_FALSE(closed_)) return UnlockClosed();
+    lock_.Unlock();
+  }
+  void UnlockClosed();
+  absl::StatusOr<Call*> StartLocked(const ClientSession::Request& request,
+                                    bool may_wait_for_others);
+  bool LeavesNowLocked(bool may_wait_for_others);
+  static int64_t NextCheck(bool (*interrupted)());
+  absl::StatusOr<Response> Collect(Call* call);
   bool PollForRoomLocked();
   bool MayBeReleasedLocked(WhenFull when_full) const;
   void WaitForRoomLocked(int64_t deadline_ns);
@@ -99,7 +114,12 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool NeedsDriverLocked() const;
   void LeaveLocked();
   void RunFinishedLocked();
+  void DeliverSomeLocked();
   void HelperMain();
+
+  // True on a thread that runs callbacks: what it still has to take or deliver itself it cannot
+  // wait for.
+  static thread_local bool t_delivers_;
 
   std::unique_ptr<transport::Reactor> reactor_;
   std::unique_ptr<ClientSession> session_;
@@ -114,8 +134,20 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
       0;  // threads in Run or Await that have a call, which holds cells until they take its result
   uint32_t held_responses_ = 0;  // that have been handed out and not been released
   uint32_t delivering_ = 0;  // threads that run callbacks, whose responses hold cells until then
+  uint32_t inside_ = 0;      // threads inside a method
+  uint32_t held_calls_ = 0;  // that futures have not given back
+  uint32_t started_since_turn_ = 0;
+  // The driver itself: set from Attach until Close has been called and nobody is inside or holds
+  // anything of it. So a call counts no references.
+  std::shared_ptr<CallDriver> self_;
+  bool closed_ = false;
   bool helper_stop_ = false;
-  bool quiet_ = true;  // nothing of the worker's can be under way to us
+  bool helper_awake_ = false;    // runs, or sleeps for a while only
+  bool helper_watches_ = false;  // sleeps
+  bool helper_leads_ = false;    // drives at once: nobody else has lately
+  bool quiet_ = true;            // nothing of the worker's can be under way to us
+  // Times that threads other than the helper have driven. Written under lock_.
+  std::atomic<uint64_t> visits_{0};
   std::thread helper_;
   CallWaiter helper_waiter_;
 };

@@ -5,7 +5,7 @@
 namespace invoker {
 namespace {
 
-constexpr uint32_t kWordBits = 64;
+constexpr uint32_t kWordBits = CellAllocator::kWordBits;
 constexpr uint64_t kAllFree = ~uint64_t{0};
 
 // `count` set bits from bit `offset`; offset < 64, 1 <= count <= 64 - offset.
@@ -42,11 +42,13 @@ void ForEachWord(uint32_t first, uint32_t run, Visit visit) {
 CellAllocator::CellAllocator(uint32_t cells)
     : cells_(cells),
       free_cells_(cells),
-      free_(cells / kWordBits + (cells % kWordBits != 0 ? 1 : 0), kAllFree) {
-  if (cells % kWordBits != 0) free_.back() = Mask(0, cells % kWordBits);
+      free_(cells / kWordBits + 1, kAllFree) {
+  // The last word has no cell, or not all.
+  const uint32_t rest = cells % kWordBits;
+  free_.back() = rest == 0 ? 0 : Mask(0, rest);
 }
 
-std::optional<uint32_t> CellAllocator::Allocate(uint32_t run) {
+std::optional<uint32_t> CellAllocator::AllocateRun(uint32_t run) {
   if (run == 0 || run > free_cells_) return std::nullopt;
   while (free_[lowest_] == 0) ++lowest_;  // ends: some cell is free
   uint32_t below = 0;                     // free cells that end where this word begins
@@ -83,8 +85,8 @@ void CellAllocator::Take(uint32_t first, uint32_t run) {
   free_cells_ -= run;
 }
 
-bool CellAllocator::Free(uint32_t first, uint32_t run) {
-  if (run == 0 || run > cells_ || first > cells_ - run) return false;
+// Of a run in bounds that reaches over a word's end.
+bool CellAllocator::FreeWords(uint32_t first, uint32_t run) {
   uint64_t already_free = 0;
   ForEachWord(first, run,
               [&](uint32_t word, uint64_t mask) { already_free |= free_[word] & mask; });

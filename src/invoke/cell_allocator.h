@@ -20,21 +20,44 @@ namespace invoker {
 
 class CellAllocator {
  public:
+  // Of the bitmap.
+  static constexpr uint32_t kWordBits = 64;
+
   // All of `cells` cells are free at first.
   explicit CellAllocator(uint32_t cells);
 
   // The first cell of the lowest run of `run` adjacent free cells, now taken; nothing if there is
   // none or `run` is 0. Looks at 64 cells a step, from the lowest that is free.
-  std::optional<uint32_t> Allocate(uint32_t run);
+  std::optional<uint32_t> Allocate(uint32_t run) {
+    uint64_t& word = free_[lowest_];
+    if (run != 1 || word == 0) return AllocateRun(run);
+    const uint32_t bit = static_cast<uint32_t>(__builtin_ctzll(word));
+    word &= word - 1;
+    --free_cells_;
+    return static_cast<uint32_t>(lowest_) * kWordBits + bit;
+  }
 
   // Gives back `run` cells from `first`, which may be a part of a run or several. Returns false,
   // and changes nothing, if any of them is free already or outside the window, or if `run` is 0.
-  [[nodiscard]] bool Free(uint32_t first, uint32_t run);
+  [[nodiscard]] bool Free(uint32_t first, uint32_t run) {
+    if (run == 0 || run > cells_ || first > cells_ - run) return false;
+    const uint32_t offset = first % kWordBits;
+    if (offset + run > kWordBits) return FreeWords(first, run);
+    const uint64_t mask = (~uint64_t{0} >> (kWordBits - run)) << offset;
+    const size_t index = first / kWordBits;
+    if ((free_[index] & mask) != 0) return false;
+    free_[index] |= mask;
+    free_cells_ += run;
+    if (index < lowest_) lowest_ = index;
+    return true;
+  }
 
   uint32_t cells() const { return cells_; }
   uint32_t free_cells() const { return free_cells_; }
 
  private:
+  std::optional<uint32_t> AllocateRun(uint32_t run);
+  bool FreeWords(uint32_t first, uint32_t run);
   void Take(uint32_t first, uint32_t run);
 
   uint32_t cells_;

@@ -19,8 +19,7 @@ Bytes AsBytes(absl::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-absl::StatusOr<ClientSession::Request> TooLarge(absl::string_view what, uint64_t bytes,
-                                                const WindowGeometry& geometry) {
+absl::Status TooLarge(absl::string_view what, uint64_t bytes, const WindowGeometry& geometry) {
   return WithFate(
       absl::InvalidArgumentError(absl::StrCat(
           what, " of ", bytes, " bytes is more than the session's window takes: at most ",
@@ -64,9 +63,8 @@ std::vector<std::string> Client::FunctionNames() const {
   return names;
 }
 
-absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction& function,
-                                                           Bytes input,
-                                                           const CallOptions& options) const {
+absl::Status Client::MakeRequest(uint16_t function, Bytes input, const CallOptions& options,
+                                 ClientSession::Request* request) const {
   const WindowGeometry& geometry = driver_->geometry();
   if (input.size() > geometry.MaxPayload()) {
     return TooLarge("a request", input.size(), geometry);
@@ -74,15 +72,14 @@ absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction&
   if (options.response_capacity > geometry.MaxPayload()) {
     return TooLarge("a response_capacity", options.response_capacity, geometry);
   }
-  ClientSession::Request request;
-  request.function_id = function.id();
-  request.input = input;
-  request.interrupted = options.interrupted;
-  request.when_full = options.when_full;
-  request.response_capacity = options.response_capacity;
-  if (request.response_capacity == 0) {
+  request->function_id = function;
+  request->input = input;
+  request->interrupted = options.interrupted;
+  request->when_full = options.when_full;
+  request->response_capacity = options.response_capacity;
+  if (request->response_capacity == 0) {
     const uint64_t share = geometry.window_bytes() / kDefaultCallsPerWindow - kHeaderBytes;
-    request.response_capacity = static_cast<uint32_t>(std::max<uint64_t>(input.size(), share));
+    request->response_capacity = static_cast<uint32_t>(std::max<uint64_t>(input.size(), share));
   }
   if (options.timeout != absl::InfiniteDuration()) {
     if (options.timeout <= absl::ZeroDuration()) {
@@ -91,14 +88,14 @@ absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction&
     }
     const int64_t timeout_ns = absl::ToInt64Nanoseconds(options.timeout);
     const int64_t now_ns = transport::MonotonicNs();
-    request.deadline_ns = timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
+    request->deadline_ns = timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
   }
-  return request;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction& function,
-                                                           const Buffer& buffer, size_t size,
-                                                           const CallOptions& options) const {
+absl::Status Client::MakeRequest(uint16_t function, const Buffer& buffer, size_t size,
+                                 const CallOptions& options,
+                                 ClientSession::Request* request) const {
   if (buffer.driver_ != driver_) {
     return WithFate(absl::InvalidArgumentError("the buffer belongs to another client"),
                     CallFate::kNotSent);
@@ -108,19 +105,17 @@ absl::StatusOr<ClientSession::Request> Client::MakeRequest(const RemoteFunction&
                                                             " bytes, its buffer ", buffer.size())),
                     CallFate::kNotSent);
   }
-  absl::StatusOr<ClientSession::Request> request =
-      MakeRequest(function, Bytes(buffer.data().data(), size), options);
-  if (!request.ok()) return request;
   request->cells = buffer.cells_;
   request->buffer_busy = buffer.busy_.get();
-  return request;
+  return MakeRequest(function, Bytes(buffer.data().data(), size), options, request);
 }
 
 absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, Bytes input,
                                         const CallOptions& options) {
-  const absl::StatusOr<ClientSession::Request> request = MakeRequest(function, input, options);
-  if (!request.ok()) return request.status();
-  return driver_->Run(*request);
+  ClientSession::Request request;
+  absl::Status status = MakeRequest(function.id(), input, options, &request);
+  if (!status.ok()) return status;
+  return driver_->Run(request);
 }
 
 absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, absl::string_view input,
@@ -130,22 +125,23 @@ absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, absl::st
 
 absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, const Buffer& buffer,
                                         size_t size, const CallOptions& options) {
-  const absl::StatusOr<ClientSession::Request> request =
-      MakeRequest(function, buffer, size, options);
-  if (!request.ok()) return request.status();
-  return driver_->Run(*request);
+  ClientSession::Request request;
+  absl::Status status = MakeRequest(function.id(), buffer, size, options, &request);
+  if (!status.ok()) return status;
+  return driver_->Run(request);
 }
 
-Future Client::StartAsync(const absl::StatusOr<ClientSession::Request>& request) {
-  if (!request.ok()) return Future(request.status());
-  absl::StatusOr<Call*> call = driver_->Start(*request);
+Future Client::StartAsync(const absl::Status& status, const ClientSession::Request& request) {
+  if (!status.ok()) return Future(status);
+  absl::StatusOr<Call*> call = driver_->Start(request);
   if (!call.ok()) return Future(call.status());
-  return Future(driver_, *call);
+  return Future(driver_.get(), *call);
 }
 
 Future Client::InvokeAsync(const RemoteFunction& function, Bytes input,
                            const CallOptions& options) {
-  return StartAsync(MakeRequest(function, input, options));
+  ClientSession::Request request;
+  return StartAsync(MakeRequest(function.id(), input, options, &request), request);
 }
 
 Future Client::InvokeAsync(const RemoteFunction& function, absl::string_view input,
@@ -155,20 +151,21 @@ Future Client::InvokeAsync(const RemoteFunction& function, absl::string_view inp
 
 Future Client::InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
                            const CallOptions& options) {
-  return StartAsync(MakeRequest(function, buffer, size, options));
+  ClientSession::Request request;
+  return StartAsync(MakeRequest(function.id(), buffer, size, options, &request), request);
 }
 
 void Client::InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
                          CallDone done) {
-  const absl::StatusOr<ClientSession::Request> request = MakeRequest(function, input, options);
-  const absl::Status status =
-      request.ok() ? driver_->StartWithCallback(*request, done) : request.status();
+  ClientSession::Request request;
+  absl::Status status = MakeRequest(function.id(), input, options, &request);
+  if (status.ok()) status = driver_->StartWithCallback(request, done);
   if (!status.ok()) done(status);
 }
 
 absl::StatusOr<Buffer> Client::AllocateBuffer(size_t size) {
   if (size > max_payload()) {
-    return TooLarge("a buffer", size, driver_->geometry()).status();
+    return TooLarge("a buffer", size, driver_->geometry());
   }
   absl::StatusOr<HeldCells> cells = driver_->AllocateBuffer(size);
   if (!cells.ok()) return cells.status();
@@ -179,11 +176,11 @@ absl::Status Client::Ping(Bytes payload, const CallOptions& options) {
   CallOptions exact = options;
   // A capacity of 0 would mean the default.
   exact.response_capacity = static_cast<uint32_t>(std::max<size_t>(payload.size(), 1));
-  absl::StatusOr<ClientSession::Request> request =
-      MakeRequest(RemoteFunction("ping", 0), payload, exact);
-  if (!request.ok()) return request.status();
-  request->kind = MessageKind::kProbe;
-  absl::StatusOr<Response> response = driver_->Run(*request);
+  ClientSession::Request request;
+  absl::Status status = MakeRequest(/*function=*/0, payload, exact, &request);
+  if (!status.ok()) return status;
+  request.kind = MessageKind::kProbe;
+  absl::StatusOr<Response> response = driver_->Run(request);
   if (!response.ok()) return response.status();
   const bool same = response->size() == payload.size() &&
                     std::equal(payload.begin(), payload.end(), response->data().begin());
@@ -199,32 +196,8 @@ const std::string& Client::downgrade_reason() const { return connection_->downgr
 uint64_t Client::max_payload() const { return driver_->geometry().MaxPayload(); }
 uint32_t Client::executor() const { return connection_->executor(); }
 
-Response::Response(std::shared_ptr<CallDriver> driver, HeldCells cells, Bytes data)
-    : driver_(std::move(driver)), cells_(cells), data_(data) {}
-
-Response::Response(Response&& other) noexcept
-    : driver_(std::move(other.driver_)),
-      cells_(other.cells_),
-      data_(std::exchange(other.data_, Bytes())) {}
-
-Response& Response::operator=(Response&& other) noexcept {
-  std::swap(driver_, other.driver_);
-  std::swap(cells_, other.cells_);
-  std::swap(data_, other.data_);
-  return *this;
-}
-
-Response::~Response() {
-  if (driver_ != nullptr) driver_->FreeResponse(cells_);
-}
-
-Future::Future(std::shared_ptr<CallDriver> driver, Call* call)
-    : driver_(std::move(driver)), call_(call) {}
-
-Future::Future(absl::Status status) : status_(std::move(status)) {}
-
 Future::Future(Future&& other) noexcept
-    : driver_(std::move(other.driver_)),
+    : driver_(other.driver_),
       call_(std::exchange(other.call_, nullptr)),
       status_(std::move(other.status_)) {}
 

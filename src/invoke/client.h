@@ -36,6 +36,7 @@ namespace invoker {
 
 class CallDriver;
 class Connection;
+struct ConnectTimes;
 
 struct ClientOptions {
   // The fabric to use, by libfabric's name; connecting fails if the worker does not offer it.
@@ -59,6 +60,8 @@ struct ClientOptions {
   absl::Duration hot_timeout = absl::Milliseconds(1);
   // Where sequence numbers begin. They wrap; starting near the end makes them wrap soon.
   uint64_t first_sequence = 1;
+  // Where what each step of connecting took is added; nullptr: not wanted. Until Connect returns.
+  ConnectTimes* times = nullptr;
 };
 
 struct CallOptions {
@@ -106,12 +109,12 @@ class Future {
 
  private:
   friend class Client;
-  Future(std::shared_ptr<CallDriver> driver, Call* call);
-  explicit Future(absl::Status status);
+  Future(CallDriver* driver, Call* call) : driver_(driver), call_(call) {}
+  explicit Future(absl::Status status) : status_(std::move(status)) {}
 
-  std::shared_ptr<CallDriver> driver_;
-  Call* call_ = nullptr;  // nullptr once taken, or if it never started
-  absl::Status status_;   // why it never started
+  CallDriver* driver_ = nullptr;  // which lives as long as any call that is not given back
+  Call* call_ = nullptr;          // nullptr once taken, or if it never started
+  absl::Status status_;           // why it never started
 };
 
 // Memory in the request window: a request that is built here is sent without a copy. The bytes
@@ -205,12 +208,11 @@ class Client {
  private:
   explicit Client(std::unique_ptr<Connection> connection);
 
-  absl::StatusOr<ClientSession::Request> MakeRequest(const RemoteFunction& function, Bytes input,
-                                                     const CallOptions& options) const;
-  absl::StatusOr<ClientSession::Request> MakeRequest(const RemoteFunction& function,
-                                                     const Buffer& buffer, size_t size,
-                                                     const CallOptions& options) const;
-  Future StartAsync(const absl::StatusOr<ClientSession::Request>& request);
+  absl::Status MakeRequest(uint16_t function, Bytes input, const CallOptions& options,
+                           ClientSession::Request* request) const;
+  absl::Status MakeRequest(uint16_t function, const Buffer& buffer, size_t size,
+                           const CallOptions& options, ClientSession::Request* request) const;
+  Future StartAsync(const absl::Status& status, const ClientSession::Request& request);
 
   std::unique_ptr<Connection> connection_;
   std::shared_ptr<CallDriver> driver_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 
 namespace invoker {
@@ -95,6 +96,7 @@ Call* ClientSession::AcquireCall() {
     if (calls_.size() >= kMaxCalls) return nullptr;
     calls_.emplace_back();
     calls_.back().index = static_cast<uint16_t>(calls_.size() - 1);
+    by_index_.push_back(&calls_.back());
     free_calls_.push_back(&calls_.back());
   }
   Call* call = free_calls_.back();
@@ -126,7 +128,6 @@ Call* ClientSession::Start(const Request& request) {
   call->response = {*response, response_cells};
   call->response_capacity = request.response_capacity;
   call->deadline_ns = request.deadline_ns;
-  call->status = absl::OkStatus();
   if (call->buffer_busy != nullptr) *call->buffer_busy = true;
   by_response_cell_[*response] = call->index + 1;
   ++outstanding_;
@@ -189,27 +190,37 @@ bool ClientSession::TakeResponse(const ResponseHeader& header, uint32_t cell,
                                  const std::byte* payload) {
   // A session that has failed has ended its calls already.
   if (by_response_cell_[cell] == 0 || !failure_.ok()) return false;
-  Call* call = &calls_[by_response_cell_[cell] - 1];
+  Call* call = by_index_[by_response_cell_[cell] - 1];
   if (header.epoch != epoch_ || header.sequence != call->sequence ||
       header.payload_bytes > call->response_capacity) {
     return false;
   }
   by_response_cell_[cell] = 0;
-  if (call->state == Call::State::kTimedOut) {
-    // Too late for its caller, but now the cells are free.
-    FreeRequest(call);
-    FreeResponseCells(call->response);
-    call->response = HeldCells{};
-    call->state = Call::State::kDone;
-    --late_;
-    if (call->detached) FreeSlot(call);
+  if (ABSL_PREDICT_FALSE(call->state == Call::State::kTimedOut)) {
+    TakeLateResponse(call);
     return true;
   }
   call->payload_bytes = header.payload_bytes;
-  if (header.status == StatusCode::kOk) {
-    Complete(call, absl::OkStatus());
-    return true;
+  if (ABSL_PREDICT_FALSE(header.status != StatusCode::kOk)) {
+    TakeFailure(header, payload, call);
+  } else {
+    Complete(call);
   }
+  return true;
+}
+
+// Too late for its caller, but now the cells are free.
+void ClientSession::TakeLateResponse(Call* call) {
+  FreeRequest(call);
+  FreeResponseCells(call->response);
+  call->response = HeldCells{};
+  call->state = Call::State::kDone;
+  --late_;
+  if (call->detached) FreeSlot(call);
+}
+
+void ClientSession::TakeFailure(const ResponseHeader& header, const std::byte* payload,
+                                Call* call) {
   const bool ran = header.status == StatusCode::kFunctionFailed ||
                    header.status == StatusCode::kResponseTooLarge;
   const absl::string_view message(reinterpret_cast<const char*>(payload), header.payload_bytes);
@@ -218,20 +229,23 @@ bool ClientSession::TakeResponse(const ResponseHeader& header, uint32_t cell,
   if (header.status == StatusCode::kFunctionFailed) {
     status = WithFunctionCode(std::move(status), static_cast<int32_t>(header.detail));
   }
-  Complete(call, std::move(status));
-  return true;
+  FailCall(call, std::move(status));
 }
 
 // The response, or the end of the session, has come: either proves that nothing reads the request's
 // cells any more. The response's stay for the caller.
-void ClientSession::Complete(Call* call, absl::Status status) {
+void ClientSession::Complete(Call* call) {
   call->state = Call::State::kDone;
-  call->status = std::move(status);
   --outstanding_;
   ++changes_;
   FreeRequest(call);
   if (call->waiter != nullptr) call->waiter->Wake();
   if (call->on_done) finished_.push_back(call);
+}
+
+void ClientSession::FailCall(Call* call, absl::Status status) {
+  call->status = std::move(status);
+  Complete(call);
 }
 
 void ClientSession::TimeOut(Call* call) {
@@ -257,7 +271,8 @@ void ClientSession::FreeRequest(Call* call) {
 void ClientSession::FreeSlot(Call* call) {
   call->state = Call::State::kFree;
   call->waiter = nullptr;
-  call->on_done = nullptr;
+  if (call->on_done) call->on_done = nullptr;
+  if (!call->status.ok()) call->status = absl::OkStatus();
   free_calls_.push_back(call);
 }
 
@@ -266,9 +281,9 @@ absl::Span<const std::byte> ClientSession::Payload(const Call& call) const {
 }
 
 void ClientSession::Finish(Call* call, bool keep_response_cells) {
-  call->waiter = nullptr;
-  call->on_done = nullptr;
   if (call->state == Call::State::kTimedOut) {
+    call->waiter = nullptr;
+    call->on_done = nullptr;
     call->detached = true;
     return;
   }
@@ -362,7 +377,7 @@ void ClientSession::HandleFailedPosts() {
   for (const FailedPost& failed : failed_posts_) {
     for (Call& call : calls_) {
       if (call.state == Call::State::kOutstanding && failed.run.Contains(call.request.first)) {
-        Complete(&call, WithFate(failed.status, failed.fate));
+        FailCall(&call, WithFate(failed.status, failed.fate));
       }
     }
     Fail(failed.status);
@@ -376,7 +391,7 @@ void ClientSession::Fail(const absl::Status& reason) {
   reactor_->Disown(this);
   for (Call& call : calls_) {
     if (call.state == Call::State::kOutstanding) {
-      Complete(&call, WithFate(reason, CallFate::kMaybeExecuted));
+      FailCall(&call, WithFate(reason, CallFate::kMaybeExecuted));
     }
   }
 }

@@ -59,9 +59,9 @@ struct Call {
   HeldCells response;
   uint16_t index = 0;  // of this slot
   uint32_t response_capacity = 0;
-  uint32_t payload_bytes = 0;  // of the response
-  int64_t deadline_ns = 0;     // MonotonicNs; 0: none
-  absl::Status status;
+  uint32_t payload_bytes = 0;    // of the response
+  int64_t deadline_ns = 0;       // MonotonicNs; 0: none
+  absl::Status status;           // OK until it has failed
   bool* buffer_busy = nullptr;   // of the Buffer that the request lies in
   CallWaiter* waiter = nullptr;  // a thread that sleeps until this call is done
   CallDone on_done;              // of an asynchronous call with a callback
@@ -107,9 +107,9 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // sizes have been checked.
   Call* Start(const Request& request);
 
-  // Posts what Start has queued. Called at the end of every turn.
+  // Posts what Start has queued. Called in every turn.
   void Flush() {
-    if (failure_.ok()) requests_->Flush();
+    if (requests_->pending() && failure_.ok()) requests_->Flush();
   }
 
   // The response's payload, of a call that is done with an OK status.
@@ -170,13 +170,16 @@ class ClientSession final : public transport::ReactorHandler, public transport::
                 transport::MemoryRegion staging, transport::MemoryRegion responses);
 
   Call* AcquireCall();
-  void Complete(Call* call, absl::Status status);
+  void Complete(Call* call);
+  void FailCall(Call* call, absl::Status status);
   void FreeSlot(Call* call);
   void TimeOut(Call* call);
   void FreeRequest(Call* call);
   void Freed(bool valid);
   void HandleFailedPosts();
   bool TakeResponse(const ResponseHeader& header, uint32_t cell, const std::byte* payload);
+  void TakeLateResponse(Call* call);
+  void TakeFailure(const ResponseHeader& header, const std::byte* payload, Call* call);
 
   transport::Reactor* reactor_;
   Options options_;
@@ -192,6 +195,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   uint64_t next_sequence_;
 
   std::deque<Call> calls_;  // grows to the most that were ever under way at once; never moves them
+  std::vector<Call*> by_index_;
   std::vector<Call*> free_calls_;
   std::vector<uint16_t> by_response_cell_;  // 1 + the index of the call whose response begins there
   uint32_t outstanding_ = 0;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/invoke/connect_times.h"
 #include "src/invoke/fabric_choice.h"
 #include "src/invoke/host_identity.h"
 #include "src/transport/discovery.h"
@@ -14,15 +15,16 @@ namespace invoker {
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view server,
                                                              const ClientOptions& options) {
-  absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> bootstrap =
-      bootstrap::BootstrapClient::Connect(server, options.connect_timeout);
+  absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> bootstrap = [&] {
+    ConnectStep step(options.times, &ConnectTimes::worker_info);
+    return bootstrap::BootstrapClient::Connect(server, options.connect_timeout);
+  }();
   if (!bootstrap.ok()) return bootstrap.status();
   std::unique_ptr<Connection> connection(new Connection(options, *std::move(bootstrap)));
-  absl::StatusOr<bootstrap::WorkerInfo> info =
-      connection->bootstrap_->GetWorkerInfo(options.connect_timeout);
-  if (!info.ok()) return info.status();
-  connection->info_ = *std::move(info);
+  connection->info_ = connection->bootstrap_->worker_info();
   if (absl::Status status = connection->OpenBest(); !status.ok()) return status;
+  // It is the caller's, and may go now.
+  connection->options_.times = nullptr;
   return connection;
 }
 
@@ -54,6 +56,7 @@ absl::Status Connection::KeepNamedOffer() {
 }
 
 absl::StatusOr<std::vector<FoundFabric>> Connection::FindOffers() const {
+  ConnectStep step(options_.times, &ConnectTimes::discovery);
   std::vector<transport::FabricRequest> wanted;
   for (const bootstrap::FabricOffer& offer : info_.fabrics) {
     transport::FabricRequest request;
@@ -68,6 +71,7 @@ absl::StatusOr<std::vector<FoundFabric>> Connection::FindOffers() const {
 }
 
 absl::Status Connection::AcquireLease() {
+  ConnectStep step(options_.times, &ConnectTimes::lease);
   bootstrap::LeaseEvents events;
   events.on_lost = [this](const absl::Status& reason) { watch_.OnLost(reason); };
   events.on_session_closed = [this](uint64_t handle, absl::string_view reason) {

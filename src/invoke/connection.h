@@ -49,7 +49,7 @@ class Connection {
   absl::Status AcquireLease();
   absl::Status OpenBest();
 
-  const ClientOptions options_;
+  ClientOptions options_;
   const std::unique_ptr<bootstrap::BootstrapClient> bootstrap_;
   bootstrap::WorkerInfo info_;
   SessionWatch watch_;

@@ -69,6 +69,7 @@ void ExecutorSession::SetNotification(transport::Notification notification) {
 void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
   turn_began_ns_ = turn_began_ns;
   clock_ns_ = std::max(clock_ns_, turn_began_ns);
+  clock_is_now_ = false;
   DropCounters& dropped = counters_.dropped;
   bool more = true;
   while (more) {
@@ -91,8 +92,9 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
       ++dropped.outside_window;
       return;
     }
-    if (Admit(header)) Run(header, message + kHeaderBytes);
     more = (header.flags & kMoreFollows) != 0;
+    if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
+    if (Admit(header)) Run(header, message + kHeaderBytes);
     cell += geometry_.CellsFor(message_bytes);
   }
 }
@@ -121,6 +123,19 @@ bool ExecutorSession::Admit(const RequestHeader& header) {
   return false;
 }
 
+// Whether a function that has always been tiny runs without a look at the clock; only so many in a
+// row, so that together they are not slow.
+bool ExecutorSession::Unclocked(const RequestHeader& header) {
+  constexpr uint32_t kMostUnclocked = 16;
+  if (header.deadline_us != 0 || unclocked_ >= kMostUnclocked ||
+      !parts_.times->IsTiny(header.function_id)) {
+    unclocked_ = 0;
+    return false;
+  }
+  ++unclocked_;
+  return true;
+}
+
 void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload) {
   std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
   if (header.kind == MessageKind::kProbe) {
@@ -140,10 +155,12 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
                         parts_.functions->size()));
     return;
   }
-  // Timed only where others of this turn may have run before this one: alone, it holds nothing up.
-  const bool timed = responses_.pending() || header.deadline_us != 0;
-  if (timed) {
-    clock_ns_ = transport::MonotonicNs();
+  // The clock is looked at only where others of this turn may have run before this one: alone, it
+  // holds nothing up.
+  const bool clocked = (responses_.pending() || (header.deadline_us != 0 && turn_began_ns_ != 0)) &&
+                       !Unclocked(header);
+  if (clocked) {
+    if (!clock_is_now_) clock_ns_ = transport::MonotonicNs();
     if (responses_.pending() &&
         (clock_ns_ - pending_since_ns_ > kCoalesceNs || parts_.times->IsSlow(header.function_id))) {
       responses_.Flush();
@@ -157,11 +174,12 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
       return;
     }
   }
-  const CallOutcome outcome = RunFunction(
+  const CallOutcome outcome = RunFunctionCleared(
       *function, {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
       {reinterpret_cast<uint8_t*>(output), header.response_capacity}, absl::MakeSpan(error_text_));
   ++counters_.executed;
-  if (timed) {
+  clock_is_now_ = clocked;
+  if (clocked) {
     const int64_t began_ns = clock_ns_;
     clock_ns_ = transport::MonotonicNs();
     parts_.times->Add(header.function_id, clock_ns_ - began_ns);
@@ -171,6 +189,7 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
       Respond(header, StatusCode::kOk, static_cast<uint32_t>(outcome.output_size), 0);
       return;
     case CallOutcome::Kind::kOutputTooSmall:
+      error_text_.fill(0);
       Respond(header, StatusCode::kResponseTooLarge, 0,
               static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX)));
       return;
@@ -178,6 +197,7 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
       const uint32_t bytes =
           static_cast<uint32_t>(std::min<uint64_t>(outcome.error_size, header.response_capacity));
       memcpy(output, error_text_.data(), bytes);
+      error_text_.fill(0);
       Respond(header, StatusCode::kFunctionFailed, bytes, static_cast<uint32_t>(outcome.code));
       return;
     }

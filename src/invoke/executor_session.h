@@ -33,12 +33,17 @@ class FunctionTimes {
 
   bool IsSlow(uint16_t id) const { return ns_[id] > kCoalesceNs; }
 
+  // So fast that looking at the clock would cost as much.
+  bool IsTiny(uint16_t id) const { return ns_[id] <= kTinyNs; }
+
   // Slow is believed at once, fast only by and by.
   void Add(uint16_t id, int64_t ns) {
     ns_[id] = ns_[id] == INT64_MAX ? ns : std::max(ns, ns_[id] - ns_[id] / 8);
   }
 
  private:
+  static constexpr int64_t kTinyNs = 200;
+
   std::vector<int64_t> ns_;
 };
 
@@ -91,7 +96,7 @@ class ExecutorSession final : public transport::OperationOwner {
 
   // The peer rang for `cell`. Runs every message of that write. `turn_began_ns` is when the
   // executor began with what had arrived by then, this write included: what ran before it since is
-  // held against deadlines.
+  // held against deadlines. 0: nothing else had arrived.
   void OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns);
 
   // Posts pending responses. False if some had to stay for want of a slot.
@@ -117,6 +122,7 @@ class ExecutorSession final : public transport::OperationOwner {
                   const WindowGeometry& geometry);
 
   bool Admit(const RequestHeader& header);
+  bool Unclocked(const RequestHeader& header);
   void Run(const RequestHeader& header, const std::byte* payload);
   void Respond(const RequestHeader& request, StatusCode status, uint32_t payload_bytes,
                uint32_t detail);
@@ -129,12 +135,14 @@ class ExecutorSession final : public transport::OperationOwner {
   transport::MemoryRegion staging_;
   MessageBatch responses_;
   SequenceWindow sequences_;
-  int64_t turn_began_ns_ = 0;
+  int64_t turn_began_ns_ = 0;     // 0: nothing has run before the message at hand
   int64_t clock_ns_ = 0;          // when the clock was last read
+  bool clock_is_now_ = false;     // nothing has run since
+  uint32_t unclocked_ = 0;        // tiny functions that have
   int64_t pending_since_ns_ = 0;  // when the first of the pending responses was begun, or before
   ExecutorSessionCounters counters_;
   absl::Status failure_;
-  std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_;  // cleared for every call
+  std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_ = {};  // zeros between calls
 };
 
 }  // namespace invoker

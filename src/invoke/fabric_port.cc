@@ -48,12 +48,11 @@ absl::Status FabricPort::Open() {
 }
 
 bool FabricPort::Turn() {
-  const uint64_t tokens_before = tokens_;
-  turn_began_ns_ = 0;
+  turn_began_ = false;
   const int events = reactor_->Poll();
-  if (turn_began_ns_ != 0) shared_->busy.store(false, std::memory_order_relaxed);
   if (!dirty_.empty()) FlushSessions();
-  return events != 0 || tokens_ != tokens_before || !dirty_.empty();
+  if (turn_began_) shared_->busy.store(false, std::memory_order_relaxed);
+  return events != 0 || !dirty_.empty();
 }
 
 bool FabricPort::settled() const {
@@ -62,23 +61,26 @@ bool FabricPort::settled() const {
 }
 
 void FabricPort::OnToken(uint32_t token) {
-  ++tokens_;
   const std::optional<Immediate> immediate = Immediate::Decode(token);
-  if (!immediate.has_value() || immediate->kind == MessageKind::kResponse ||
-      sessions_[immediate->session] == nullptr) {
+  ExecutorSession* session = nullptr;
+  if (immediate.has_value() && immediate->kind != MessageKind::kResponse) {
+    session = sessions_[immediate->session].get();
+  }
+  if (session == nullptr) {
     ++unknown_doorbells_;
     return;
   }
-  if (turn_began_ns_ == 0) {
-    turn_began_ns_ = transport::MonotonicNs();
+  if (!turn_began_) {
+    turn_began_ = true;
+    // A doorbell that came alone has waited for nobody, so that its session need not be told when.
+    turn_began_ns_ = reactor_->entries_left() > 0 ? transport::MonotonicNs() : 0;
     shared_->busy.store(true, std::memory_order_relaxed);
   } else if (!dirty_.empty() && dirty_.back() != immediate->session) {
     // What another session has ready does not wait for this one's functions.
     FlushSessions();
   }
-  ExecutorSession& session = *sessions_[immediate->session];
-  const bool was_pending = session.pending();
-  session.OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
+  const bool was_pending = session->pending();
+  session->OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
   if (!was_pending) dirty_.push_back(immediate->session);
 }
 

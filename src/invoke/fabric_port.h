@@ -131,8 +131,8 @@ class FabricPort final : public transport::ReactorHandler {
   std::vector<uint16_t> dirty_;    // sessions with responses to post, each once
   std::vector<uint16_t> numbers_;  // of live sessions
   uint32_t next_number_;
-  uint64_t tokens_ = 0;
-  int64_t turn_began_ns_ = 0;  // when the first doorbell of this turn was taken; 0: none yet
+  bool turn_began_ = false;    // a doorbell of this turn has been taken
+  int64_t turn_began_ns_ = 0;  // when the first one was; 0: it came alone
   ExecutorCounters ended_;     // what ended sessions add to Counters()
   uint64_t unknown_doorbells_ = 0;
   bool quiet_ = true;  // once ended: no peer's write can be under way to the endpoint

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/invoke/connect_times.h"
 
 namespace invoker {
 namespace {
@@ -75,6 +76,7 @@ void FabricSession::Close() {
 }
 
 absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) {
+  ConnectStep step(options().times, &ConnectTimes::endpoint);
   absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(choice);
   if (!copy.ok()) return copy.status();
   absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
@@ -91,6 +93,7 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
 }
 
 absl::Status FabricSession::OpenSession(Notification wanted, absl::string_view downgrade_reason) {
+  ConnectStep step(options().times, &ConnectTimes::session);
   const transport::Reactor& reactor = driver_->reactor();
   if (wanted == Notification::kAuto &&
       reactor.profile().notification == Notification::kSendAfterWrite) {
@@ -118,6 +121,7 @@ bool FabricSession::BothAuto() const {
 // Never trusts an advertised capability: bytes must have crossed, both ways, before a session is
 // live.
 absl::Status FabricSession::Prove() {
+  ConnectStep step(options().times, &ConnectTimes::probe);
   absl::Status first = Probe();
   probe_failure_ = first;
   // A session that still stands has not been refuted.

@@ -65,43 +65,29 @@ CallOutcome RunFunction(const FunctionEntry& entry, absl::Span<const std::uint8_
                         absl::Span<std::uint8_t> output, absl::Span<char> error) {
   // All of it, so that nothing of an earlier call's message can show through.
   std::memset(error.data(), 0, error.size());
+  return RunFunctionCleared(entry, input, output, error);
+}
 
-  invoker_call call = {};
-  call.struct_size = sizeof(call);
-  call.context = entry.context;
-  call.input = input.data();
-  call.input_size = input.size();
-  call.output = output.data();
-  call.output_capacity = output.size();
-  call.error = error.data();
-  call.error_capacity = error.size();
+CallOutcome JudgeException(const std::exception* exception, absl::Span<char> error) {
+  if (exception == nullptr) return BrokenContract(error, "the function let an exception out");
+  return BrokenContract(error, "the function let an exception out: %s", exception->what());
+}
 
-  std::int64_t returned = INVOKER_FAILED;
-  try {
-    returned = entry.function(&call);
-  } catch (const std::exception& exception) {
-    return BrokenContract(error, "the function let an exception out: %s", exception.what());
-  } catch (...) {
-    return BrokenContract(error, "the function let an exception out");
-  }
-
+CallOutcome JudgeFailure(std::int64_t returned, const invoker_call& call) {
+  const absl::Span<char> error(call.error, call.error_capacity);
+  const std::size_t capacity = call.output_capacity;
   CallOutcome outcome;
   if (returned >= 0) {
-    if (static_cast<std::uint64_t>(returned) > output.size()) {
-      return BrokenContract(error,
-                            "the function claims to have written %lld bytes, but had room for %zu",
-                            static_cast<long long>(returned), output.size());
-    }
-    outcome.kind = CallOutcome::Kind::kOk;
-    outcome.output_size = static_cast<std::uint64_t>(returned);
-    return outcome;
+    return BrokenContract(error,
+                          "the function claims to have written %lld bytes, but had room for %zu",
+                          static_cast<long long>(returned), capacity);
   }
   if (returned == INVOKER_OUTPUT_TOO_SMALL) {
-    if (call.output_needed <= output.size()) {
+    if (call.output_needed <= capacity) {
       return BrokenContract(error,
                             "the function says that its output is too small, but needs %llu bytes "
                             "and had room for %zu",
-                            static_cast<unsigned long long>(call.output_needed), output.size());
+                            static_cast<unsigned long long>(call.output_needed), capacity);
     }
     outcome.kind = CallOutcome::Kind::kOutputTooSmall;
     outcome.output_needed = call.output_needed;

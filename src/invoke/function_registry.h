@@ -10,9 +10,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <exception>
 #include <string>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -82,6 +85,50 @@ struct CallOutcome {
 // beyond checking. Allocates nothing itself.
 CallOutcome RunFunction(const FunctionEntry& entry, absl::Span<const std::uint8_t> input,
                         absl::Span<std::uint8_t> output, absl::Span<char> error);
+
+// What a call that has returned, or thrown, without success comes to.
+CallOutcome JudgeFailure(std::int64_t returned, const invoker_call& call);
+// `exception` is nullptr if it was of no known type.
+CallOutcome JudgeException(const std::exception* exception, absl::Span<char> error);
+
+// RunFunction for who calls often: `error` is all zeros already, and is so again after kOk. After
+// anything else the caller clears it.
+inline CallOutcome RunFunctionCleared(const FunctionEntry& entry,
+                                      absl::Span<const std::uint8_t> input,
+                                      absl::Span<std::uint8_t> output, absl::Span<char> error) {
+  invoker_call call;
+  call.struct_size = sizeof(call);
+  call.reserved = 0;
+  call.context = entry.context;
+  call.input = input.data();
+  call.input_size = input.size();
+  call.output = output.data();
+  call.output_capacity = output.size();
+  call.output_needed = 0;
+  call.error = error.data();
+  call.error_capacity = error.size();
+  std::int64_t returned = INVOKER_FAILED;
+  try {
+    returned = entry.function(&call);
+  } catch (const std::exception& exception) {
+    return JudgeException(&exception, error);
+  } catch (...) {
+    return JudgeException(nullptr, error);
+  }
+  // What the function may have done to its copy of the buffers is not looked at.
+  if (ABSL_PREDICT_FALSE(returned < 0 || static_cast<std::uint64_t>(returned) > output.size())) {
+    call.output_capacity = output.size();
+    call.error = error.data();
+    call.error_capacity = error.size();
+    return JudgeFailure(returned, call);
+  }
+  // A message that belongs to no failure.
+  if (ABSL_PREDICT_FALSE(error.front() != 0)) std::memset(error.data(), 0, error.size());
+  CallOutcome outcome;
+  outcome.kind = CallOutcome::Kind::kOk;
+  outcome.output_size = static_cast<std::uint64_t>(returned);
+  return outcome;
+}
 
 }  // namespace invoker
 

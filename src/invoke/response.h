@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -24,14 +24,27 @@ struct HeldCells {
   uint32_t cells = 0;
 };
 
+// Of a Response that goes: gives its cells back to the driver that made it.
+void ReleaseResponse(CallDriver* driver, HeldCells cells);
+
 // What a function returned: a view into the response window, without a copy. Holds its cells until
 // it is destroyed, and they are what further calls need: do not hoard responses. May outlive the
 // client.
 class Response {
  public:
-  Response(Response&& other) noexcept;
-  Response& operator=(Response&& other) noexcept;
-  ~Response();
+  Response(Response&& other) noexcept
+      : driver_(std::exchange(other.driver_, nullptr)),
+        cells_(other.cells_),
+        data_(std::exchange(other.data_, Bytes())) {}
+  Response& operator=(Response&& other) noexcept {
+    std::swap(driver_, other.driver_);
+    std::swap(cells_, other.cells_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~Response() {
+    if (driver_ != nullptr) ReleaseResponse(driver_, cells_);
+  }
 
   Bytes data() const { return data_; }
   size_t size() const { return data_.size(); }
@@ -41,9 +54,10 @@ class Response {
 
  private:
   friend class CallDriver;
-  Response(std::shared_ptr<CallDriver> driver, HeldCells cells, Bytes data);
+  Response(CallDriver* driver, HeldCells cells, Bytes data)
+      : driver_(driver), cells_(cells), data_(data) {}
 
-  std::shared_ptr<CallDriver> driver_;  // nullptr once moved from
+  CallDriver* driver_;  // which lives as long as any response does; nullptr once moved from
   HeldCells cells_;
   Bytes data_;
 };

@@ -13,6 +13,10 @@ constexpr uint64_t kBasicCaps = FI_MSG | FI_RMA;
 constexpr uint64_t kAtomicCaps = kBasicCaps | FI_ATOMIC;
 constexpr uint64_t kSendAfterWriteOrder = FI_ORDER_SAW | FI_ORDER_SAS;
 
+// How often ofi_rxm looks for connections, in microseconds. Its own 10 ms are what a session's
+// first message waits for, twice; once in a millisecond, one look costs a hot loop next to nothing.
+constexpr EnvironmentDefault kRxmConnections = {"FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000"};
+
 // FI_RMA_EVENT is asked for only where a write with CQ data needs it; some providers refuse it.
 // docs/providers.md says where each fact comes from. eager_bytes is where bench/notification found
 // a whole message still cheaper than a write and a send, between two threads; 4096 where it could
@@ -59,7 +63,7 @@ constexpr ProfileRow kRows[] = {
         .receive_buffers = 256,
         .auto_rank = 2,
         .evidence = Evidence::kSoftRoce,
-        .environment = {},
+        .environment = kRxmConnections,
         .absent_hint = "needs rdma-core, a device that ibv_devices lists and an IP address on it",
     },
     {
@@ -162,7 +166,7 @@ constexpr ProfileRow kRows[] = {
         .receive_buffers = 256,
         .auto_rank = 7,
         .evidence = Evidence::kHost,
-        .environment = {},
+        .environment = kRxmConnections,
         .absent_hint = "needs a network interface that is up",
     },
     {
