@@ -54,10 +54,12 @@ struct Way {
   Notification notification;
   SendOrder order;
   bool eager;
+  bool pieces = false;
 };
 
 constexpr Way kWays[] = {
     {"write_imm", Notification::kWriteImm, SendOrder::kPipelined, false},
+    {"pieces", Notification::kWriteImm, SendOrder::kPipelined, false, true},
     {"pipelined", Notification::kSendAfterWrite, SendOrder::kPipelined, false},
     {"delivery", Notification::kSendAfterWrite, SendOrder::kAfterDelivery, false},
     {"eager", Notification::kSendAfterWrite, SendOrder::kAfterDelivery, true},
@@ -66,8 +68,9 @@ constexpr Way kWays[] = {
 // One endpoint. In a run of two threads each has its own, and they share only the message.
 class Side final : public transport::ReactorHandler, public transport::OperationOwner {
  public:
+  // With `pieces`, everything that is not injected whole goes in pieces, where the fabric can.
   static absl::StatusOr<std::unique_ptr<Side>> Open(const std::string& provider,
-                                                    const std::string& address) {
+                                                    const std::string& address, bool pieces) {
     transport::FabricRequest request;
     request.provider = provider;
     if (transport::FindRow(provider).address_is_ip) request.address = address;
@@ -75,6 +78,8 @@ class Side final : public transport::ReactorHandler, public transport::Operation
     if (!choice.ok()) return choice.status();
     // The question is what its value ought to be.
     choice->profile.eager_bytes = kLargest;
+    const bool can_split = choice->profile.split_bytes > 0;
+    choice->profile.split_bytes = pieces && can_split ? kLargest : 0;
     auto reactor = transport::Reactor::Open(*std::move(choice), transport::ReactorOptions());
     if (!reactor.ok()) return reactor.status();
     std::unique_ptr<Side> side(new Side(*std::move(reactor)));
@@ -175,6 +180,22 @@ absl::Status Burst(Side* ping, Side* pong, bool poll_pong, int count,
   return absl::OkStatus();
 }
 
+struct Pair {
+  static absl::StatusOr<Pair> Open(const std::string& provider, const std::string& address,
+                                   bool pieces) {
+    absl::StatusOr<std::unique_ptr<Side>> ping = Side::Open(provider, address, pieces);
+    if (!ping.ok()) return ping.status();
+    absl::StatusOr<std::unique_ptr<Side>> pong = Side::Open(provider, address, pieces);
+    if (!pong.ok()) return pong.status();
+    if (absl::Status status = (*ping)->Meet(**pong); !status.ok()) return status;
+    if (absl::Status status = (*pong)->Meet(**ping); !status.ok()) return status;
+    return Pair{*std::move(ping), *std::move(pong)};
+  }
+
+  std::unique_ptr<Side> ping;
+  std::unique_ptr<Side> pong;
+};
+
 struct Result {
   std::string provider;
   size_t bytes;
@@ -185,18 +206,21 @@ struct Result {
 
 absl::Status Measure(const std::string& provider, const Settings& settings,
                      std::vector<Result>* results) {
-  absl::StatusOr<std::unique_ptr<Side>> ping = Side::Open(provider, settings.address);
-  if (!ping.ok()) return ping.status();
-  absl::StatusOr<std::unique_ptr<Side>> pong = Side::Open(provider, settings.address);
-  if (!pong.ok()) return pong.status();
-  if (absl::Status status = (*ping)->Meet(**pong); !status.ok()) return status;
-  if (absl::Status status = (*pong)->Meet(**ping); !status.ok()) return status;
-  const transport::Profile& profile = (*ping)->profile();
+  // One pair that writes everything whole, and one that writes in pieces.
+  Pair pairs[2];
+  for (const bool pieces : {false, true}) {
+    absl::StatusOr<Pair> pair = Pair::Open(provider, settings.address, pieces);
+    if (!pair.ok()) return pair.status();
+    pairs[pieces] = *std::move(pair);
+  }
+  const transport::Profile& profile = pairs[0].ping->profile();
+  const bool can_split = pairs[1].ping->profile().split_bytes > 0;
   std::vector<Way> ways;
   for (const Way& way : kWays) {
     if (way.notification == Notification::kWriteImm && profile.notification != way.notification) {
       continue;
     }
+    if (way.pieces && !can_split) continue;
     if (way.order == SendOrder::kPipelined && way.notification == Notification::kSendAfterWrite &&
         profile.send_order != way.order) {
       continue;
@@ -207,29 +231,31 @@ absl::Status Measure(const std::string& provider, const Settings& settings,
   for (int round = 0; round <= settings.rounds; ++round) {
     for (size_t w = 0; w < ways.size(); ++w) {
       for (size_t s = 0; s < settings.sizes.size(); ++s) {
+        Side* const ping = pairs[ways[w].pieces].ping.get();
+        Side* const pong = pairs[ways[w].pieces].pong.get();
         // The other thread stops for a change of way, and polls by itself otherwise.
-        (*ping)->Use(ways[w], settings.sizes[s], false);
-        (*pong)->Use(ways[w], settings.sizes[s], true);
+        ping->Use(ways[w], settings.sizes[s], false);
+        pong->Use(ways[w], settings.sizes[s], true);
         std::atomic<bool> stop{false};
         std::thread thread;
         if (settings.threads == 2) {
           thread = std::thread([&] {
             PinTo(1);
-            while (!stop.load(std::memory_order_relaxed) || !(*pong)->idle()) (*pong)->Poll();
+            while (!stop.load(std::memory_order_relaxed) || !pong->idle()) pong->Poll();
           });
         }
         std::vector<int64_t>* kept = &times[w * settings.sizes.size() + s];
         // The first few after a change fill caches.
         std::vector<int64_t> dropped;
-        absl::Status status = Burst(ping->get(), pong->get(), settings.threads == 1, 5, &dropped);
+        absl::Status status = Burst(ping, pong, settings.threads == 1, 5, &dropped);
         if (status.ok()) {
-          status = Burst(ping->get(), pong->get(), settings.threads == 1, settings.burst,
+          status = Burst(ping, pong, settings.threads == 1, settings.burst,
                          round == 0 ? &dropped : kept);
         }
         const int64_t give_up = transport::MonotonicNs() + kGiveUpNs;
-        while (!(*ping)->idle() || (settings.threads == 1 && !(*pong)->idle())) {
-          if (settings.threads == 1) (*pong)->Poll();
-          (*ping)->Poll();
+        while (!ping->idle() || (settings.threads == 1 && !pong->idle())) {
+          if (settings.threads == 1) pong->Poll();
+          ping->Poll();
           if (transport::MonotonicNs() > give_up) break;
         }
         stop.store(true, std::memory_order_relaxed);
@@ -239,7 +265,7 @@ absl::Status Measure(const std::string& provider, const Settings& settings,
             thread.join();
             ended = true;
           });
-          while (!ended) (*ping)->Poll();
+          while (!ended) ping->Poll();
           helper.join();
         }
         if (!status.ok()) {

@@ -11,6 +11,9 @@ SHM = "shm"
 KIB = 1024
 MIB = 1024 * KIB
 
+# How the ways of a gRPC server that busy-polls begin in "ratios".
+POLLING_SERVER = "grpc_polled_queue"
+
 # How much dearer 8 KiB may be than 4 KiB, beyond what raw writes pay, before it counts as a cliff: of our call of
 # 4 KiB.
 CLIFF_SHARE = 0.05
@@ -142,8 +145,12 @@ def _grpc(results):
         found = results.rows(
             "invoke_latency", "ratios", provider=provider, mode="grpc", baseline="invoker", bytes=64
         )
-        # gRPC's best way is the one that takes the least.
-        measured, row = _pick(min, found, "p50_ratio")
+        # gRPC's best way is the one that takes the least. The bar is about the servers that gRPC
+        # offers; one that busy-polls its completion queue is the benchmark's own, and told beside.
+        spinning = [row for row in found if str(row.get("subject", "")).startswith(POLLING_SERVER)]
+        measured, row = _pick(min, [row for row in found if row not in spinning], "p50_ratio")
+        polled, _ = _pick(min, spinning, "p50_ratio")
+        beside = "" if polled is None else f"; {polled:.1f} against a server that busy-polls"
         rows.append(
             Row(
                 f"gRPC's best round trip over ours, 64 B, {provider}, p50",
@@ -151,7 +158,7 @@ def _grpc(results):
                 aim,
                 measured,
                 more_is_better=True,
-                detail=str(row.get("subject", "")),
+                detail=str(row.get("subject", "")) + beside if row else "",
             )
         )
     return rows

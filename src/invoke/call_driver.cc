@@ -76,11 +76,25 @@ void CallDriver::SetNotification(transport::Notification notification) {
   session_->SetNotification(notification);
 }
 
+absl::StatusOr<Response> CallDriver::Collect(Call* call) {
+  if (ABSL_PREDICT_FALSE(!call->status.ok())) {
+    absl::Status status = std::move(call->status);
+    call->status = absl::OkStatus();
+    session_->Finish(call, false);
+    return status;
+  }
+  const HeldCells cells = call->response;
+  const absl::Span<const std::byte> payload = session_->Payload(*call);
+  session_->Finish(call, true);
+  ++held_responses_;
+  return Response(this, cells, payload);
+}
+
 absl::StatusOr<Response> CallDriver::Run(const ClientSession::Request& request) {
   Visit visit(this);
-  absl::StatusOr<Call*> started = StartLocked(request, /*may_wait_for_others=*/false);
-  if (!started.ok()) return started.status();
-  Call* call = *started;
+  absl::Status why_not;
+  Call* call = StartLocked(request, /*may_wait_for_others=*/false, &why_not);
+  if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
   ++running_;
   int64_t next_check_ns = NextCheck(request.interrupted);
   bool interrupted = false;
@@ -99,18 +113,21 @@ absl::StatusOr<Response> CallDriver::Run(const ClientSession::Request& request) 
 
 absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {
   Visit visit(this);
-  absl::StatusOr<Call*> call = StartLocked(request, /*may_wait_for_others=*/true);
-  if (call.ok()) ++held_calls_;
-  if (call.ok() && !driven_) LeaveLocked();
+  absl::Status why_not;
+  Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
+  if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
+  ++held_calls_;
+  if (!driven_) LeaveLocked();
   return call;
 }
 
 absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request,
                                            CallDone& on_done) {
   Visit visit(this);
-  absl::StatusOr<Call*> call = StartLocked(request, /*may_wait_for_others=*/true);
-  if (!call.ok()) return call.status();
-  (*call)->on_done = std::move(on_done);
+  absl::Status why_not;
+  Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
+  if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
+  call->on_done = std::move(on_done);
   if (!driven_) LeaveLocked();
   return absl::OkStatus();
 }
@@ -137,20 +154,6 @@ void CallDriver::Drop(Call* call) {
   --held_calls_;
   session_->Abandon(call);
   if (!driven_) LeaveLocked();
-}
-
-absl::StatusOr<Response> CallDriver::Collect(Call* call) {
-  if (ABSL_PREDICT_FALSE(!call->status.ok())) {
-    absl::Status status = std::move(call->status);
-    call->status = absl::OkStatus();
-    session_->Finish(call, false);
-    return status;
-  }
-  const HeldCells cells = call->response;
-  const absl::Span<const std::byte> payload = session_->Payload(*call);
-  session_->Finish(call, true);
-  ++held_responses_;
-  return Response(this, cells, payload);
 }
 
 absl::StatusOr<HeldCells> CallDriver::AllocateBuffer(uint64_t bytes) {

@@ -99,8 +99,10 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
     lock_.Unlock();
   }
   void UnlockClosed();
-  absl::StatusOr<Call*> StartLocked(const ClientSession::Request& request,
-                                    bool may_wait_for_others);
+  // nullptr if it cannot, and `why_not` says why.
+  Call* StartLocked(const ClientSession::Request& request, bool may_wait_for_others,
+                    absl::Status* why_not);
+  absl::Status WaitToStartLocked(const ClientSession::Request& request, int64_t* next_check_ns);
   bool LeavesNowLocked(bool may_wait_for_others);
   static int64_t NextCheck(bool (*interrupted)());
   absl::StatusOr<Response> Collect(Call* call);
@@ -108,11 +110,23 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool MayBeReleasedLocked(WhenFull when_full) const;
   void WaitForRoomLocked(int64_t deadline_ns);
   bool Interrupted(bool (*interrupted)(), int64_t* next_check_ns);
-  void DriveOrWait(Call* call, int64_t deadline_ns);
+  // Returns when the call has ended (with no call: when there may be room), at the deadline, or
+  // early: the caller checks and comes again.
+  void DriveOrWait(Call* call, int64_t deadline_ns) {
+    if (ABSL_PREDICT_TRUE(!driven_)) return DriveHere(call, deadline_ns);
+    WaitLocked(call, deadline_ns);
+  }
+  void DriveHere(Call* call, int64_t deadline_ns);
+  void WaitLocked(Call* call, int64_t deadline_ns);
+  bool GoesOnLocked(uint64_t changes) const;
   void DriveWhile(const Call* call, int64_t deadline_ns);
   void SleepLocked(int64_t deadline_ns);
-  bool NeedsDriverLocked() const;
-  void LeaveLocked();
+  bool NeedsDriverLocked() const { return session_->outstanding() > 0 || session_->sending(); }
+  // Nobody drives: wakes a successor, if there is anything to drive for.
+  void LeaveLocked() {
+    if (!waiters_.empty() || NeedsDriverLocked()) WakeSuccessorLocked();
+  }
+  void WakeSuccessorLocked();
   void RunFinishedLocked();
   void DeliverSomeLocked();
   void HelperMain();

@@ -40,54 +40,66 @@ bool CallDriver::LeavesNowLocked(bool may_wait_for_others) {
 }
 
 // Queues and posts the request, and waits for cells as long as they can still come.
-absl::StatusOr<Call*> CallDriver::StartLocked(const ClientSession::Request& request,
-                                              bool may_wait_for_others) {
+Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wait_for_others,
+                              absl::Status* why_not) {
   int64_t next_check_ns = request.interrupted == nullptr ? kForever : 0;
   while (true) {
     // Every time: another thread may have taken the buffer while this one waited for room.
-    if (request.buffer_busy != nullptr && *request.buffer_busy) {
-      return WithFate(absl::FailedPreconditionError(
-                          "the buffer is in use by a call that has not been answered yet"),
-                      CallFate::kNotSent);
+    if (ABSL_PREDICT_FALSE(request.buffer_busy != nullptr && *request.buffer_busy)) {
+      *why_not = WithFate(absl::FailedPreconditionError(
+                              "the buffer is in use by a call that has not been answered yet"),
+                          CallFate::kNotSent);
+      return nullptr;
     }
-    if (!session_->failure().ok()) return WithFate(session_->failure(), CallFate::kNotSent);
+    if (ABSL_PREDICT_FALSE(!session_->failure().ok())) {
+      *why_not = WithFate(session_->failure(), CallFate::kNotSent);
+      return nullptr;
+    }
     Call* call = session_->Start(request);
-    if (call != nullptr) {
+    if (ABSL_PREDICT_TRUE(call != nullptr)) {
       if (LeavesNowLocked(may_wait_for_others)) session_->Flush();
       return call;
     }
-    if (session_->outstanding() == 0 && PollForRoomLocked()) continue;
-    if (request.when_full == WhenFull::kFail) {
-      return WithFate(absl::ResourceExhaustedError("the session's windows have no room now"),
-                      CallFate::kNotSent);
-    }
-    if (session_->outstanding() == 0 && !MayBeReleasedLocked(request.when_full)) {
-      return WithFate(
-          absl::ResourceExhaustedError(
-              "the session's windows are full of responses and buffers that the program still "
-              "holds, or of calls that timed out and have not been answered; release some, ask for "
-              "smaller responses, or start the server with a larger --window"),
-          CallFate::kNotSent);
-    }
-    if (request.deadline_ns != 0 && transport::MonotonicNs() >= request.deadline_ns) {
-      return WithFate(absl::DeadlineExceededError(
-                          "the deadline passed while the call waited for room in the session's "
-                          "windows"),
-                      CallFate::kNotSent);
-    }
-    if (Interrupted(request.interrupted, &next_check_ns)) {
-      return WithFate(
-          absl::CancelledError("the wait for room in the session's windows was interrupted"),
-          CallFate::kNotSent);
-    }
-    const int64_t limit_ns =
-        std::min(next_check_ns, request.deadline_ns == 0 ? kForever : request.deadline_ns);
-    if (session_->outstanding() == 0) {
-      WaitForRoomLocked(limit_ns);
-    } else {
-      DriveOrWait(nullptr, limit_ns);
-    }
+    *why_not = WaitToStartLocked(request, &next_check_ns);
+    if (!why_not->ok()) return nullptr;
   }
+}
+
+// There is no room now. OK: it is worth another try.
+absl::Status CallDriver::WaitToStartLocked(const ClientSession::Request& request,
+                                           int64_t* next_check_ns) {
+  if (session_->outstanding() == 0 && PollForRoomLocked()) return absl::OkStatus();
+  if (request.when_full == WhenFull::kFail) {
+    return WithFate(absl::ResourceExhaustedError("the session's windows have no room now"),
+                    CallFate::kNotSent);
+  }
+  if (session_->outstanding() == 0 && !MayBeReleasedLocked(request.when_full)) {
+    return WithFate(
+        absl::ResourceExhaustedError(
+            "the session's windows are full of responses and buffers that the program still "
+            "holds, or of calls that timed out and have not been answered; release some, ask for "
+            "smaller responses, or start the server with a larger --window"),
+        CallFate::kNotSent);
+  }
+  if (request.deadline_ns != 0 && transport::MonotonicNs() >= request.deadline_ns) {
+    return WithFate(absl::DeadlineExceededError(
+                        "the deadline passed while the call waited for room in the session's "
+                        "windows"),
+                    CallFate::kNotSent);
+  }
+  if (Interrupted(request.interrupted, next_check_ns)) {
+    return WithFate(
+        absl::CancelledError("the wait for room in the session's windows was interrupted"),
+        CallFate::kNotSent);
+  }
+  const int64_t limit_ns =
+      std::min(*next_check_ns, request.deadline_ns == 0 ? kForever : request.deadline_ns);
+  if (session_->outstanding() == 0) {
+    WaitForRoomLocked(limit_ns);
+  } else {
+    DriveOrWait(nullptr, limit_ns);
+  }
+  return absl::OkStatus();
 }
 
 // With no call under way nobody drives, so what is late to answer a call that timed out has not

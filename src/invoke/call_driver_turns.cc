@@ -1,8 +1,11 @@
 // CallDriver: who polls the reactor, who sleeps, and who delivers what has come.
 
+#include <sched.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
@@ -24,17 +27,16 @@ constexpr int64_t kLastWatchNs = 200'000;
 
 thread_local bool CallDriver::t_delivers_ = false;
 
-// Returns when the call has ended (with no call: when there may be room), at the deadline, or
-// early: the caller checks and comes again.
-void CallDriver::DriveOrWait(Call* call, int64_t deadline_ns) {
-  if (!driven_) {
-    helper_leads_ = false;
-    visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    DriveWhile(call, deadline_ns);
-    LeaveLocked();
-    RunFinishedLocked();
-    return;
-  }
+void CallDriver::DriveHere(Call* call, int64_t deadline_ns) {
+  helper_leads_ = false;
+  visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  DriveWhile(call, deadline_ns);
+  LeaveLocked();
+  if (!session_->finished().empty()) RunFinishedLocked();
+}
+
+// Somebody else drives.
+void CallDriver::WaitLocked(Call* call, int64_t deadline_ns) {
   CallWaiter waiter;
   if (call != nullptr) {
     call->waiter = &waiter;
@@ -57,36 +59,45 @@ void CallDriver::DriveOrWait(Call* call, int64_t deadline_ns) {
   if (!driven_ && (call == nullptr || call->ended())) LeaveLocked();
 }
 
-// Takes the driver's role until the call has ended (with no call: until a call or a cell comes or
-// goes, or there is nothing to drive for), the deadline has passed, or callbacks are due.
+// Whether a driver with no call of its own goes on: until a call or a cell comes or goes, or there
+// is nothing to drive for.
+inline bool CallDriver::GoesOnLocked(uint64_t changes) const {
+  return session_->changes() == changes && NeedsDriverLocked() && waiters_.empty();
+}
+
+// Takes the driver's role until the call has ended (with no call: while GoesOnLocked), the deadline
+// has passed, or callbacks are due.
 void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns) {
   driven_ = true;
-  const uint64_t changes = session_->changes();
+  ClientSession* const session = session_.get();
+  transport::Reactor* const reactor = reactor_.get();
+  const uint64_t changes = session->changes();
   int64_t idle_since_ns = 0;  // 0: not known to be idle
   uint32_t turns = 0;
   // What was left to the next driver to post.
-  session_->Flush();
-  while (call != nullptr ? !call->ended() : session_->changes() == changes && NeedsDriverLocked()) {
+  session->Flush();
+  while (call != nullptr ? !call->ended() : GoesOnLocked(changes)) {
+    const int events = reactor->Poll();
     started_since_turn_ = 0;
-    const int events = reactor_->Poll();
-    session_->Flush();
-    if (!session_->finished().empty()) break;
-    if (lock_.Contended()) lock_.Yield();
-    if (call == nullptr && !waiters_.empty()) break;
+    session->Flush();
+    if (ABSL_PREDICT_FALSE(!session->finished().empty())) break;
+    if (ABSL_PREDICT_FALSE(lock_.Contended())) lock_.Yield();
     if (events > 0) idle_since_ns = 0;
-    if (++turns % kTurnsPerClock != 0) continue;
+    // With no time to be hot in, the first idle turn is the last.
+    const bool stays_hot = hot_ns_ > 0 || events > 0;
+    if (ABSL_PREDICT_TRUE(++turns % kTurnsPerClock != 0 && stays_hot)) continue;
+    // Whoever has something better to do on this core than to poll for nobody.
+    if (call == nullptr) sched_yield();
     const int64_t now_ns = transport::MonotonicNs();
     if (now_ns >= deadline_ns) break;
+    // It may have been what is waited for, and nothing else would end a sleep.
+    if (events > 0) continue;
     if (idle_since_ns == 0) idle_since_ns = now_ns;
     if (now_ns - idle_since_ns >= hot_ns_) SleepLocked(deadline_ns);
   }
   // What was left to this driver to post.
-  session_->Flush();
+  session->Flush();
   driven_ = false;
-}
-
-bool CallDriver::NeedsDriverLocked() const {
-  return session_->outstanding() > 0 || session_->sending();
 }
 
 void CallDriver::SleepLocked(int64_t deadline_ns) {
@@ -102,16 +113,17 @@ void CallDriver::SleepLocked(int64_t deadline_ns) {
   reactor_->Disarm();
 }
 
-// Nobody drives: wakes a successor, if there is anything to drive for.
-void CallDriver::LeaveLocked() {
+// Nobody drives, and there is something to drive for, or somebody who waits to.
+void CallDriver::WakeSuccessorLocked() {
   if (!waiters_.empty()) {
     waiters_.front()->Wake();
-  } else if (NeedsDriverLocked() && !helper_stop_) {
-    if (!helper_.joinable()) helper_ = std::thread([this] { HelperMain(); });
-    if (!helper_awake_ || (helper_leads_ && helper_watches_)) {
-      helper_awake_ = true;
-      helper_waiter_.Wake();
-    }
+    return;
+  }
+  if (helper_stop_) return;
+  if (!helper_.joinable()) helper_ = std::thread([this] { HelperMain(); });
+  if (!helper_awake_ || (helper_leads_ && helper_watches_)) {
+    helper_awake_ = true;
+    helper_waiter_.Wake();
   }
 }
 
@@ -156,7 +168,9 @@ void CallDriver::HelperMain() {
     }
     if (helper_stop_) break;
     if (!driven_ && !waiters_.empty()) LeaveLocked();
-    const bool needed = NeedsDriverLocked();
+    // Threads that have driven lately are likely to start calls again.
+    const uint64_t visits = visits_.load(std::memory_order_relaxed);
+    const bool needed = NeedsDriverLocked() || visits != visits_seen;
     helper_awake_ = needed;
     helper_watches_ = true;
     lock_.Unlock();
@@ -165,15 +179,14 @@ void CallDriver::HelperMain() {
       watch_ns = kFirstWatchNs;
       continue;
     }
+    visits_seen = visits;
     helper_waiter_.Wait(absl::Nanoseconds(watch_ns));
-    const uint64_t visits = visits_.load(std::memory_order_relaxed);
-    if (visits != visits_seen) {
-      visits_seen = visits;
+    if (visits_.load(std::memory_order_relaxed) != visits_seen) {
       watch_ns = std::min(2 * watch_ns, kLastWatchNs);
       continue;
     }
     lock_.Lock();
-    helper_leads_ = !driven_;
+    helper_leads_ = !driven_ && NeedsDriverLocked();
     watch_ns = driven_ ? kLastWatchNs : kFirstWatchNs;
     lock_.Unlock();
   }

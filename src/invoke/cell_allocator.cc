@@ -25,24 +25,26 @@ uint64_t StartsOfRuns(uint64_t word, uint32_t run) {
   return word;
 }
 
-// Calls visit(word index, mask) for each word that the run touches.
-template <typename Visit>
-void ForEachWord(uint32_t first, uint32_t run, Visit visit) {
-  while (run > 0) {
-    const uint32_t offset = first % kWordBits;
-    const uint32_t count = std::min(run, kWordBits - offset);
-    visit(first / kWordBits, Mask(offset, count));
-    first += count;
-    run -= count;
+// The words that a run touches: masks of the first and of the last, which may be the same word, and
+// whole words between.
+struct Words {
+  Words(uint32_t first, uint32_t run)
+      : begin(first / kWordBits), last((first + run - 1) / kWordBits) {
+    first_mask = kAllFree << (first % kWordBits);
+    last_mask = kAllFree >> (kWordBits - 1 - (first + run - 1) % kWordBits);
+    if (begin == last) first_mask = last_mask = first_mask & last_mask;
   }
-}
+
+  size_t begin;
+  size_t last;
+  uint64_t first_mask;
+  uint64_t last_mask;
+};
 
 }  // namespace
 
 CellAllocator::CellAllocator(uint32_t cells)
-    : cells_(cells),
-      free_cells_(cells),
-      free_(cells / kWordBits + 1, kAllFree) {
+    : cells_(cells), free_cells_(cells), free_(cells / kWordBits + 1, kAllFree) {
   // The last word has no cell, or not all.
   const uint32_t rest = cells % kWordBits;
   free_.back() = rest == 0 ? 0 : Mask(0, rest);
@@ -50,6 +52,7 @@ CellAllocator::CellAllocator(uint32_t cells)
 
 std::optional<uint32_t> CellAllocator::AllocateRun(uint32_t run) {
   if (run == 0 || run > free_cells_) return std::nullopt;
+  ReturnSpare();
   while (free_[lowest_] == 0) ++lowest_;  // ends: some cell is free
   uint32_t below = 0;                     // free cells that end where this word begins
   for (size_t i = lowest_; i < free_.size(); ++i) {
@@ -81,20 +84,36 @@ std::optional<uint32_t> CellAllocator::AllocateRun(uint32_t run) {
 }
 
 void CellAllocator::Take(uint32_t first, uint32_t run) {
-  ForEachWord(first, run, [this](uint32_t word, uint64_t mask) { free_[word] &= ~mask; });
+  const Words words(first, run);
+  free_[words.begin] &= ~words.first_mask;
+  for (size_t i = words.begin + 1; i < words.last; ++i) free_[i] = 0;
+  free_[words.last] &= ~words.last_mask;
   free_cells_ -= run;
 }
 
 // Of a run in bounds that reaches over a word's end.
 bool CellAllocator::FreeWords(uint32_t first, uint32_t run) {
-  uint64_t already_free = 0;
-  ForEachWord(first, run,
-              [&](uint32_t word, uint64_t mask) { already_free |= free_[word] & mask; });
-  if (already_free != 0) return false;
-  ForEachWord(first, run, [this](uint32_t word, uint64_t mask) { free_[word] |= mask; });
+  const Words words(first, run);
+  uint64_t already_free =
+      (free_[words.begin] & words.first_mask) | (free_[words.last] & words.last_mask);
+  for (size_t i = words.begin + 1; i < words.last; ++i) already_free |= free_[i];
+  if (already_free != 0 || OverlapsSpare(first, run)) return false;
+  ReturnSpare();
+  spare_first_ = first;
+  spare_cells_ = run;
   free_cells_ += run;
-  lowest_ = std::min<size_t>(lowest_, first / kWordBits);
   return true;
+}
+
+// Into the bitmap.
+void CellAllocator::ReturnSpare() {
+  if (spare_cells_ == 0) return;
+  const Words words(spare_first_, spare_cells_);
+  free_[words.begin] |= words.first_mask;
+  for (size_t i = words.begin + 1; i < words.last; ++i) free_[i] = kAllFree;
+  free_[words.last] |= words.last_mask;
+  lowest_ = std::min(lowest_, words.begin);
+  spare_cells_ = 0;
 }
 
 }  // namespace invoker

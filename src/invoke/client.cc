@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/invoke/call_driver.h"
@@ -25,6 +27,27 @@ absl::Status TooLarge(absl::string_view what, uint64_t bytes, const WindowGeomet
           what, " of ", bytes, " bytes is more than the session's window takes: at most ",
           geometry.MaxPayload(), " (--window=", geometry.window_bytes(), " on the server)")),
       CallFate::kNotSent);
+}
+
+absl::Status WrongBuffer(bool is_ours, size_t size, size_t has) {
+  if (!is_ours) {
+    return WithFate(absl::InvalidArgumentError("the buffer belongs to another client"),
+                    CallFate::kNotSent);
+  }
+  return WithFate(absl::InvalidArgumentError(
+                      absl::StrCat("the request has ", size, " bytes, its buffer ", has)),
+                  CallFate::kNotSent);
+}
+
+absl::Status SetDeadline(absl::Duration timeout, ClientSession::Request* request) {
+  if (timeout <= absl::ZeroDuration()) {
+    return WithFate(absl::DeadlineExceededError("the timeout is not positive; nothing was sent"),
+                    CallFate::kNotSent);
+  }
+  const int64_t timeout_ns = absl::ToInt64Nanoseconds(timeout);
+  const int64_t now_ns = transport::MonotonicNs();
+  request->deadline_ns = timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -63,51 +86,47 @@ std::vector<std::string> Client::FunctionNames() const {
   return names;
 }
 
-absl::Status Client::MakeRequest(uint16_t function, Bytes input, const CallOptions& options,
-                                 ClientSession::Request* request) const {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
+    uint16_t function, Bytes input, HeldCells cells, bool* busy, const CallOptions& options,
+    ClientSession::Request* request) const {
   const WindowGeometry& geometry = driver_->geometry();
-  if (input.size() > geometry.MaxPayload()) {
+  if (ABSL_PREDICT_FALSE(input.size() > geometry.MaxPayload())) {
     return TooLarge("a request", input.size(), geometry);
   }
-  if (options.response_capacity > geometry.MaxPayload()) {
-    return TooLarge("a response_capacity", options.response_capacity, geometry);
+  uint32_t capacity = options.response_capacity;
+  if (ABSL_PREDICT_FALSE(capacity > geometry.MaxPayload())) {
+    return TooLarge("a response_capacity", capacity, geometry);
   }
-  request->function_id = function;
-  request->input = input;
-  request->interrupted = options.interrupted;
-  request->when_full = options.when_full;
-  request->response_capacity = options.response_capacity;
-  if (request->response_capacity == 0) {
+  if (capacity == 0) {
     const uint64_t share = geometry.window_bytes() / kDefaultCallsPerWindow - kHeaderBytes;
-    request->response_capacity = static_cast<uint32_t>(std::max<uint64_t>(input.size(), share));
+    capacity = static_cast<uint32_t>(std::max<uint64_t>(input.size(), share));
   }
-  if (options.timeout != absl::InfiniteDuration()) {
-    if (options.timeout <= absl::ZeroDuration()) {
-      return WithFate(absl::DeadlineExceededError("the timeout is not positive; nothing was sent"),
-                      CallFate::kNotSent);
-    }
-    const int64_t timeout_ns = absl::ToInt64Nanoseconds(options.timeout);
-    const int64_t now_ns = transport::MonotonicNs();
-    request->deadline_ns = timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
-  }
-  return absl::OkStatus();
+  *request = {MessageKind::kRequest,
+              function,
+              input,
+              cells,
+              busy,
+              capacity,
+              /*deadline_ns=*/0,
+              options.interrupted,
+              options.when_full};
+  if (ABSL_PREDICT_TRUE(options.timeout == absl::InfiniteDuration())) return absl::OkStatus();
+  return SetDeadline(options.timeout, request);
 }
 
-absl::Status Client::MakeRequest(uint16_t function, const Buffer& buffer, size_t size,
-                                 const CallOptions& options,
-                                 ClientSession::Request* request) const {
-  if (buffer.driver_ != driver_) {
-    return WithFate(absl::InvalidArgumentError("the buffer belongs to another client"),
-                    CallFate::kNotSent);
+inline absl::Status Client::MakeRequest(uint16_t function, Bytes input, const CallOptions& options,
+                                        ClientSession::Request* request) const {
+  return MakeRequest(function, input, HeldCells(), nullptr, options, request);
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
+    uint16_t function, const Buffer& buffer, size_t size, const CallOptions& options,
+    ClientSession::Request* request) const {
+  if (ABSL_PREDICT_FALSE(buffer.driver_ != driver_ || size > buffer.size())) {
+    return WrongBuffer(buffer.driver_ == driver_, size, buffer.size());
   }
-  if (size > buffer.size()) {
-    return WithFate(absl::InvalidArgumentError(absl::StrCat("the request has ", size,
-                                                            " bytes, its buffer ", buffer.size())),
-                    CallFate::kNotSent);
-  }
-  request->cells = buffer.cells_;
-  request->buffer_busy = buffer.busy_.get();
-  return MakeRequest(function, Bytes(buffer.data().data(), size), options, request);
+  return MakeRequest(function, Bytes(buffer.data().data(), size), buffer.cells_, buffer.busy_.get(),
+                     options, request);
 }
 
 absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, Bytes input,

@@ -208,6 +208,8 @@ class Client {
  private:
   explicit Client(std::unique_ptr<Connection> connection);
 
+  absl::Status MakeRequest(uint16_t function, Bytes input, HeldCells cells, bool* busy,
+                           const CallOptions& options, ClientSession::Request* request) const;
   absl::Status MakeRequest(uint16_t function, Bytes input, const CallOptions& options,
                            ClientSession::Request* request) const;
   absl::Status MakeRequest(uint16_t function, const Buffer& buffer, size_t size,

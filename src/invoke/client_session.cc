@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 
@@ -91,22 +92,27 @@ void ClientSession::SetNotification(transport::Notification notification) {
   requests_->set_notifier(transport::GetNotifier(notification, reactor_->profile().send_order));
 }
 
-Call* ClientSession::AcquireCall() {
-  if (free_calls_.empty()) {
-    if (calls_.size() >= kMaxCalls) return nullptr;
-    calls_.emplace_back();
-    calls_.back().index = static_cast<uint16_t>(calls_.size() - 1);
-    by_index_.push_back(&calls_.back());
-    free_calls_.push_back(&calls_.back());
-  }
+// False if there are as many as there may be.
+bool ClientSession::AddCall() {
+  if (calls_.size() >= kMaxCalls) return false;
+  calls_.emplace_back();
+  calls_.back().index = static_cast<uint16_t>(calls_.size() - 1);
+  by_index_.push_back(&calls_.back());
+  free_calls_.push_back(&calls_.back());
+  return true;
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline Call* ClientSession::AcquireCall() {
+  if (ABSL_PREDICT_FALSE(free_calls_.empty()) && !AddCall()) return nullptr;
   Call* call = free_calls_.back();
   free_calls_.pop_back();
   return call;
 }
 
 Call* ClientSession::Start(const Request& request) {
-  HeldCells cells = request.cells.value_or(HeldCells{});
-  if (!request.cells.has_value()) {
+  const bool in_buffer = request.cells.cells != 0;
+  HeldCells cells = request.cells;
+  if (!in_buffer) {
     cells = AllocateRequestCells(request.input.size());
     if (cells.cells == 0) return nullptr;
   }
@@ -116,12 +122,12 @@ Call* ClientSession::Start(const Request& request) {
   Call* call = response.has_value() ? AcquireCall() : nullptr;
   if (call == nullptr) {
     if (response.has_value()) FreeResponseCells({*response, response_cells});
-    if (!request.cells.has_value()) FreeRequestCells(cells);
+    if (!in_buffer) FreeRequestCells(cells);
     return nullptr;
   }
   call->state = Call::State::kOutstanding;
   call->detached = false;
-  call->owns_request_cells = !request.cells.has_value();
+  call->owns_request_cells = !in_buffer;
   call->buffer_busy = request.buffer_busy;
   call->sequence = next_sequence_++;
   call->request = cells;
@@ -160,6 +166,71 @@ Call* ClientSession::Start(const Request& request) {
   return call;
 }
 
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::FreeRequest(Call* call) {
+  if (call->owns_request_cells) FreeRequestCells(call->request);
+  call->owns_request_cells = false;
+  if (call->buffer_busy != nullptr) *call->buffer_busy = false;
+  call->buffer_busy = nullptr;
+}
+
+// The response, or the end of the session, has come: either proves that nothing reads the request's
+// cells any more. The response's stay for the caller.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::Complete(Call* call) {
+  call->state = Call::State::kDone;
+  --outstanding_;
+  ++changes_;
+  FreeRequest(call);
+  if (call->waiter != nullptr) call->waiter->Wake();
+  if (call->on_done) finished_.push_back(call);
+}
+
+// Too late for its caller, but now the cells are free.
+void ClientSession::TakeLateResponse(Call* call) {
+  FreeRequest(call);
+  FreeResponseCells(call->response);
+  call->response = HeldCells{};
+  call->state = Call::State::kDone;
+  --late_;
+  if (call->detached) FreeSlot(call);
+}
+
+void ClientSession::TakeFailure(const ResponseHeader& header, const std::byte* payload,
+                                Call* call) {
+  const bool ran = header.status == StatusCode::kFunctionFailed ||
+                   header.status == StatusCode::kResponseTooLarge;
+  const absl::string_view message(reinterpret_cast<const char*>(payload), header.payload_bytes);
+  absl::Status status = WithFate(ToStatus(header.status, header.detail, message),
+                                 ran ? CallFate::kExecuted : CallFate::kNotExecuted);
+  if (header.status == StatusCode::kFunctionFailed) {
+    status = WithFunctionCode(std::move(status), static_cast<int32_t>(header.detail));
+  }
+  FailCall(call, std::move(status));
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const ResponseHeader& header,
+                                                                     uint32_t cell,
+                                                                     const std::byte* payload) {
+  // A session that has failed has ended its calls already.
+  if (by_response_cell_[cell] == 0 || !failure_.ok()) return false;
+  Call* call = by_index_[by_response_cell_[cell] - 1];
+  if (header.epoch != epoch_ || header.sequence != call->sequence ||
+      header.payload_bytes > call->response_capacity) {
+    return false;
+  }
+  by_response_cell_[cell] = 0;
+  if (ABSL_PREDICT_FALSE(call->state == Call::State::kTimedOut)) {
+    TakeLateResponse(call);
+    return true;
+  }
+  call->payload_bytes = header.payload_bytes;
+  if (ABSL_PREDICT_FALSE(header.status != StatusCode::kOk)) {
+    TakeFailure(header, payload, call);
+  } else {
+    Complete(call);
+  }
+  return true;
+}
+
 void ClientSession::OnToken(uint32_t token) {
   const std::optional<Immediate> immediate = Immediate::Decode(token);
   if (!immediate.has_value() || immediate->kind != MessageKind::kResponse ||
@@ -186,63 +257,6 @@ void ClientSession::OnToken(uint32_t token) {
   }
 }
 
-bool ClientSession::TakeResponse(const ResponseHeader& header, uint32_t cell,
-                                 const std::byte* payload) {
-  // A session that has failed has ended its calls already.
-  if (by_response_cell_[cell] == 0 || !failure_.ok()) return false;
-  Call* call = by_index_[by_response_cell_[cell] - 1];
-  if (header.epoch != epoch_ || header.sequence != call->sequence ||
-      header.payload_bytes > call->response_capacity) {
-    return false;
-  }
-  by_response_cell_[cell] = 0;
-  if (ABSL_PREDICT_FALSE(call->state == Call::State::kTimedOut)) {
-    TakeLateResponse(call);
-    return true;
-  }
-  call->payload_bytes = header.payload_bytes;
-  if (ABSL_PREDICT_FALSE(header.status != StatusCode::kOk)) {
-    TakeFailure(header, payload, call);
-  } else {
-    Complete(call);
-  }
-  return true;
-}
-
-// Too late for its caller, but now the cells are free.
-void ClientSession::TakeLateResponse(Call* call) {
-  FreeRequest(call);
-  FreeResponseCells(call->response);
-  call->response = HeldCells{};
-  call->state = Call::State::kDone;
-  --late_;
-  if (call->detached) FreeSlot(call);
-}
-
-void ClientSession::TakeFailure(const ResponseHeader& header, const std::byte* payload,
-                                Call* call) {
-  const bool ran = header.status == StatusCode::kFunctionFailed ||
-                   header.status == StatusCode::kResponseTooLarge;
-  const absl::string_view message(reinterpret_cast<const char*>(payload), header.payload_bytes);
-  absl::Status status = WithFate(ToStatus(header.status, header.detail, message),
-                                 ran ? CallFate::kExecuted : CallFate::kNotExecuted);
-  if (header.status == StatusCode::kFunctionFailed) {
-    status = WithFunctionCode(std::move(status), static_cast<int32_t>(header.detail));
-  }
-  FailCall(call, std::move(status));
-}
-
-// The response, or the end of the session, has come: either proves that nothing reads the request's
-// cells any more. The response's stay for the caller.
-void ClientSession::Complete(Call* call) {
-  call->state = Call::State::kDone;
-  --outstanding_;
-  ++changes_;
-  FreeRequest(call);
-  if (call->waiter != nullptr) call->waiter->Wake();
-  if (call->on_done) finished_.push_back(call);
-}
-
 void ClientSession::FailCall(Call* call, absl::Status status) {
   call->status = std::move(status);
   Complete(call);
@@ -261,34 +275,11 @@ void ClientSession::TimeOut(Call* call) {
   if (call->on_done) finished_.push_back(call);
 }
 
-void ClientSession::FreeRequest(Call* call) {
-  if (call->owns_request_cells) FreeRequestCells(call->request);
-  call->owns_request_cells = false;
-  if (call->buffer_busy != nullptr) *call->buffer_busy = false;
-  call->buffer_busy = nullptr;
-}
-
-void ClientSession::FreeSlot(Call* call) {
-  call->state = Call::State::kFree;
+// The caller lets go of a call whose response is still to come.
+void ClientSession::Detach(Call* call) {
   call->waiter = nullptr;
-  if (call->on_done) call->on_done = nullptr;
-  if (!call->status.ok()) call->status = absl::OkStatus();
-  free_calls_.push_back(call);
-}
-
-absl::Span<const std::byte> ClientSession::Payload(const Call& call) const {
-  return {ResponsePayload(call.response), call.payload_bytes};
-}
-
-void ClientSession::Finish(Call* call, bool keep_response_cells) {
-  if (call->state == Call::State::kTimedOut) {
-    call->waiter = nullptr;
-    call->on_done = nullptr;
-    call->detached = true;
-    return;
-  }
-  if (!keep_response_cells && call->response.cells != 0) FreeResponseCells(call->response);
-  FreeSlot(call);
+  call->on_done = nullptr;
+  call->detached = true;
 }
 
 void ClientSession::Abandon(Call* call) {
@@ -307,10 +298,6 @@ HeldCells ClientSession::AllocateRequestCells(uint64_t payload_bytes) {
   return first.has_value() ? HeldCells{*first, cells} : HeldCells{};
 }
 
-void ClientSession::FreeRequestCells(HeldCells cells) {
-  Freed(request_cells_.Free(cells.first, cells.cells));
-}
-
 void ClientSession::ReleaseBuffer(HeldCells cells, const bool* busy) {
   if (!*busy) {
     FreeRequestCells(cells);
@@ -323,13 +310,7 @@ void ClientSession::ReleaseBuffer(HeldCells cells, const bool* busy) {
   }
 }
 
-void ClientSession::FreeResponseCells(HeldCells cells) {
-  Freed(response_cells_.Free(cells.first, cells.cells));
-}
-
-void ClientSession::Freed(bool valid) {
-  if (!valid) ++dropped_;
-  ++changes_;
+void ClientSession::WakeRoomWaiters() {
   for (CallWaiter* waiter : room_waiters_) waiter->Wake();
 }
 
@@ -339,10 +320,6 @@ void ClientSession::RemoveRoomWaiter(CallWaiter* waiter) {
 
 std::byte* ClientSession::RequestPayload(HeldCells cells) const {
   return staging_.data() + geometry_.OffsetOf(cells.first) + kHeaderBytes;
-}
-
-const std::byte* ClientSession::ResponsePayload(HeldCells cells) const {
-  return responses_.data() + geometry_.OffsetOf(cells.first) + kHeaderBytes;
 }
 
 void ClientSession::OnTick(int64_t now_ns) {

@@ -14,6 +14,8 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -49,7 +51,7 @@ struct Call {
     kDone,         // `status` and the payload are there
   };
 
-  bool ended() const { return state == State::kTimedOut || state == State::kDone; }
+  bool ended() const { return state >= State::kTimedOut; }
 
   State state = State::kFree;
   bool owns_request_cells = false;  // else a Buffer does
@@ -93,9 +95,9 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   struct Request {
     MessageKind kind = MessageKind::kRequest;
     uint16_t function_id = 0;
-    absl::Span<const std::byte>
-        input;  // copied, unless `cells` says that it stands in staging already
-    std::optional<HeldCells> cells;  // of a Buffer, whose payload is `input`
+    // Copied, unless `cells` says that it stands in staging already.
+    absl::Span<const std::byte> input;
+    HeldCells cells;  // of a Buffer, whose payload is `input`; or none
     bool* buffer_busy = nullptr;
     uint32_t response_capacity = 0;
     int64_t deadline_ns = 0;
@@ -113,23 +115,31 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   }
 
   // The response's payload, of a call that is done with an OK status.
-  absl::Span<const std::byte> Payload(const Call& call) const;
+  absl::Span<const std::byte> Payload(const Call& call) const {
+    return {ResponsePayload(call.response), call.payload_bytes};
+  }
 
   // Gives back the slot of a call that has ended, and its response cells unless the caller keeps
   // them (only after an OK status).
-  void Finish(Call* call, bool keep_response_cells);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Finish(Call* call, bool keep_response_cells) {
+    if (ABSL_PREDICT_FALSE(call->state == Call::State::kTimedOut)) return Detach(call);
+    if (!keep_response_cells && call->response.cells != 0) FreeResponseCells(call->response);
+    FreeSlot(call);
+  }
 
   // Gives back a call in any state. If it is outstanding, it ends for nobody.
   void Abandon(Call* call);
 
   // Cells for a Buffer or from one; empty if there are none now.
   HeldCells AllocateRequestCells(uint64_t payload_bytes);
-  void FreeRequestCells(HeldCells cells);
+  void FreeRequestCells(HeldCells cells) { Freed(request_cells_.Free(cells.first, cells.cells)); }
   // Ends a Buffer: its cells are freed, or left to the call that still uses them.
   void ReleaseBuffer(HeldCells cells, const bool* busy);
-  void FreeResponseCells(HeldCells cells);
+  void FreeResponseCells(HeldCells cells) { Freed(response_cells_.Free(cells.first, cells.cells)); }
   std::byte* RequestPayload(HeldCells cells) const;
-  const std::byte* ResponsePayload(HeldCells cells) const;
+  const std::byte* ResponsePayload(HeldCells cells) const {
+    return responses_.data() + geometry_.OffsetOf(cells.first) + kHeaderBytes;
+  }
 
   // A thread to wake whenever cells become free.
   void AddRoomWaiter(CallWaiter* waiter) { room_waiters_.push_back(waiter); }
@@ -170,12 +180,25 @@ class ClientSession final : public transport::ReactorHandler, public transport::
                 transport::MemoryRegion staging, transport::MemoryRegion responses);
 
   Call* AcquireCall();
+  bool AddCall();
   void Complete(Call* call);
   void FailCall(Call* call, absl::Status status);
-  void FreeSlot(Call* call);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void FreeSlot(Call* call) {
+    call->state = Call::State::kFree;
+    call->waiter = nullptr;
+    if (call->on_done) call->on_done = nullptr;
+    if (!call->status.ok()) call->status = absl::OkStatus();
+    free_calls_.push_back(call);
+  }
+  void Detach(Call* call);
   void TimeOut(Call* call);
   void FreeRequest(Call* call);
-  void Freed(bool valid);
+  void Freed(bool valid) {
+    if (!valid) ++dropped_;
+    ++changes_;
+    if (!room_waiters_.empty()) WakeRoomWaiters();
+  }
+  void WakeRoomWaiters();
   void HandleFailedPosts();
   bool TakeResponse(const ResponseHeader& header, uint32_t cell, const std::byte* payload);
   void TakeLateResponse(Call* call);

@@ -14,6 +14,8 @@ constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
 // A fabric without sessions is polled on one turn in so many while others have some.
 constexpr uint32_t kTurnsPerLeavingTurn = 64;
 
+constexpr int kTurnsPerLook = 16;
+
 }  // namespace
 
 std::unique_ptr<Executor> Executor::Start(std::vector<transport::FabricChoice> fabrics,
@@ -34,10 +36,12 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
   shared_.times = FunctionTimes(functions->size());
   shared_.index = options.index;
   shared_.next_epoch = options.first_epoch;
+  transport::ReactorOptions reactor = options.reactor;
+  if (options.hot_timeout == absl::InfiniteDuration()) reactor.use = transport::ReactorUse::kHot;
   for (transport::FabricChoice& fabric : fabrics) {
     const uint16_t place = static_cast<uint16_t>(ports_.size());
     ports_.push_back(std::make_unique<FabricPort>(place, std::move(fabric), &shared_,
-                                                  options.first_session, options.reactor));
+                                                  options.first_session, reactor));
   }
   live_.reserve(ports_.size());
   leaving_.reserve(ports_.size());
@@ -63,8 +67,18 @@ void Executor::ThreadMain() {
       continue;
     }
     bool active = false;
-    for (FabricPort* port : live_) active |= port->Turn();
-    if (++turns % kTurnsPerLeavingTurn == 0) PollLeaving();
+    // Several turns for each look at what else there is, which rarely changes.
+    for (int i = 0; i < kTurnsPerLook && !inbox_.HasTasks(); ++i) {
+      bool now = false;
+      for (FabricPort* port : live_) now |= port->Turn();
+      active |= now;
+      ++turns;
+      if (!now && may_sleep) break;
+    }
+    if (turns >= kTurnsPerLeavingTurn) {
+      turns = 0;
+      PollLeaving();
+    }
     if (!may_sleep) continue;
     if (active) {
       idle_turns = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 
 namespace invoker {
@@ -66,40 +67,54 @@ void ExecutorSession::SetNotification(transport::Notification notification) {
       transport::GetNotifier(notification, parts_.reactor->profile().send_order));
 }
 
-void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
-  turn_began_ns_ = turn_began_ns;
-  clock_ns_ = std::max(clock_ns_, turn_began_ns);
-  clock_is_now_ = false;
-  DropCounters& dropped = counters_.dropped;
-  bool more = true;
-  while (more) {
-    if (!geometry_.Fits(cell, kHeaderBytes)) {
-      ++dropped.outside_window;
-      return;
-    }
-    const std::byte* message = requests_.data() + geometry_.OffsetOf(cell);
-    RequestHeader header;
-    if (DecodeRequest(HeaderSnapshot::Take(message), &header) != WireError::kNone) {
-      ++dropped.not_a_header;
-      return;
-    }
-    if (header.kind != kind) {
-      ++dropped.kind_mismatch;
-      return;
-    }
-    const uint64_t message_bytes = uint64_t{kHeaderBytes} + header.payload_bytes;
-    if (!geometry_.Fits(cell, message_bytes)) {
-      ++dropped.outside_window;
-      return;
-    }
-    more = (header.flags & kMoreFollows) != 0;
-    if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
-    if (Admit(header)) Run(header, message + kHeaderBytes);
-    cell += geometry_.CellsFor(message_bytes);
-  }
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Respond(const RequestHeader& request,
+                                                                  StatusCode status,
+                                                                  uint32_t payload_bytes,
+                                                                  uint32_t detail) {
+  ResponseHeader header;
+  header.status = status;
+  header.payload_bytes = payload_bytes;
+  header.sequence = request.sequence;
+  header.epoch = parts_.epoch;
+  header.detail = detail;
+  EncodeResponse(header, staging_.data() + geometry_.OffsetOf(request.response_cell));
+  const bool first = !responses_.pending();
+  responses_.Add(MessageKind::kResponse, request.response_cell, kHeaderBytes + payload_bytes);
+  if (first) pending_since_ns_ = clock_ns_;
 }
 
-bool ExecutorSession::Admit(const RequestHeader& header) {
+void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,
+                             absl::string_view message) {
+  ++counters_.refused;
+  const uint32_t bytes =
+      static_cast<uint32_t>(std::min<uint64_t>(message.size(), request.response_capacity));
+  memcpy(staging_.data() + geometry_.OffsetOf(request.response_cell) + kHeaderBytes, message.data(),
+         bytes);
+  Respond(request, status, bytes, 0);
+}
+
+void ExecutorSession::RefuseUnknown(const RequestHeader& request) {
+  Refuse(request, StatusCode::kUnknownFunction,
+         absl::StrCat("the worker has no function with id ", request.function_id, "; it has ",
+                      parts_.functions->size()));
+}
+
+// The function has run, and has not succeeded.
+void ExecutorSession::RespondFailure(const RequestHeader& request, const CallOutcome& outcome) {
+  if (outcome.kind == CallOutcome::Kind::kOutputTooSmall) {
+    Respond(request, StatusCode::kResponseTooLarge, 0,
+            static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX)));
+  } else {
+    const uint32_t bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(outcome.error_size, request.response_capacity));
+    memcpy(staging_.data() + geometry_.OffsetOf(request.response_cell) + kHeaderBytes,
+           error_text_.data(), bytes);
+    Respond(request, StatusCode::kFunctionFailed, bytes, static_cast<uint32_t>(outcome.code));
+  }
+  error_text_.fill(0);
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ExecutorSession::Admit(const RequestHeader& header) {
   DropCounters& dropped = counters_.dropped;
   if (header.epoch != parts_.epoch) {
     ++dropped.wrong_epoch;
@@ -136,23 +151,22 @@ bool ExecutorSession::Unclocked(const RequestHeader& header) {
   return true;
 }
 
-void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeader& header,
+                                                              const std::byte* payload) {
   std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
-  if (header.kind == MessageKind::kProbe) {
+  if (ABSL_PREDICT_FALSE(header.kind == MessageKind::kProbe)) {
     const uint32_t bytes = std::min(header.payload_bytes, header.response_capacity);
     memcpy(output, payload, bytes);
     Respond(header, StatusCode::kOk, bytes, 0);
     return;
   }
-  if (parts_.draining->load(std::memory_order_relaxed)) {
+  if (ABSL_PREDICT_FALSE(parts_.draining->load(std::memory_order_relaxed))) {
     Refuse(header, StatusCode::kDraining, "the worker is shutting down and takes no more calls");
     return;
   }
   const FunctionEntry* function = parts_.functions->Find(header.function_id);
-  if (function == nullptr) {
-    Refuse(header, StatusCode::kUnknownFunction,
-           absl::StrCat("the worker has no function with id ", header.function_id, "; it has ",
-                        parts_.functions->size()));
+  if (ABSL_PREDICT_FALSE(function == nullptr)) {
+    RefuseUnknown(header);
     return;
   }
   // The clock is looked at only where others of this turn may have run before this one: alone, it
@@ -184,57 +198,53 @@ void ExecutorSession::Run(const RequestHeader& header, const std::byte* payload)
     clock_ns_ = transport::MonotonicNs();
     parts_.times->Add(header.function_id, clock_ns_ - began_ns);
   }
-  switch (outcome.kind) {
-    case CallOutcome::Kind::kOk:
-      Respond(header, StatusCode::kOk, static_cast<uint32_t>(outcome.output_size), 0);
-      return;
-    case CallOutcome::Kind::kOutputTooSmall:
-      error_text_.fill(0);
-      Respond(header, StatusCode::kResponseTooLarge, 0,
-              static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX)));
-      return;
-    case CallOutcome::Kind::kFailed: {
-      const uint32_t bytes =
-          static_cast<uint32_t>(std::min<uint64_t>(outcome.error_size, header.response_capacity));
-      memcpy(output, error_text_.data(), bytes);
-      error_text_.fill(0);
-      Respond(header, StatusCode::kFunctionFailed, bytes, static_cast<uint32_t>(outcome.code));
+  if (ABSL_PREDICT_FALSE(outcome.kind != CallOutcome::Kind::kOk)) {
+    RespondFailure(header, outcome);
+    return;
+  }
+  Respond(header, StatusCode::kOk, static_cast<uint32_t>(outcome.output_size), 0);
+}
+
+void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
+  turn_began_ns_ = turn_began_ns;
+  clock_ns_ = std::max(clock_ns_, turn_began_ns);
+  clock_is_now_ = false;
+  DropCounters& dropped = counters_.dropped;
+  bool more = true;
+  while (more) {
+    if (!geometry_.Fits(cell, kHeaderBytes)) {
+      ++dropped.outside_window;
       return;
     }
+    const std::byte* message = requests_.data() + geometry_.OffsetOf(cell);
+    RequestHeader header;
+    if (DecodeRequest(HeaderSnapshot::Take(message), &header) != WireError::kNone) {
+      ++dropped.not_a_header;
+      return;
+    }
+    if (header.kind != kind) {
+      ++dropped.kind_mismatch;
+      return;
+    }
+    const uint64_t message_bytes = uint64_t{kHeaderBytes} + header.payload_bytes;
+    if (!geometry_.Fits(cell, message_bytes)) {
+      ++dropped.outside_window;
+      return;
+    }
+    more = (header.flags & kMoreFollows) != 0;
+    if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
+    if (Admit(header)) Run(header, message + kHeaderBytes);
+    cell += geometry_.CellsFor(message_bytes);
   }
-}
-
-void ExecutorSession::Respond(const RequestHeader& request, StatusCode status,
-                              uint32_t payload_bytes, uint32_t detail) {
-  ResponseHeader header;
-  header.status = status;
-  header.payload_bytes = payload_bytes;
-  header.sequence = request.sequence;
-  header.epoch = parts_.epoch;
-  header.detail = detail;
-  EncodeResponse(header, staging_.data() + geometry_.OffsetOf(request.response_cell));
-  const bool first = !responses_.pending();
-  responses_.Add(MessageKind::kResponse, request.response_cell, kHeaderBytes + payload_bytes);
-  if (first) pending_since_ns_ = clock_ns_;
-}
-
-void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,
-                             absl::string_view message) {
-  ++counters_.refused;
-  const uint32_t bytes =
-      static_cast<uint32_t>(std::min<uint64_t>(message.size(), request.response_capacity));
-  memcpy(staging_.data() + geometry_.OffsetOf(request.response_cell) + kHeaderBytes, message.data(),
-         bytes);
-  Respond(request, status, bytes, 0);
 }
 
 void ExecutorSession::OnOperationFailed(const transport::Operation& operation,
                                         const absl::Status& status) {
   static_cast<void>(operation);
-  if (failure_.ok()) {
-    failure_ =
-        absl::Status(status.code(), absl::StrCat("cannot write to the client: ", status.message()));
-  }
+  if (!failure_.ok()) return;
+  failure_ =
+      absl::Status(status.code(), absl::StrCat("cannot write to the client: ", status.message()));
+  if (parts_.failed != nullptr) parts_.failed->push_back(parts_.number);
 }
 
 }  // namespace invoker

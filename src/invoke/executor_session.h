@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/bootstrap/messages.h"
@@ -78,7 +79,8 @@ class ExecutorSession final : public transport::OperationOwner {
     const FunctionRegistry* functions = nullptr;
     const std::atomic<bool>* draining = nullptr;  // the executor's
     FunctionTimes* times = nullptr;               // the executor's
-    uint16_t number = 0;                          // in request immediates
+    std::vector<uint16_t>* failed = nullptr;  // told the number if the session fails; or nullptr
+    uint16_t number = 0;                      // in request immediates
     uint32_t epoch = 0;
     uint64_t first_sequence = 1;
     transport::Notification notification = transport::Notification::kWriteImm;
@@ -126,7 +128,11 @@ class ExecutorSession final : public transport::OperationOwner {
   void Run(const RequestHeader& header, const std::byte* payload);
   void Respond(const RequestHeader& request, StatusCode status, uint32_t payload_bytes,
                uint32_t detail);
-  void Refuse(const RequestHeader& request, StatusCode status, absl::string_view message);
+  ABSL_ATTRIBUTE_NOINLINE void Refuse(const RequestHeader& request, StatusCode status,
+                                      absl::string_view message);
+  ABSL_ATTRIBUTE_NOINLINE void RefuseUnknown(const RequestHeader& request);
+  ABSL_ATTRIBUTE_NOINLINE void RespondFailure(const RequestHeader& request,
+                                              const CallOutcome& outcome);
 
   Parts parts_;
   const transport::Peer* peer_;

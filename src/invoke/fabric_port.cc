@@ -47,14 +47,6 @@ absl::Status FabricPort::Open() {
   return absl::OkStatus();
 }
 
-bool FabricPort::Turn() {
-  turn_began_ = false;
-  const int events = reactor_->Poll();
-  if (!dirty_.empty()) FlushSessions();
-  if (turn_began_) shared_->busy.store(false, std::memory_order_relaxed);
-  return events != 0 || !dirty_.empty();
-}
-
 bool FabricPort::settled() const {
   return numbers_.empty() && reactor_->operations().outstanding() == 0 &&
          !reactor_->has_retired() && reactor_->peers().quarantined() == 0;
@@ -66,7 +58,7 @@ void FabricPort::OnToken(uint32_t token) {
   if (immediate.has_value() && immediate->kind != MessageKind::kResponse) {
     session = sessions_[immediate->session].get();
   }
-  if (session == nullptr) {
+  if (ABSL_PREDICT_FALSE(session == nullptr)) {
     ++unknown_doorbells_;
     return;
   }
@@ -75,16 +67,27 @@ void FabricPort::OnToken(uint32_t token) {
     // A doorbell that came alone has waited for nobody, so that its session need not be told when.
     turn_began_ns_ = reactor_->entries_left() > 0 ? transport::MonotonicNs() : 0;
     shared_->busy.store(true, std::memory_order_relaxed);
-  } else if (!dirty_.empty() && dirty_.back() != immediate->session) {
-    // What another session has ready does not wait for this one's functions.
-    FlushSessions();
   }
-  const bool was_pending = session->pending();
+  if (gathering_ != session) {
+    // What another session has ready does not wait for this one's functions.
+    if (gathering_ != nullptr) FlushGathering();
+    gathering_ = session;
+    gathering_number_ = immediate->session;
+  }
   session->OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
-  if (!was_pending) dirty_.push_back(immediate->session);
 }
 
-void FabricPort::FlushSessions() {
+// Posts what the session has ready that was served last. Where there is no slot, another turn does.
+void FabricPort::FlushGathering() {
+  const bool flushed = gathering_->Flush();
+  gathering_ = nullptr;
+  if (ABSL_PREDICT_TRUE(flushed)) return;
+  if (std::find(dirty_.begin(), dirty_.end(), gathering_number_) == dirty_.end()) {
+    dirty_.push_back(gathering_number_);
+  }
+}
+
+void FabricPort::FlushDirty() {
   size_t kept = 0;
   for (uint16_t number : dirty_) {
     ExecutorSession* session = sessions_[number].get();
@@ -96,11 +99,18 @@ void FabricPort::FlushSessions() {
 void FabricPort::OnTick(int64_t now_ns) {
   static_cast<void>(now_ns);
   const absl::Status& health = reactor_->health();
-  if (!health.ok()) healthy_.store(false, std::memory_order_relaxed);
-  for (size_t i = numbers_.size(); i-- > 0;) {
-    const uint16_t number = numbers_[i];
-    const absl::Status status = health.ok() ? sessions_[number]->failure() : health;
-    if (!status.ok()) FailSession(number, status);
+  if (!health.ok()) {
+    healthy_.store(false, std::memory_order_relaxed);
+    while (!numbers_.empty()) FailSession(numbers_.back(), health);
+  }
+  std::vector<uint16_t> failed;
+  failed.swap(failed_);
+  for (const uint16_t number : failed) {
+    // It may have ended meanwhile, and its number may be another's.
+    ExecutorSession* session = sessions_[number].get();
+    if (session == nullptr || session->failure().ok()) continue;
+    const absl::Status reason = session->failure();
+    FailSession(number, reason);
   }
 }
 
@@ -111,6 +121,7 @@ void FabricPort::FailSession(uint16_t number, const absl::Status& status) {
 }
 
 void FabricPort::EndSession(uint16_t number) {
+  if (gathering_ == sessions_[number].get()) gathering_ = nullptr;
   const ExecutorSessionCounters& counters = sessions_[number]->counters();
   ended_.executed += counters.executed;
   ended_.refused += counters.refused;
@@ -148,6 +159,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   parts.functions = shared_->functions;
   parts.draining = &shared_->draining;
   parts.times = &shared_->times;
+  parts.failed = &failed_;
   parts.number = *number;
   parts.epoch = shared_->next_epoch++;
   parts.first_sequence = request.first_sequence;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -88,7 +89,14 @@ class FabricPort final : public transport::ReactorHandler {
   transport::Reactor* reactor() const { return reactor_.get(); }
 
   // One turn: what has arrived runs, and responses leave. True if anything happened.
-  bool Turn();
+  bool Turn() {
+    turn_began_ = false;
+    const int events = reactor_->Poll();
+    if (gathering_ != nullptr) FlushGathering();
+    if (ABSL_PREDICT_FALSE(!dirty_.empty())) FlushDirty();
+    if (turn_began_) shared_->busy.store(false, std::memory_order_relaxed);
+    return events != 0 || !dirty_.empty();
+  }
 
   bool live() const { return !numbers_.empty(); }
   // No session, and nothing of former ones is under way: there is nothing to poll for.
@@ -113,7 +121,8 @@ class FabricPort final : public transport::ReactorHandler {
   void OnTick(int64_t now_ns) override;
 
  private:
-  void FlushSessions();
+  void FlushGathering();
+  void FlushDirty();
   void FailSession(uint16_t number, const absl::Status& status);
   absl::StatusOr<uint16_t> FreeNumber();
 
@@ -128,7 +137,12 @@ class FabricPort final : public transport::ReactorHandler {
   std::unique_ptr<transport::Reactor> reactor_;
 
   std::vector<std::unique_ptr<ExecutorSession>> sessions_;  // by number; empty slots are nullptr
-  std::vector<uint16_t> dirty_;    // sessions with responses to post, each once
+  // The session that was served last in this turn, whose responses gather until the turn ends or
+  // another session has its turn.
+  ExecutorSession* gathering_ = nullptr;
+  uint16_t gathering_number_ = 0;
+  std::vector<uint16_t> dirty_;    // sessions whose responses found no slot, each once
+  std::vector<uint16_t> failed_;   // sessions that can no longer answer, until the next tick
   std::vector<uint16_t> numbers_;  // of live sessions
   uint32_t next_number_;
   bool turn_began_ = false;    // a doorbell of this turn has been taken

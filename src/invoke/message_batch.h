@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "src/invoke/wire.h"
 #include "src/transport/reactor.h"
 
@@ -32,19 +34,30 @@ class MessageBatch {
  public:
   // `staging` has the layout of `window` and outlives the batch, as do `reactor` and `owner`.
   // `session` is the receiver's number.
-  MessageBatch(transport::Reactor* reactor, const transport::MemoryRegion* staging,
+  MessageBatch(transport::Reactor* reactor, transport::MemoryRegion* staging,
                const transport::RemoteWindow& window, const WindowGeometry& geometry,
                uint16_t session, const transport::Notifier* notifier,
                transport::OperationOwner* owner);
 
   // A message of `message_bytes`, header included, stands ready in staging at `cell`.
-  void Add(MessageKind kind, uint32_t cell, uint32_t message_bytes);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Add(MessageKind kind, uint32_t cell, uint32_t message_bytes) {
+    ++messages_;
+    const uint32_t cells = geometry_.CellsFor(message_bytes);
+    if (run_.cells != 0 && Join(kind, cell, cells, message_bytes)) return;
+    run_ = {kind, cell, cells, cell, message_bytes};
+  }
 
   // Posts what is pending. Returns false while something is left because the reactor has no free
   // slot: call again after a turn.
-  bool Flush();
+  bool Flush() {
+    if (ABSL_PREDICT_FALSE(has_backlog_) && !FlushBacklog()) return false;
+    if (run_.cells == 0) return true;
+    if (!Post(run_)) return false;
+    run_.cells = 0;
+    return true;
+  }
 
-  bool pending() const { return run_.cells != 0 || backlog_next_ < backlog_.size(); }
+  bool pending() const { return run_.cells != 0 || has_backlog_; }
 
   void set_notifier(const transport::Notifier* notifier) { notifier_ = notifier; }
 
@@ -61,17 +74,30 @@ class MessageBatch {
     uint32_t end_bytes = 0;  // of the last message, from its first cell
   };
 
-  bool Post(const Run& run);
+  bool Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_t message_bytes);
   bool FlushBacklog();
 
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Post(const Run& run) {
+    const uint64_t offset = geometry_.OffsetOf(run.first);
+    const uint64_t length = geometry_.OffsetOf(run.last) - offset + run.end_bytes;
+    const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
+    staging_->NoteWrite(offset, length);
+    const bool taken = reactor_->PostWrite(notifier_, window_, offset, staging_->data() + offset,
+                                           staging_->descriptor(), length, immediate.Encode(),
+                                           owner_, CellRun{run.first, run.cells}.ToTag());
+    if (taken) ++writes_;
+    return taken;
+  }
+
   transport::Reactor* reactor_;
-  const transport::MemoryRegion* staging_;
+  transport::MemoryRegion* staging_;
   transport::RemoteWindow window_;
   WindowGeometry geometry_;
   uint16_t session_;
   const transport::Notifier* notifier_;
   transport::OperationOwner* owner_;
   Run run_;
+  bool has_backlog_ = false;
   // Runs that found no slot. Grows only then; bounded by the cells of the window.
   std::vector<Run> backlog_;
   size_t backlog_next_ = 0;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -130,18 +131,19 @@ struct HeaderSnapshot {
 
 namespace wire_internal {
 
-// Byte by byte for any host's byte order; compilers make one load or store of each.
+// A field as it lies in memory is a field on the wire.
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a big-endian host must swap here");
+
+// Of any alignment.
 template <typename T>
 inline void Store(T value, std::byte* to) {
-  for (size_t i = 0; i < sizeof(T); ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+  std::memcpy(to, &value, sizeof(T));
 }
 
 template <typename T>
 inline T Load(const std::byte* from) {
-  T value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) {
-    value = static_cast<T>(value | static_cast<T>(static_cast<T>(from[i]) << (8 * i)));
-  }
+  T value;
+  std::memcpy(&value, from, sizeof(T));
   return value;
 }
 
@@ -150,7 +152,7 @@ inline constexpr uint8_t KindByte(MessageKind kind) { return static_cast<uint8_t
 }  // namespace wire_internal
 
 // Writes exactly kHeaderBytes at `to`. The sender answers for the values: nothing is checked.
-inline void EncodeRequest(const RequestHeader& header, std::byte* to) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void EncodeRequest(const RequestHeader& header, std::byte* to) {
   using wire_internal::Store;
   Store<uint8_t>(wire_internal::KindByte(header.kind), to);
   Store<uint8_t>(header.flags, to + 1);
@@ -165,7 +167,8 @@ inline void EncodeRequest(const RequestHeader& header, std::byte* to) {
 }
 
 // Writes exactly kHeaderBytes at `to`.
-inline void EncodeResponse(const ResponseHeader& header, std::byte* to) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void EncodeResponse(const ResponseHeader& header,
+                                                        std::byte* to) {
   using wire_internal::Store;
   Store<uint8_t>(wire_internal::KindByte(MessageKind::kResponse), to);
   Store<uint8_t>(header.flags, to + 1);
@@ -180,8 +183,8 @@ inline void EncodeResponse(const ResponseHeader& header, std::byte* to) {
 
 // Decodes a request or a probe. `header` changes only if the result is kNone. Lengths, cells, epoch
 // and sequence are the receiver's to check: they need the session.
-[[nodiscard]] inline WireError DecodeRequest(const HeaderSnapshot& snapshot,
-                                             RequestHeader* header) {
+[[nodiscard]] ABSL_ATTRIBUTE_ALWAYS_INLINE inline WireError DecodeRequest(
+    const HeaderSnapshot& snapshot, RequestHeader* header) {
   using wire_internal::Load;
   const std::byte* from = snapshot.bytes.data();
   const uint8_t kind = Load<uint8_t>(from);
@@ -205,8 +208,8 @@ inline void EncodeResponse(const ResponseHeader& header, std::byte* to) {
 }
 
 // Decodes a response. `header` changes only if the result is kNone.
-[[nodiscard]] inline WireError DecodeResponse(const HeaderSnapshot& snapshot,
-                                              ResponseHeader* header) {
+[[nodiscard]] ABSL_ATTRIBUTE_ALWAYS_INLINE inline WireError DecodeResponse(
+    const HeaderSnapshot& snapshot, ResponseHeader* header) {
   using wire_internal::Load;
   const std::byte* from = snapshot.bytes.data();
   if (Load<uint8_t>(from) != wire_internal::KindByte(MessageKind::kResponse)) {

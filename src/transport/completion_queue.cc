@@ -48,8 +48,7 @@ absl::StatusOr<CompletionQueue> CompletionQueue::OpenFor(WaitMethod wait, const 
 }
 
 absl::StatusOr<CompletionQueue> CompletionQueue::Open(const Fabric& fabric, const Domain& domain,
-                                                      size_t entries) {
-  const WaitMethod wanted = fabric.profile().wait;
+                                                      size_t entries, WaitMethod wanted) {
   absl::StatusOr<CompletionQueue> queue = OpenFor(wanted, fabric, domain, entries);
   if (queue.ok() || wanted == WaitMethod::kBackoff) return queue;
   // If it was not the wait object that the provider refused, this fails for the same reason.

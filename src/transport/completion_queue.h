@@ -1,6 +1,6 @@
-// A completion queue of data entries, with the wait object of the fabric's profile, or with none
-// where the provider does not open it so. Driver thread only, but for file_descriptor(),
-// wait_method(), Sleep() and Signal().
+// A completion queue of data entries, with the wait object that is asked for, or with none where
+// the provider does not open it so. Driver thread only, but for file_descriptor(), wait_method(),
+// Sleep() and Signal().
 
 #ifndef INVOKER_SRC_TRANSPORT_COMPLETION_QUEUE_H_
 #define INVOKER_SRC_TRANSPORT_COMPLETION_QUEUE_H_
@@ -25,9 +25,14 @@ struct CompletionError {
 
 class CompletionQueue {
  public:
-  // Room for `entries` completions (the provider may give more).
+  // Room for `entries` completions (the provider may give more). By default, the fabric's profile
+  // says how to wait.
   static absl::StatusOr<CompletionQueue> Open(const Fabric& fabric, const Domain& domain,
-                                              size_t entries);
+                                              size_t entries) {
+    return Open(fabric, domain, entries, fabric.profile().wait);
+  }
+  static absl::StatusOr<CompletionQueue> Open(const Fabric& fabric, const Domain& domain,
+                                              size_t entries, WaitMethod wanted);
 
   // As fi_cq_read: the number of entries read, -FI_EAGAIN if there is none, -FI_EAVAIL if an error
   // must be fetched by ReadError, or another negative fi_errno if the queue itself is broken (an
@@ -49,7 +54,7 @@ class CompletionQueue {
   // it here.
   void Discard();
 
-  // What the queue was really opened with: the profile's method, or kBackoff.
+  // What the queue was really opened with: the method wanted, or kBackoff.
   WaitMethod wait_method() const { return wait_; }
 
   // For kFd: readable when completions wait, if Armed() said so first. Otherwise -1.

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -25,6 +26,15 @@ absl::StatusOr<uint64_t> RandomKey(size_t key_bytes) {
   }
   return key_bytes >= 8 ? key : key & ((uint64_t{1} << (8 * key_bytes)) - 1);
 }
+
+// Shorter messages gain less than they would cost others, and are read in one or a few pieces.
+constexpr size_t kLongWrite = 12288;
+
+// How much is written from a region in long messages before it gets large pages.
+constexpr uint64_t kWrittenBeforeLargePages = 4 * kLargePageBytes;
+
+// Linux 6.1's; Debian 12's C library has no name for it.
+constexpr int kMadviseCollapse = 25;
 
 uint64_t AccessOf(RegionUse use) {
   switch (use) {
@@ -86,7 +96,10 @@ HostBuffer::~HostBuffer() {
 }
 
 absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // What could have large pages begins where one does: more is mapped, and the rest unmapped.
+  const size_t spare = size >= kLargePageBytes ? kLargePageBytes : 0;
+  void* memory =
+      mmap(nullptr, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot map ", size, " bytes of memory: ", strerror(errno)));
@@ -94,11 +107,48 @@ absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
   HostBuffer buffer;
   buffer.data_ = static_cast<std::byte*>(memory);
   buffer.size_ = size;
+  if (spare > 0) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t begin = -reinterpret_cast<uintptr_t>(memory) % kLargePageBytes;
+    const size_t end = (begin + size + page - 1) / page * page;
+    const size_t mapped_end = (size + spare + page - 1) / page * page;
+    if (begin > 0) munmap(buffer.data_, begin);
+    if (mapped_end > end) munmap(buffer.data_ + end, mapped_end - end);
+    buffer.data_ += begin;
+  }
   return buffer;
+}
+
+void HostBuffer::UseLargePages(size_t offset, size_t bytes) {
+  const uintptr_t base = reinterpret_cast<uintptr_t>(data_);
+  const uintptr_t whole_begin = (base + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
+  const uintptr_t whole_end = (base + size_) / kLargePageBytes * kLargePageBytes;
+  const uintptr_t begin =
+      std::max(whole_begin, (base + offset) / kLargePageBytes * kLargePageBytes);
+  const uintptr_t end = std::min(
+      whole_end, (base + offset + bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes);
+  if (begin >= end) return;
+  void* const memory = reinterpret_cast<void*>(begin);
+  // Of pages that nobody has touched yet; and of those that are there, which older kernels get to
+  // by themselves in time.
+  madvise(memory, end - begin, MADV_HUGEPAGE);
+  madvise(memory, end - begin, kMadviseCollapse);
 }
 
 void HostBuffer::Discard() {
   if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
+}
+
+// A page that the kernel did not give is not asked for again: asking takes long.
+void MemoryRegion::NoteLongWrite(size_t offset, size_t bytes) {
+  written_bytes_ += bytes;
+  if (written_bytes_ < kWrittenBeforeLargePages) return;
+  for (size_t page = offset / kLargePageBytes; page <= (offset + bytes - 1) / kLargePageBytes;
+       ++page) {
+    if (large_[page]) continue;
+    large_[page] = true;
+    buffer_.UseLargePages(page * kLargePageBytes, 1);
+  }
 }
 
 HostBuffer MemoryRegion::Close() && {
@@ -113,6 +163,10 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const 
   const Profile& profile = fabric.profile();
   MemoryRegion result;
   result.buffer_ = std::move(buffer);
+  if (profile.large_source_pages && use == RegionUse::kSource && result.size() >= kLargePageBytes) {
+    result.long_bytes_ = kLongWrite;
+    result.large_.resize((result.size() + kLargePageBytes - 1) / kLargePageBytes);
+  }
   if (use != RegionUse::kRemoteTarget && !profile.local_registration) return result;
 
   if (profile.populate_regions) Populate(result.data(), result.size());

@@ -3,6 +3,11 @@
 // The buffer is page-aligned, zero-filled and, unless the fabric wants its pages at registration,
 // not populated: pages that no message touches cost no memory. Register and destroy on the driver
 // thread; the memory itself may be used from any thread.
+//
+// Where a peer's kernel reads the source of a write, it looks up one page after the other, which
+// takes as long as the copy. Large pages (2 MiB) make that next to nothing, but the first byte in
+// one takes all of it. So memory gets them once a good many bytes have been written from it in long
+// messages, and not before.
 
 #ifndef INVOKER_SRC_TRANSPORT_MEMORY_REGION_H_
 #define INVOKER_SRC_TRANSPORT_MEMORY_REGION_H_
@@ -10,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/transport/domain.h"
@@ -32,6 +38,11 @@ class HostBuffer {
   // Gives the pages back; the addresses stay, and read as zero.
   void Discard();
 
+  // Puts the memory around these bytes into large pages now, as far as the buffer covers whole
+  // ones. What is in it stays, and may be used meanwhile. For nothing where the kernel cannot or
+  // has none left.
+  void UseLargePages(size_t offset, size_t bytes);
+
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
 
@@ -39,6 +50,8 @@ class HostBuffer {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
+
+inline constexpr size_t kLargePageBytes = size_t{2} << 20;
 
 // What a region is for. Rights are the least that it needs.
 enum class RegionUse : uint8_t {
@@ -65,6 +78,12 @@ class MemoryRegion {
   // The region's place among those that messages may name, for as long as it is registered.
   void set_listing(RegionListing listing) { listing_ = std::move(listing); }
 
+  // Says that so many bytes are about to be written from `offset`: every now and then the time has
+  // come for large pages. kSource, on the driver thread.
+  void NoteWrite(size_t offset, size_t bytes) {
+    if (bytes >= long_bytes_) NoteLongWrite(offset, bytes);
+  }
+
   // Gives the pages back, as HostBuffer::Discard.
   void Discard() { buffer_.Discard(); }
 
@@ -80,6 +99,13 @@ class MemoryRegion {
   uint64_t remote_base() const { return remote_base_; }
 
  private:
+  void NoteLongWrite(size_t offset, size_t bytes);
+
+  // What NoteWrite counts, and how much it has counted: writes of so many bytes and more.
+  size_t long_bytes_ = SIZE_MAX;
+  uint64_t written_bytes_ = 0;
+  std::vector<bool> large_;  // of each large page that the region could have: it was asked for
+
   // The listing goes before the registration, and that before the memory.
   HostBuffer buffer_;
   FidPtr<fid_mr> region_;

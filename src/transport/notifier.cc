@@ -1,5 +1,6 @@
 #include "src/transport/notifier.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "src/transport/ring_message.h"
@@ -49,11 +50,43 @@ PostResult PostEager(fid_ep* endpoint, Operation* operation, int* error) {
   return PostStaging(endpoint, kRingHeaderBytes + operation->length, operation, error);
 }
 
+// Of `length` bytes, as many as the next of the fewest pieces takes: all alike, so that neither
+// side waits long for the other's copy, and ending where a cache line does.
+uint64_t NextPiece(uint64_t length, uint64_t most) {
+  constexpr uint64_t kLine = 64;
+  const uint64_t pieces = (length + most - 1) / most;
+  const uint64_t even = (length + pieces - 1) / pieces;
+  return std::min(most, (even + kLine - 1) / kLine * kLine);
+}
+
+// Injects all of a message but its last piece. The provider has copied what it takes, so that these
+// have no completions; the fabric keeps writes in order, so that the last piece, which has the
+// token, is the last to arrive. A piece that is refused is where this goes on the next time.
+PostResult PostPieces(fid_ep* endpoint, Operation* operation, int* error) {
+  while (operation->length > operation->piece_bytes) {
+    const uint64_t bytes = NextPiece(operation->length, operation->piece_bytes);
+    const PostResult result = JudgePost(
+        fi_inject_writedata(endpoint, operation->source, bytes, kPieceData, operation->peer,
+                            operation->remote_address, operation->remote_key),
+        error);
+    if (result != PostResult::kPosted) return result;
+    operation->source = static_cast<const std::byte*>(operation->source) + bytes;
+    operation->remote_address += bytes;
+    operation->remote_offset += bytes;
+    operation->length -= bytes;
+  }
+  return PostResult::kPosted;
+}
+
 class WriteImm final : public Notifier {
  public:
   WriteImm() : Notifier(/*is_write_imm=*/true) {}
 
   PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
+    if (operation->piece_bytes != 0) {
+      const PostResult result = PostPieces(endpoint, operation, error);
+      if (result != PostResult::kPosted) return result;
+    }
     const PostResult result = JudgePost(
         fi_writedata(endpoint, operation->source, operation->length, operation->descriptor,
                      operation->token, operation->peer, operation->remote_address,

@@ -4,6 +4,8 @@
 // Two ways to do it, chosen once per session, with the same interface and token, so that nothing
 // above knows which. With send-after-write, a few bytes go inside the send itself, which the peer's
 // reactor puts in their place: half the price, and the order of writes and sends does not matter.
+// With write-with-immediate, a message that is somewhat longer than what the provider injects goes
+// in pieces that are injected, where the fabric keeps writes in order (Profile::split_bytes).
 // Driver thread only.
 
 #ifndef INVOKER_SRC_TRANSPORT_NOTIFIER_H_
@@ -15,6 +17,10 @@
 #include "src/transport/provider_profile.h"
 
 namespace invoker::transport {
+
+// The immediate of a piece that is not the last: nothing to look at yet. No token is like it, which
+// has 32 bits; cut to those it is a token of a reserved kind.
+inline constexpr uint64_t kPieceData = ~uint64_t{0};
 
 // What became of one attempt to post.
 enum class PostResult : uint8_t {

@@ -72,6 +72,7 @@ struct alignas(64) Operation {
   uint64_t remote_key = 0;
   uint64_t remote_offset = 0;  // in the peer's region
   uint32_t eager_bytes = 0;    // RemoteWindow's
+  uint32_t piece_bytes = 0;    // the most that is written with immediate at once; 0: everything
   int64_t retry_deadline_ns = 0;
   int64_t abandoned_ns = 0;  // when the owner went, if `abandoned`
 };

@@ -26,9 +26,10 @@ constexpr ProfileRow kRows[] = {
         .provider = "shm",
         .unserved_fabric = "",
         .caps = kAtomicCaps,
-        // Not FI_ORDER_SAW, though it would be granted: it takes away the fast path of every write,
-        // immediates included, and costs more than a delivery-complete write does.
-        .message_order = FI_ORDER_SAS,
+        // FI_ORDER_WAW is what pieces of a message rely on. It takes away the fast path of plain
+        // writes, which no notification takes: each is a write with an immediate or one that waits
+        // for delivery.
+        .message_order = FI_ORDER_SAS | FI_ORDER_WAW,
         .cq_data_request = 0,
         .notification = Notification::kWriteImm,
         .send_order = SendOrder::kAfterDelivery,
@@ -42,6 +43,9 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 1,
         .evidence = Evidence::kHost,
         .environment = {},
+        .split_bytes = 8256,  // 8 KiB and a header; more gains little, and loses between far cores
+        .injected_is_placed = true,
+        .large_source_pages = true,
         .absent_hint = "needs a writable /dev/shm",
     },
     {
@@ -167,6 +171,8 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 7,
         .evidence = Evidence::kHost,
         .environment = kRxmConnections,
+        // Two to three microseconds of a round trip: tcp polls by epoll then, and not by poll.
+        .wait_slows_polling = true,
         .absent_hint = "needs a network interface that is up",
     },
     {
@@ -419,6 +425,7 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   const bool may_sleep_in_queue = domain.threading == FI_THREAD_SAFE;
   profile.wait =
       row.wait == WaitMethod::kSread && !may_sleep_in_queue ? WaitMethod::kBackoff : row.wait;
+  profile.wait_slows_polling = row.wait_slows_polling;
   profile.address_is_ip = row.address_is_ip || IsIpFormat(info.addr_format);
   profile.close_needs_quiet = row.close_needs_quiet;
   profile.same_host_only = row.same_host_only;
@@ -426,6 +433,14 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   profile.receive_buffers = std::min(row.receive_buffers, info.rx_attr->size);
   profile.may_have_atomics = (info.caps & FI_ATOMIC) != 0;
   profile.inject_bytes = info.tx_attr->inject_size;
+  const bool writes_in_order = (info.tx_attr->msg_order & FI_ORDER_WAW) != 0 &&
+                               (info.rx_attr->msg_order & FI_ORDER_WAW) != 0 &&
+                               info.ep_attr->max_order_waw_size >= row.split_bytes;
+  const bool may_split = profile.notification == Notification::kWriteImm && writes_in_order &&
+                         immediate_bytes >= sizeof(uint64_t) && profile.inject_bytes > 0;
+  profile.split_bytes = may_split && row.split_bytes > profile.inject_bytes ? row.split_bytes : 0;
+  profile.injected_is_placed = row.injected_is_placed;
+  profile.large_source_pages = row.large_source_pages;
   profile.max_message_bytes = info.ep_attr->max_msg_size;
   const uint64_t largest = std::max<uint64_t>(profile.max_message_bytes, kRingHeaderBytes);
   profile.eager_bytes = std::min<uint64_t>(row.eager_bytes, largest - kRingHeaderBytes);

@@ -79,7 +79,16 @@ struct ProfileRow {
   EnvironmentDefault environment;
   // To ask for. A provider that makes progress by itself may do so all the same.
   enum fi_progress data_progress = FI_PROGRESS_MANUAL;
-  absl::string_view absent_hint;  // for people: what a machine needs to have it
+  // Writes with immediate of more than the provider injects, and up to this, go in pieces that are
+  // injected, where FI_ORDER_WAW is granted and the immediate has room to mark them; 0: in one.
+  size_t split_bytes = 0;
+  // What has been injected is in the peer's hands when the call returns, so that nothing of it can be
+  // outstanding or fail: what is short enough is injected, and has no completion to read.
+  bool injected_is_placed = false;
+  // A peer's kernel looks up the pages of what is written one by one, so that large pages pay.
+  bool large_source_pages = false;
+  bool wait_slows_polling = false;  // a queue with a wait object takes longer to poll
+  absl::string_view absent_hint;    // for people: what a machine needs to have it
 };
 
 // A row, narrowed to one fi_info.
@@ -97,6 +106,7 @@ struct Profile {
   bool bind_region_for_events = false;   // FI_MR_RMA_EVENT: a target region says so when enabled
   bool populate_regions = false;         // FI_MR_ALLOCATED: pages are there before registration
   WaitMethod wait = WaitMethod::kBackoff;
+  bool wait_slows_polling = false;
   bool address_is_ip = false;
   bool same_host_only = false;
   bool close_needs_quiet = false;
@@ -104,6 +114,9 @@ struct Profile {
   size_t transmit_depth = 0;      // operations that may be outstanding
   size_t receive_buffers = 0;
   size_t inject_bytes = 0;
+  bool injected_is_placed = false;  // the row's
+  size_t split_bytes = 0;           // more than inject_bytes, or 0: nothing goes in pieces
+  bool large_source_pages = false;  // the row's
   uint64_t max_message_bytes = 0;
   uint32_t auto_rank = 0;
   Evidence evidence = Evidence::kNone;

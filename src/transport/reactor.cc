@@ -95,13 +95,20 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   av_ = *std::move(av);
   // Every operation completes twice at most.
   const size_t entries = 2 * operations_.capacity() + profile().receive_buffers + options.inbound;
-  absl::StatusOr<CompletionQueue> cq = CompletionQueue::Open(fabric_, domain_, entries);
+  const bool without_wait = options.use == ReactorUse::kHot && profile().wait_slows_polling;
+  const WaitMethod wait = without_wait ? WaitMethod::kBackoff : profile().wait;
+  absl::StatusOr<CompletionQueue> cq = CompletionQueue::Open(fabric_, domain_, entries, wait);
   if (!cq.ok()) return cq.status();
   cq_ = *std::move(cq);
   absl::StatusOr<Endpoint> endpoint = Endpoint::Open(fabric_, domain_, *cq_, *av_);
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *std::move(endpoint);
   av_->set_example(endpoint_->address());
+  if (profile().injected_is_placed) inject_limit_ = profile().inject_bytes;
+  if (profile().split_bytes > 0) {
+    piece_bytes_ = profile().inject_bytes;
+    split_range_ = profile().split_bytes - piece_bytes_;
+  }
   native_atomics_ = profile().may_have_atomics && GrantsNativeAdd(domain_.get(), endpoint_->get());
   absl::StatusOr<ReceiveRing> receives =
       ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers,
@@ -133,34 +140,30 @@ void Reactor::Retire(MemoryRegion region) {
   retired_.push_back({std::move(region), {}, MonotonicNs() + kRetirementNs});
 }
 
-int Reactor::Poll() {
-  ++counters_.turns;
-  if (inbox_.HasTasks()) inbox_.RunAll();
-  if (counters_.turns % kTurnsPerSlowTurn == 0) SlowTurn();
-  fi_cq_data_entry entries[kBatch];
-  const ssize_t count = cq_->Read(entries, kBatch);
-  if (count <= 0) {
-    if (count < 0 && count != -FI_EAGAIN) HandleErrors(count);
-    return 0;
+// Of an operation of ours.
+inline void Reactor::HandleCompletion(Operation* operation) {
+  ++counters_.completions;
+  if (operation->completions_due > 0) --operation->completions_due;
+  if (operation->completions_due > 0 || operation->queued) return;
+  if (Notifier::HasNextStep(*operation) && operation->owner != nullptr) {
+    PostStep(operation);
+  } else {
+    operations_.Release(operation);
   }
-  backoff_step_ = 0;
-  const int taken = static_cast<int>(count);
-  for (int i = 0; i < taken; ++i) {
-    entries_left_ = taken - i - 1;
-    HandleEntry(entries[i]);
-  }
-  return taken;
 }
 
-void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
-  // A provider may set FI_REMOTE_CQ_DATA on unrelated entries: FI_RECV is tested first.
-  if ((entry.flags & FI_RECV) != 0) {
-    HandleReceive(entry.op_context, entry.len);
+inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
+  // A provider may set FI_REMOTE_CQ_DATA on unrelated entries, which have FI_RECV; nor does the
+  // flag alone mean a peer's write: some keep it on the writer's own entry.
+  constexpr uint64_t kFlags = FI_RECV | FI_REMOTE_CQ_DATA | FI_WRITE;
+  if ((entry.flags & kFlags) == FI_REMOTE_CQ_DATA) {
+    if (ABSL_PREDICT_TRUE(entry.data != kPieceData)) {
+      handler_->OnToken(static_cast<uint32_t>(entry.data));
+    }
     return;
   }
-  // Nor does the flag alone mean a peer's write: some keep it on the writer's own entry.
-  if ((entry.flags & (FI_REMOTE_CQ_DATA | FI_WRITE)) == FI_REMOTE_CQ_DATA) {
-    handler_->OnToken(static_cast<uint32_t>(entry.data));
+  if ((entry.flags & FI_RECV) != 0) {
+    HandleReceive(entry.op_context, entry.len);
     return;
   }
   Operation* operation = operations_.FromContext(entry.op_context);
@@ -171,15 +174,23 @@ void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
   HandleCompletion(operation);
 }
 
-void Reactor::HandleCompletion(Operation* operation) {
-  ++counters_.completions;
-  if (operation->completions_due > 0) --operation->completions_due;
-  if (operation->completions_due > 0 || operation->queued) return;
-  if (Notifier::HasNextStep(*operation) && operation->owner != nullptr) {
-    PostStep(operation);
-  } else {
-    operations_.Release(operation);
+int Reactor::Poll() {
+  ++counters_.turns;
+  if (inbox_.HasTasks()) inbox_.RunAll();
+  if (counters_.turns % kTurnsPerSlowTurn == 0) SlowTurn();
+  fi_cq_data_entry entries[kBatch];
+  const ssize_t count = cq_->Read(entries, kBatch);
+  if (count <= 0) {
+    if (count < 0 && count != -FI_EAGAIN) HandleErrors(count);
+    return 0;
   }
+  waiting_since_ns_ = 0;
+  const int taken = static_cast<int>(count);
+  for (int i = 0; i < taken; ++i) {
+    entries_left_ = taken - i - 1;
+    HandleEntry(entries[i]);
+  }
+  return taken;
 }
 
 void Reactor::HandleErrors(ssize_t code) {
@@ -208,45 +219,6 @@ void Reactor::HandleErrors(ssize_t code) {
       ++counters_.stray_completions;
     }
   }
-}
-
-bool Reactor::PostWrite(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
-                        const void* source, void* descriptor, uint64_t length, uint32_t token,
-                        OperationOwner* owner, uint64_t tag) {
-  Operation* operation = operations_.Acquire();
-  if (operation == nullptr) return false;
-  ++counters_.posts;
-  operation->owner = owner;
-  operation->tag = tag;
-  operation->peer = window.peer;
-  ssize_t code = 0;
-  if (notifier->is_write_imm()) {
-    code = fi_writedata(endpoint_->get(), source, length, descriptor, token, window.peer,
-                        window.AddressOf(offset), window.key, &operation->contexts[0]);
-    if (ABSL_PREDICT_TRUE(code == 0)) {
-      operation->step = Operation::Step::kDone;
-      operation->completions_due = 1;
-      return true;
-    }
-  }
-  // What it takes to post it later, or again.
-  operation->notifier = notifier;
-  operation->source = source;
-  operation->descriptor = descriptor;
-  operation->length = length;
-  operation->remote_address = window.AddressOf(offset);
-  operation->remote_key = window.key;
-  operation->remote_offset = offset;
-  operation->eager_bytes = window.eager_bytes;
-  operation->token = token;
-  if (code == 0) {
-    PostStep(operation);
-  } else {
-    int error = 0;
-    const PostResult result = JudgePost(code, &error);
-    Settle(operation, result, error);
-  }
-  return true;
 }
 
 bool Reactor::PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint64_t value,

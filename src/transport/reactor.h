@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -52,6 +53,13 @@ class ReactorHandler {
   virtual void OnTick(int64_t now_ns) = 0;
 };
 
+// How a reactor's driver waits.
+enum class ReactorUse : uint8_t {
+  kBlocking,  // it sleeps between messages, and each is to wake it
+  kHot,       // it busy-polls, and sleeps only after it has waited long: on a fabric where a wait
+              // object slows polling there is none, and sleeps grow with the wait
+};
+
 struct ReactorOptions {
   // Operations outstanding at most; narrowed to what the endpoint takes.
   size_t operations = 512;
@@ -66,6 +74,7 @@ struct ReactorOptions {
   absl::Duration stall_limit = absl::Seconds(30);
   // How long Wait sleeps at most: how late a tick may be while nothing happens.
   absl::Duration longest_sleep = absl::Milliseconds(50);
+  ReactorUse use = ReactorUse::kBlocking;
 };
 
 // What can be counted on the data path. Written by the driver; read it on the driver thread.
@@ -116,9 +125,9 @@ class Reactor {
   int entries_left() const { return entries_left_; }
 
   // Sleeps until a completion or a task is there, or `limit` has passed, or now and then for no
-  // reason. Where the fabric has no wait object, sleeps in growing steps of 50 us to 1 ms, and the
-  // driver polls the queue in between; a task ends such a sleep at once. The same as
-  // `if (Arm()) Sleep(limit); Disarm();`.
+  // reason. Where there is no wait object, sleeps in steps of 50 us to 1 ms, each 1/16 of the wait
+  // so far, and the driver polls the queue in between; a task ends such a sleep at once. The same
+  // as `if (Arm()) Sleep(limit); Disarm();`.
   void Wait(absl::Duration limit);
 
   // Wait in three parts, for a driver that lets others drive while it sleeps: Arm and Disarm are
@@ -128,7 +137,8 @@ class Reactor {
   void Sleep(absl::Duration limit);
   void Disarm();
 
-  // How Wait sleeps: the profile's method, or kBackoff where the provider refused that. Any thread.
+  // How Wait sleeps: the profile's method, or kBackoff where the provider refused that or the use
+  // does without. Any thread.
   WaitMethod wait_method() const { return cq_->wait_method(); }
 
   // Any thread: runs `task` on the driver thread in one of its next turns, and wakes it from its
@@ -145,7 +155,46 @@ class Reactor {
   // delivery.
   bool PostWrite(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
                  const void* source, void* descriptor, uint64_t length, uint32_t token,
-                 OperationOwner* owner, uint64_t tag);
+                 OperationOwner* owner, uint64_t tag) {
+    ssize_t code = 0;
+    if (notifier->is_write_imm() && length - 1 < inject_limit_) {
+      code = fi_inject_writedata(endpoint_->get(), source, length, token, window.peer,
+                                 window.AddressOf(offset), window.key);
+      if (ABSL_PREDICT_TRUE(code == 0)) {
+        ++counters_.posts;
+        return true;
+      }
+    }
+    Operation* operation = operations_.Acquire();
+    if (operation == nullptr) return false;
+    ++counters_.posts;
+    operation->owner = owner;
+    operation->tag = tag;
+    operation->peer = window.peer;
+    const bool split = GoesInPieces(length);
+    if (code == 0 && notifier->is_write_imm() && ABSL_PREDICT_TRUE(!split)) {
+      code = fi_writedata(endpoint_->get(), source, length, descriptor, token, window.peer,
+                          window.AddressOf(offset), window.key, &operation->contexts[0]);
+      if (ABSL_PREDICT_TRUE(code == 0)) {
+        operation->step = Operation::Step::kDone;
+        operation->completions_due = 1;
+        return true;
+      }
+    }
+    // What it takes to post it later, or again.
+    operation->notifier = notifier;
+    operation->source = source;
+    operation->descriptor = descriptor;
+    operation->length = length;
+    operation->remote_address = window.AddressOf(offset);
+    operation->remote_key = window.key;
+    operation->remote_offset = offset;
+    operation->eager_bytes = window.eager_bytes;
+    operation->piece_bytes = split ? static_cast<uint32_t>(piece_bytes_) : 0;
+    operation->token = token;
+    PostFirst(operation, code);
+    return true;
+  }
 
   // Adds `value` to one counter of a peer, once. As PostWrite: false only if every slot is taken,
   // and the owner hears of it again only if it fails. The caller has checked
@@ -197,6 +246,9 @@ class Reactor {
   std::optional<uint32_t> TakeMessage(absl::Span<const std::byte> message);
   void HandleCompletion(Operation* operation);
   void HandleErrors(ssize_t code);
+  // Of a write with immediate.
+  bool GoesInPieces(uint64_t length) const { return length - piece_bytes_ - 1 < split_range_; }
+  void PostFirst(Operation* operation, ssize_t code);
   void PostStep(Operation* operation);
   void Settle(Operation* operation, PostResult result, int error);
   void Fail(Operation* operation, const absl::Status& status);
@@ -229,6 +281,11 @@ class Reactor {
   std::optional<Endpoint> endpoint_;
   std::optional<PeerTable> peers_;
 
+  // A write with immediate of 1 to so many bytes is injected, and over when that returns.
+  uint64_t inject_limit_ = 0;
+  // Above piece_bytes_, so many lengths go in pieces; see Profile::split_bytes.
+  uint64_t piece_bytes_ = 0;
+  uint64_t split_range_ = 0;
   bool native_atomics_ = false;
   ReactorHandler* handler_ = nullptr;
   Operation* retry_head_ = nullptr;
@@ -255,8 +312,9 @@ class Reactor {
   Inbox inbox_;
   std::atomic<Asleep> asleep_{Asleep::kNo};
   int wake_fd_ = -1;
-  int backoff_step_ = 0;
-  int64_t sleep_limit_ns_ = 0;  // set by Arm
+  std::atomic<bool> signalled_{false};  // wake_fd_ is readable
+  int64_t waiting_since_ns_ = 0;        // of a driver without a wait object; 0: it does not wait
+  int64_t sleep_limit_ns_ = 0;          // set by Arm
 };
 
 // Wait, for a thread that drives all of `reactors`: sleeps until one of them has a completion or a

@@ -6,6 +6,14 @@
 
 namespace invoker::transport {
 
+// After PostWrite: `code` is what the provider said to it, or 0 if it has not been asked.
+void Reactor::PostFirst(Operation* operation, ssize_t code) {
+  if (code == 0) return PostStep(operation);
+  int error = 0;
+  const PostResult result = JudgePost(code, &error);
+  Settle(operation, result, error);
+}
+
 void Reactor::PostStep(Operation* operation) {
   int error = 0;
   const PostResult result = operation->notifier->Post(endpoint_->get(), operation, &error);

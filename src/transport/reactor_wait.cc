@@ -14,7 +14,9 @@ namespace {
 
 constexpr int64_t kFirstBackoffNs = 50'000;
 constexpr int64_t kLastBackoffNs = 1'000'000;
-constexpr int kMaxBackoffStep = 8;
+// A sleep without a wait object is this part of the wait so far: so much later at most is noticed
+// what ends a long wait, and a wait of any length takes few looks.
+constexpr int64_t kBackoffPart = 16;
 // Of WaitAny.
 constexpr int64_t kLongestSleepNs = 50'000'000;
 // How many times shorter than others a sleep in fi_cq_sread is at most: that bounds what a signal
@@ -52,9 +54,11 @@ bool Reactor::ArmFor(Asleep asleep) {
   if (asleep == Asleep::kInQueue && cq_->can_signal()) {
     sleep_limit_ns_ = std::min(sleep_limit_ns_, longest_sleep_ns_ / kQueueSleepDivisor);
   } else if (!has_fd) {
+    const int64_t now_ns = MonotonicNs();
+    if (waiting_since_ns_ == 0) waiting_since_ns_ = now_ns;
+    const int64_t part_ns = (now_ns - waiting_since_ns_) / kBackoffPart;
     sleep_limit_ns_ =
-        std::min(sleep_limit_ns_, std::min(kLastBackoffNs, kFirstBackoffNs << backoff_step_));
-    backoff_step_ = std::min(backoff_step_ + 1, kMaxBackoffStep);
+        std::min(sleep_limit_ns_, std::clamp(part_ns, kFirstBackoffNs, kLastBackoffNs));
   }
   // Announced before the inbox is looked at, and Submit looks after it has put: one of the two sees
   // the other.
@@ -74,8 +78,11 @@ void Reactor::Sleep(absl::Duration limit) {
 
 void Reactor::Disarm() {
   asleep_.store(Asleep::kNo, std::memory_order_seq_cst);
-  uint64_t wakes;
-  [[maybe_unused]] const ssize_t taken = read(wake_fd_, &wakes, sizeof(wakes));
+  // A signal that has been written and is not announced yet ends the next sleep instead.
+  if (signalled_.load(std::memory_order_relaxed) && signalled_.exchange(false)) {
+    uint64_t wakes;
+    [[maybe_unused]] const ssize_t taken = read(wake_fd_, &wakes, sizeof(wakes));
+  }
   SlowTurn();
 }
 
@@ -85,6 +92,7 @@ void Reactor::Submit(Inbox::Task task) {
   if (asleep == Asleep::kNo) return;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+  signalled_.store(true, std::memory_order_release);
   if (asleep == Asleep::kInQueue) cq_->Signal();
 }
 

@@ -33,7 +33,7 @@ def _expect(notification, order, atomics, wait, keys, immediate, addressing, loc
 # What docs/providers.md says of each fabric. Not taken from the code: a row there that lost something would only skip
 # its tests.
 _TCP = _expect("write_imm", "pipelined", "message", "fd", "random/8", 8, "offset", 0)
-_SHM = _expect("write_imm", "after-delivery", "native", "back-off", "random/8", 8, "virtual", 0)
+_SHM = _expect("write_imm", "after-delivery", "native", "back-off", "random/8", 8, "offset", 0)
 _SOCKETS = _expect("write_imm", "pipelined", "native", "fd", "random/8", 8, "offset", 0)
 _UDP = _expect("write_imm", "pipelined", "native", "sread", "random/8", 8, "offset", 0)
 _NET = _expect("write_imm", "pipelined", "message", "sread", "random/8", 8, "offset", 0)

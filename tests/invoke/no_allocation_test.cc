@@ -117,6 +117,49 @@ TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
   EXPECT_EQ(fewest, 0u);
 }
 
+// Many calls under way at once, by futures and by callbacks, on whichever thread drives.
+TEST_P(NoAllocationTest, AsynchronousCallsAllocateNothing) {
+  constexpr int kUnderWay = 32;
+  ServedWorker served(GetParam().provider);
+  std::unique_ptr<Client> client = served.Connect(GetParam().options());
+  const RemoteFunction echo = Find(*client, "echo");
+  const std::string text(100, 't');
+  CallOptions options;
+  options.response_capacity = 100;
+  std::vector<Future> futures;
+  futures.reserve(kUnderWay);
+  std::atomic<int> called_back{0};
+  std::atomic<int> failures{0};
+  const auto calls = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      for (int k = 0; k < kUnderWay; ++k)
+        futures.push_back(client->InvokeAsync(echo, text, options));
+      for (Future& future : futures) failures += future.Get().ok() ? 0 : 1;
+      futures.clear();
+      called_back = 0;
+      for (int k = 0; k < kUnderWay; ++k) {
+        client->InvokeAsync(echo, {reinterpret_cast<const std::byte*>(text.data()), text.size()},
+                            options, [&](absl::StatusOr<Response> response) {
+                              failures += response.ok() ? 0 : 1;
+                              ++called_back;
+                            });
+      }
+      while (called_back.load() < kUnderWay) std::this_thread::yield();
+    }
+  };
+  calls(50);
+  uint64_t fewest = UINT64_MAX;
+  for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
+    allocations = 0;
+    counting = true;
+    calls(20);
+    counting = false;
+    fewest = std::min<uint64_t>(fewest, allocations);
+  }
+  EXPECT_EQ(fewest, 0u);
+  EXPECT_EQ(failures.load(), 0);
+}
+
 // Several threads share the client: those that do not drive sleep, and that allocates nothing
 // either.
 TEST_P(NoAllocationTest, BlockingCallsOfSeveralThreadsAllocateNothing) {

@@ -16,7 +16,7 @@ constexpr size_t kBytes = 4096;
 class CompletionFaultsTest : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    sender_ = Node::Open(GetParam().provider, kBytes);
+    sender_ = Node::Open(DiscoverWithCompletions(GetParam().provider), kBytes);
     target_ = Node::Open(GetParam().provider, kBytes);
     ASSERT_TRUE(sender_ != nullptr && target_ != nullptr);
     window_ = sender_->WindowTo(*target_);

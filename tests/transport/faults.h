@@ -50,7 +50,7 @@ class ReplacedOps {
 // Faults in what is posted to an endpoint.
 class EndpointFaults {
  public:
-  enum class Kind : uint8_t { kWrite, kWriteData, kWriteMsg, kSend, kAtomic };
+  enum class Kind : uint8_t { kWrite, kWriteData, kInjectData, kWriteMsg, kSend, kAtomic };
 
   struct Attempt {
     Kind kind;
@@ -58,12 +58,15 @@ class EndpointFaults {
     const void* source;
     uint64_t length;
     void* context;
+    uint64_t data = 0;     // the immediate
+    uint64_t address = 0;  // where a write with immediate goes
   };
 
   explicit EndpointFaults(fid_ep* endpoint)
       : rma_(&endpoint->rma, this), messages_(&endpoint->msg, this) {
     rma_.ours().write = &Write;
     rma_.ours().writedata = &WriteData;
+    rma_.ours().injectdata = &InjectData;
     rma_.ours().writemsg = &WriteMessage;
     messages_.ours().send = &Send;
     if (endpoint->atomic != nullptr) {
@@ -109,7 +112,8 @@ class EndpointFaults {
                            uint64_t data, fi_addr_t peer, uint64_t address, uint64_t key,
                            void* context) {
     EndpointFaults& self = Rma::From(ep->rma);
-    if (int code = self.Judge({Kind::kWriteData, peer, source, length, context}); code != 0) {
+    if (int code = self.Judge({Kind::kWriteData, peer, source, length, context, data, address});
+        code != 0) {
       return code;
     }
     const fi_ops_rma& provider = self.rma_.provider();
@@ -120,6 +124,20 @@ class EndpointFaults {
       return code;
     }
     return provider.writedata(ep, source, length, descriptor, data, peer, address, key, context);
+  }
+
+  static ssize_t InjectData(fid_ep* ep, const void* source, size_t length, uint64_t data,
+                            fi_addr_t peer, uint64_t address, uint64_t key) {
+    EndpointFaults& self = Rma::From(ep->rma);
+    const Attempt attempt = {Kind::kInjectData, peer, source, length, nullptr, data, address};
+    if (int code = self.Judge(attempt); code != 0) return code;
+    const fi_ops_rma& provider = self.rma_.provider();
+    if (self.drop_immediates) {
+      const ssize_t code = provider.inject(ep, source, length, peer, address, key);
+      if (code == 0) ++self.immediates_dropped;
+      return code;
+    }
+    return provider.injectdata(ep, source, length, data, peer, address, key);
   }
 
   static ssize_t WriteMessage(fid_ep* ep, const fi_msg_rma* message, uint64_t flags) {

@@ -1,7 +1,12 @@
 #include "src/transport/memory_region.h"
 
+#include <sys/utsname.h>
+
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -34,6 +39,79 @@ TEST(HostBuffer, DiscardedPagesReadAsZeroAtTheSameAddress) {
   EXPECT_TRUE(IsZero(data, buffer.size()));
   data[12345] = std::byte{1};
   EXPECT_EQ(data[12345], std::byte{1});
+}
+
+// The bytes of this process that lie in large pages, of the mapping that begins with or before
+// `memory`.
+size_t LargePageBytesAt(const std::byte* memory) {
+  std::ifstream maps("/proc/self/smaps");
+  std::string line;
+  bool inside = false;
+  while (std::getline(maps, line)) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    size_t kilobytes = 0;
+    if (sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2) {
+      const uintptr_t wanted = reinterpret_cast<uintptr_t>(memory);
+      inside = begin <= wanted && wanted < end;
+    } else if (inside && sscanf(line.c_str(), "AnonHugePages: %zu kB", &kilobytes) == 1) {
+      return kilobytes * 1024;
+    }
+  }
+  return 0;
+}
+
+// Whether this kernel makes large pages of small ones when it is told to, and not before.
+bool KernelHasLargePages() {
+  utsname system;
+  int major = 0;
+  int minor = 0;
+  if (uname(&system) != 0 || sscanf(system.release, "%d.%d", &major, &minor) != 2) return false;
+  std::string enabled;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), enabled);
+  return std::make_pair(major, minor) >= std::make_pair(6, 1) &&
+         enabled.find("[madvise]") != std::string::npos;
+}
+
+TEST(HostBuffer, OfALargePageBeginsWhereOneDoes) {
+  for (size_t size : {kLargePageBytes, kLargePageBytes + 1, 3 * kLargePageBytes}) {
+    HostBuffer buffer = *HostBuffer::Allocate(size);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % kLargePageBytes, 0u);
+    EXPECT_EQ(buffer.size(), size);
+    buffer.data()[size - 1] = std::byte{1};
+  }
+}
+
+TEST(HostBuffer, LargePagesKeepWhatIsThere) {
+  HostBuffer buffer = *HostBuffer::Allocate(2 * kLargePageBytes);
+  memset(buffer.data(), 0x5a, 10000);
+  memset(buffer.data() + kLargePageBytes, 0x7b, 10000);
+  const size_t before = LargePageBytesAt(buffer.data());
+  buffer.UseLargePages(4096, 100);
+  const auto is = [](int value) {
+    return [value](std::byte byte) { return byte == static_cast<std::byte>(value); };
+  };
+  EXPECT_TRUE(std::all_of(buffer.data(), buffer.data() + 10000, is(0x5a)));
+  EXPECT_TRUE(IsZero(buffer.data() + 10000, kLargePageBytes - 10000));
+  const std::byte* const second = buffer.data() + kLargePageBytes;
+  EXPECT_TRUE(std::all_of(second, second + 10000, is(0x7b)));
+  if (!KernelHasLargePages()) GTEST_SKIP() << "this kernel makes no large pages";
+  EXPECT_EQ(before, 0u);
+  if (LargePageBytesAt(buffer.data()) == 0) GTEST_SKIP() << "no large page was free";
+  // Only where they were asked for.
+  EXPECT_EQ(LargePageBytesAt(buffer.data()), kLargePageBytes);
+  EXPECT_EQ(LargePageBytesAt(second), 0u);
+}
+
+// Parts of large pages, at either end, and nothing at all.
+TEST(HostBuffer, LargePagesStayInsideTheBuffer) {
+  for (size_t size : {size_t{4096}, kLargePageBytes - 1, kLargePageBytes + 4096}) {
+    HostBuffer buffer = *HostBuffer::Allocate(size);
+    memset(buffer.data(), 0x5a, size);
+    buffer.UseLargePages(0, size);
+    buffer.UseLargePages(size - 1, 1);
+    EXPECT_EQ(buffer.data()[size - 1], std::byte{0x5a});
+  }
 }
 
 TEST(HostBuffer, MoveHandsTheMemoryOver) {
@@ -120,6 +198,36 @@ TEST_P(RegionTest, CloseGivesTheBufferBackWithItsContents) {
   HostBuffer buffer = std::move(region).Close();
   EXPECT_EQ(buffer.data(), data);
   EXPECT_EQ(buffer.data()[8191], std::byte{42});
+}
+
+TEST_P(RegionTest, ManyLongWritesGetLargePagesWhereTheyPay) {
+  const auto open = [this](RegionUse use) {
+    MemoryRegion region =
+        *MemoryRegion::Register(*local_->fabric, *local_->domain, *local_->endpoint,
+                                *HostBuffer::Allocate(2 * kLargePageBytes), use);
+    memset(region.data(), 0x5a, 100000);
+    return region;
+  };
+  constexpr size_t kLong = 1 << 20;
+  MemoryRegion source = open(RegionUse::kSource);
+  for (int i = 0; i < 10000; ++i) source.NoteWrite(0, 8192);
+  source.NoteWrite(0, kLong);
+  const size_t before = LargePageBytesAt(source.data());
+  for (int i = 0; i < 16; ++i) source.NoteWrite(0, kLong);
+  const size_t after = LargePageBytesAt(source.data());
+  EXPECT_EQ(source.data()[99999], std::byte{0x5a});
+  MemoryRegion target = open(RegionUse::kRemoteTarget);
+  for (int i = 0; i < 16; ++i) target.NoteWrite(0, kLong);
+  if (!KernelHasLargePages()) GTEST_SKIP() << "this kernel makes no large pages";
+  EXPECT_EQ(before, 0u) << "a few long writes, or many short ones";
+  EXPECT_EQ(LargePageBytesAt(target.data()), 0u);
+  if (!local_->fabric->profile().large_source_pages) {
+    EXPECT_EQ(after, 0u);
+  } else if (after == 0) {
+    GTEST_SKIP() << "no large page was free";
+  } else {
+    EXPECT_EQ(after, kLargePageBytes);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, RegionTest,

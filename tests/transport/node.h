@@ -62,6 +62,13 @@ inline absl::StatusOr<FabricChoice> DiscoverLoopback(const std::string& provider
   return Discover(request);
 }
 
+// With which every write has a completion, for tests of what becomes of those.
+inline absl::StatusOr<FabricChoice> DiscoverWithCompletions(const std::string& provider) {
+  absl::StatusOr<FabricChoice> choice = DiscoverLoopback(provider);
+  if (choice.ok()) choice->profile.injected_is_placed = false;
+  return choice;
+}
+
 class Node final : public ReactorHandler, public OperationOwner {
  public:
   struct Failure {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -20,6 +21,8 @@ class NotifierTest : public testing::Test {
                     void*) -> ssize_t { return 0; };
     rma_.writedata = [](fid_ep*, const void*, size_t, void*, uint64_t, fi_addr_t, uint64_t,
                         uint64_t, void*) -> ssize_t { return 0; };
+    rma_.injectdata = [](fid_ep*, const void*, size_t, uint64_t, fi_addr_t, uint64_t,
+                         uint64_t) -> ssize_t { return 0; };
     rma_.writemsg = [](fid_ep*, const fi_msg_rma*, uint64_t) -> ssize_t { return 0; };
     messages_.send = [](fid_ep*, const void*, size_t, void*, fi_addr_t, void*) -> ssize_t {
       return 0;
@@ -200,6 +203,115 @@ TEST_F(NotifierTest, RefusedSendIsResumedWithoutWritingTwice) {
   ASSERT_EQ(attempts_.size(), 3u);
   EXPECT_EQ(attempts_[2].kind, Kind::kSend);
   EXPECT_EQ(operation_.completions_due, 2);
+}
+
+// What goes in pieces: every byte once and in order, marked but for the last, which has the token.
+class PiecesTest : public NotifierTest {
+ protected:
+  PiecesTest() : message_(16384, 'x') {
+    operation_.source = message_.data();
+    operation_.remote_address = kAddress;
+    operation_.piece_bytes = kPieceBytes;
+  }
+
+  PostResult PostMessage(uint64_t length) {
+    operation_.length = length;
+    return Post(Notification::kWriteImm, SendOrder::kPipelined);
+  }
+
+  // Of the attempts that went through.
+  void ExpectWhole(const std::vector<EndpointFaults::Attempt>& pieces, uint64_t length) {
+    uint64_t done = 0;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const bool last = i + 1 == pieces.size();
+      EXPECT_EQ(pieces[i].kind, last ? Kind::kWriteData : Kind::kInjectData) << i;
+      EXPECT_EQ(pieces[i].data, last ? uint64_t{0x01020304} : kPieceData) << i;
+      EXPECT_EQ(pieces[i].source, message_.data() + done) << i;
+      EXPECT_EQ(pieces[i].address, kAddress + done) << i;
+      EXPECT_GT(pieces[i].length, 0u) << i;
+      EXPECT_LE(pieces[i].length, kPieceBytes) << i;
+      done += pieces[i].length;
+    }
+    EXPECT_EQ(done, length);
+  }
+
+  static constexpr uint64_t kAddress = 0x10000;
+  static constexpr uint64_t kPieceBytes = 4096;
+  std::vector<char> message_;
+};
+
+TEST_F(PiecesTest, AreTheFewestThatTakeAllBytes) {
+  for (const auto& [length, pieces] : {std::pair<uint64_t, size_t>{1, 1},
+                                       {4095, 1},
+                                       {4096, 1},
+                                       {4097, 2},
+                                       {4128, 2},
+                                       {8191, 2},
+                                       {8192, 2},
+                                       {8193, 3},
+                                       {12288, 3},
+                                       {16384, 4}}) {
+    attempts_.clear();
+    operation_.source = message_.data();
+    operation_.remote_address = kAddress;
+    operation_.step = Operation::Step::kWrite;
+    EXPECT_EQ(PostMessage(length), PostResult::kPosted) << length;
+    EXPECT_EQ(attempts_.size(), pieces) << length;
+    ExpectWhole(attempts_, length);
+    EXPECT_EQ(operation_.step, Operation::Step::kDone);
+    EXPECT_EQ(operation_.completions_due, 1) << "only the last piece has a completion";
+  }
+}
+
+TEST_F(PiecesTest, NoLimitMeansOneWrite) {
+  operation_.piece_bytes = 0;
+  EXPECT_EQ(PostMessage(16384), PostResult::kPosted);
+  ASSERT_EQ(attempts_.size(), 1u);
+  EXPECT_EQ(attempts_[0].kind, Kind::kWriteData);
+  EXPECT_EQ(attempts_[0].length, 16384u);
+}
+
+// Refused before every piece, the last included, once each.
+TEST_F(PiecesTest, RefusalResumesWhereItStopped) {
+  std::vector<EndpointFaults::Attempt> taken;
+  bool refuse = false;
+  faults_->judge = [&](const EndpointFaults::Attempt& attempt) {
+    refuse = !refuse;
+    if (refuse) return -FI_EAGAIN;
+    taken.push_back(attempt);
+    return 0;
+  };
+  EXPECT_EQ(PostMessage(16384), PostResult::kAgain);
+  int refusals = 1;
+  PostResult result = PostResult::kAgain;
+  while (result == PostResult::kAgain && refusals < 100) {
+    EXPECT_EQ(operation_.step, Operation::Step::kWrite);
+    EXPECT_EQ(operation_.completions_due, 0);
+    result = Post(Notification::kWriteImm, SendOrder::kPipelined);
+    if (result == PostResult::kAgain) ++refusals;
+  }
+  EXPECT_EQ(result, PostResult::kPosted);
+  EXPECT_EQ(refusals, 4);
+  EXPECT_EQ(taken.size(), 4u);
+  ExpectWhole(taken, 16384);
+  EXPECT_EQ(operation_.completions_due, 1);
+}
+
+TEST_F(PiecesTest, FailureOfAnyPieceIsTheOperationsAndEndsIt) {
+  for (size_t failing = 0; failing < 3; ++failing) {
+    attempts_.clear();
+    faults_->judge = [&](const EndpointFaults::Attempt& attempt) {
+      attempts_.push_back(attempt);
+      return attempts_.size() == failing + 1 ? -FI_EHOSTUNREACH : 0;
+    };
+    operation_.source = message_.data();
+    operation_.step = Operation::Step::kWrite;
+    error_ = 0;
+    EXPECT_EQ(PostMessage(12000), PostResult::kFailed);
+    EXPECT_EQ(error_, -FI_EHOSTUNREACH);
+    EXPECT_EQ(attempts_.size(), failing + 1) << "nothing is posted behind it";
+    EXPECT_EQ(operation_.completions_due, 0);
+  }
 }
 
 TEST_F(NotifierTest, AnyOtherCodeIsAFailureThatKeepsTheCode) {

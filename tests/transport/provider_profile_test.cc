@@ -195,6 +195,39 @@ TEST_P(EveryRow, RawKeysAreRefusedByName) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("raw memory keys"));
 }
 
+// Pieces rely on all of it: marks, order and injection.
+TEST_P(EveryRow, SplitsOnlyWhereEverythingThatItTakesIsGranted) {
+  const auto granted = [this] {
+    InfoPtr info = Granted(row(), GetParam());
+    info->tx_attr->inject_size = 4096;
+    info->ep_attr->max_order_waw_size = SIZE_MAX;
+    return info;
+  };
+  const auto split_bytes = [this](const InfoPtr& info) {
+    return Resolve(row(), *info)->split_bytes;
+  };
+  EXPECT_EQ(split_bytes(granted()), row().split_bytes);
+  InfoPtr info = granted();
+  info->tx_attr->msg_order &= ~FI_ORDER_WAW;
+  EXPECT_EQ(split_bytes(info), 0u);
+  info = granted();
+  info->rx_attr->msg_order &= ~FI_ORDER_WAW;
+  EXPECT_EQ(split_bytes(info), 0u);
+  info = granted();
+  info->domain_attr->cq_data_size = 4;
+  EXPECT_EQ(split_bytes(info), 0u);
+  info = granted();
+  info->tx_attr->inject_size = 0;
+  EXPECT_EQ(split_bytes(info), 0u);
+  info = granted();
+  info->tx_attr->inject_size = row().split_bytes;  // everything that would be split is injected
+  EXPECT_EQ(split_bytes(info), 0u);
+  if (row().split_bytes == 0) return;
+  info = granted();
+  info->ep_attr->max_order_waw_size = row().split_bytes - 1;
+  EXPECT_EQ(split_bytes(info), 0u);
+}
+
 TEST_P(EveryRow, IsConsistent) {
   EXPECT_GT(row().receive_buffers, 0u);
   EXPECT_LE(row().immediate_bytes, 8u);
@@ -203,6 +236,10 @@ TEST_P(EveryRow, IsConsistent) {
   // The order of a pipelined send must have been asked for.
   if (row().send_order == SendOrder::kPipelined) {
     EXPECT_NE(row().message_order & FI_ORDER_SAW, 0u);
+  }
+  // So must the order of pieces.
+  if (row().split_bytes > 0) {
+    EXPECT_NE(row().message_order & FI_ORDER_WAW, 0u);
   }
   EXPECT_EQ(row().environment.name == nullptr, row().environment.value == nullptr);
   EXPECT_FALSE(WaitMethodName(row().wait).empty());

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <memory>
@@ -24,6 +25,9 @@ enum class Ended { kDidNotSleep, kByEvent, kByTimeLimit };
 // How this thread's last sleep ended.
 thread_local Ended last_sleep = Ended::kDidNotSleep;
 
+// How long it was to last at most.
+thread_local int64_t last_limit_ns = 0;
+
 // Sleeps that must be ended by an event get a limit that no healthy run reaches.
 thread_local bool must_be_woken = false;
 constexpr timespec kGiveUp = {60, 0};
@@ -31,6 +35,7 @@ constexpr timespec kGiveUp = {60, 0};
 int RecordingPpoll(pollfd* descriptors, nfds_t count, const timespec* timeout,
                    const sigset_t* mask) {
   timespec left = {};
+  if (timeout != nullptr) last_limit_ns = timeout->tv_sec * 1'000'000'000 + timeout->tv_nsec;
   if (timeout != nullptr) left = must_be_woken ? kGiveUp : *timeout;
   const long result =
       syscall(SYS_ppoll, descriptors, count, timeout == nullptr ? nullptr : &left, mask, _NSIG / 8);
@@ -139,6 +144,15 @@ TEST_P(ReactorWait, FabricIsWaitedForAsItsRowSays) {
             idle().reactor().wait_method() == WaitMethod::kFd);
 }
 
+TEST_P(ReactorWait, HotReactorHasNoWaitObjectWhereThatSlowsPolling) {
+  ReactorOptions options;
+  options.use = ReactorUse::kHot;
+  const auto hot = Node::Open(GetParam(), 64, options);
+  ASSERT_NE(hot, nullptr);
+  const ProfileRow& row = FindRow(GetParam());
+  EXPECT_EQ(hot->reactor().wait_method(), row.wait_slows_polling ? WaitMethod::kBackoff : row.wait);
+}
+
 TEST_P(ReactorWait, IdleReactorReallySleeps) {
   sleeper_->Arm();
   idle().reactor().Sleep(absl::Milliseconds(1));
@@ -226,6 +240,33 @@ TEST_P(ReactorWait, TicksGoOnWhileNothingHappens) {
   const uint64_t before = idle().ticks;
   ASSERT_TRUE(PollUntil({&idle()}, [&] { return idle().ticks >= before + 3; }));
   while (idle().ticks < before + 6) idle().reactor().Wait(absl::InfiniteDuration());
+}
+
+// Of a wait without a wait object: how long the sleeps are to last, not how long they do.
+TEST_P(ReactorWait, BackOffGrowsWithTheWaitUntilAMessageComes) {
+  constexpr int64_t kFirstNs = 50'000;
+  constexpr int64_t kLastNs = 1'000'000;
+  ReactorOptions options;
+  options.use = ReactorUse::kHot;
+  const auto hot = Node::Open(GetParam(), 4096, options);
+  ASSERT_NE(hot, nullptr);
+  if (hot->reactor().wait_method() != WaitMethod::kBackoff) GTEST_SKIP() << "it has a wait object";
+  const RemoteWindow window = idle().WindowTo(*hot);
+  for (int wait = 0; wait < 3; ++wait) {
+    ASSERT_NO_FATAL_FAILURE(Connect(&idle(), hot.get(), window));
+    const int64_t since_ns = MonotonicNs();
+    int64_t before_ns = kFirstNs;
+    while (before_ns < kLastNs) {
+      ASSERT_TRUE(hot->reactor().Arm());
+      const int64_t waited_ns = MonotonicNs() - since_ns;
+      hot->reactor().Sleep(absl::InfiniteDuration());
+      hot->reactor().Disarm();
+      ASSERT_EQ(hot->reactor().Poll(), 0);
+      EXPECT_GE(last_limit_ns, before_ns);
+      EXPECT_LE(last_limit_ns, std::clamp(waited_ns / 16, kFirstNs, kLastNs));
+      before_ns = last_limit_ns;
+    }
+  }
 }
 
 TEST_P(ReactorWait, IncomingWriteEndsTheSleep) {

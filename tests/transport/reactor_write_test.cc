@@ -45,7 +45,8 @@ TEST_P(ReactorWrite, LandsWhereItShouldAndNowhereElse) {
   std::vector<Place> places = {
       {0, 1},       {kWindow - 1, 1}, {0, kWindow}, {0, 0},
       {kWindow, 0}, {1, 4095},        {4095, 2},    {kWindow / 2, kWindow / 2}};
-  for (uint64_t length : {1, 3, 8, 63, 64, 65, 192, 256, 4096, 4097, 16384, 16385, 65536, 262145}) {
+  for (uint64_t length :
+       {1, 3, 8, 63, 64, 65, 192, 256, 4096, 4097, 8192, 8193, 16384, 16385, 65536, 262145}) {
     places.push_back({777, length});
     places.push_back({kWindow - length, length});
   }
@@ -82,7 +83,7 @@ TEST_P(ReactorWrite, TokenNeverArrivesBeforeItsData) {
   auto target = Node::Open(GetParam().provider, kWindow);
   const RemoteWindow window = sender->WindowTo(*target);
   const auto length_of = [](uint32_t message) -> size_t {
-    constexpr size_t kLengths[] = {8, 64, 300, 1024, 4096, 100, 20000, 1};
+    constexpr size_t kLengths[] = {8, 64, 300, 1024, 4096, 8200, 20000, 1};
     return message % 97 == 0 ? kSlotBytes : kLengths[message % 8] + message % 5;
   };
   std::vector<bool> free(kSlots, true);
@@ -111,6 +112,35 @@ TEST_P(ReactorWrite, TokenNeverArrivesBeforeItsData) {
     return delivered == kMessages;
   }));
   EXPECT_EQ(early, 0u);
+  EXPECT_TRUE(sender->failures.empty());
+}
+
+TEST_P(ReactorWrite, WhatIsOverWhenItHasBeenInjectedTakesNoSlot) {
+  auto sender = Node::Open(GetParam().provider, 65536);
+  auto target = Node::Open(GetParam().provider, 65536);
+  ASSERT_TRUE(sender != nullptr && target != nullptr);
+  const RemoteWindow window = sender->WindowTo(*target);
+  const Profile& profile = sender->reactor().profile();
+  const bool over =
+      GetParam().notification == Notification::kWriteImm && profile.injected_is_placed;
+  const auto write = [&](uint64_t bytes, uint32_t token) {
+    target->tokens.clear();
+    return sender->Write(GetParam(), window, 0, bytes, token);
+  };
+  const auto arrived = [&] {
+    return PollUntil({sender.get(), target.get()},
+                     [&] { return target->tokens.size() == 1 && sender->outstanding() == 0; });
+  };
+  // A provider may refuse the first, and that takes a slot.
+  ASSERT_TRUE(write(8, 1));
+  ASSERT_TRUE(arrived());
+  ASSERT_TRUE(write(8, 2));
+  EXPECT_EQ(sender->outstanding() == 0, over);
+  ASSERT_TRUE(arrived());
+  // More than may be injected.
+  ASSERT_TRUE(write(65536, 3));
+  EXPECT_EQ(sender->outstanding(), 1u);
+  ASSERT_TRUE(arrived());
   EXPECT_TRUE(sender->failures.empty());
 }
 

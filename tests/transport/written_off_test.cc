@@ -21,7 +21,7 @@ class WrittenOffTest : public testing::TestWithParam<Way> {
     options.operations = kOperations;
     options.write_off_after = write_off_after;
     options.stall_limit = stall_limit;
-    sender_ = Node::Open(GetParam().provider, kBytes, options);
+    sender_ = Node::Open(DiscoverWithCompletions(GetParam().provider), kBytes, options);
     target_ = Node::Open(GetParam().provider, kBytes);
     ASSERT_TRUE(sender_ != nullptr && target_ != nullptr);
     window_ = sender_->WindowTo(*target_, target_->window, &peer_);
