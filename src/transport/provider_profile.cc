@@ -1,10 +1,6 @@
 #include "src/transport/provider_profile.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "absl/strings/str_cat.h"
-#include "src/transport/ring_message.h"
 
 namespace invoker::transport {
 namespace {
@@ -324,14 +320,6 @@ constexpr ProfileRow kConservativeRow = {
     .absent_hint = "unknown: `fi_info -l` lists what this libfabric was built with",
 };
 
-// Every memory mode that MemoryRegion can serve.
-constexpr int kServedMemoryModes = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
-                                   FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RMA_EVENT;
-
-bool IsIpFormat(uint32_t format) {
-  return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
-}
-
 }  // namespace
 
 absl::string_view DefaultProvider() { return kDefaultProvider; }
@@ -354,99 +342,6 @@ const ProfileRow& FindRow(absl::string_view provider) {
     if (row.provider == provider) return row;
   }
   return kConservativeRow;
-}
-
-InfoPtr MakeHints(const ProfileRow& row, absl::string_view provider) {
-  InfoPtr hints(fi_allocinfo());
-  if (hints == nullptr) return hints;
-  hints->caps = row.caps;
-  hints->mode = FI_CONTEXT | FI_CONTEXT2;
-  hints->ep_attr->type = FI_EP_RDM;
-  hints->domain_attr->mr_mode = kServedMemoryModes;
-  hints->domain_attr->threading =
-      row.wait == WaitMethod::kSread ? FI_THREAD_SAFE : FI_THREAD_DOMAIN;
-  hints->domain_attr->cq_data_size = row.cq_data_request;
-  hints->domain_attr->data_progress = row.data_progress;
-  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-  hints->tx_attr->msg_order = row.message_order;
-  hints->rx_attr->msg_order = row.message_order;
-  if (!provider.empty()) {
-    hints->fabric_attr->prov_name = strndup(provider.data(), provider.size());
-  }
-  return hints;
-}
-
-absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
-  const std::string provider = info.fabric_attr->prov_name;
-  const fi_domain_attr& domain = *info.domain_attr;
-  if (info.ep_attr->type != FI_EP_RDM) {
-    return absl::UnimplementedError(
-        absl::StrCat("provider ", provider, " offers no reliable datagram endpoint (FI_EP_RDM)"));
-  }
-  if ((domain.mr_mode & FI_MR_RAW) != 0) {
-    return absl::UnimplementedError(absl::StrCat(
-        "provider ", provider,
-        " demands raw memory keys (FI_MR_RAW: keys that do not fit in 64 bits and have "
-        "to be mapped at each peer); Invoker exchanges 64-bit keys only"));
-  }
-  if ((domain.mr_mode & ~kServedMemoryModes) != 0) {
-    return absl::UnimplementedError(
-        absl::StrCat("provider ", provider,
-                     " demands a memory registration mode that Invoker does not serve: mr_mode 0x",
-                     absl::Hex(domain.mr_mode), ", served 0x", absl::Hex(kServedMemoryModes)));
-  }
-  if ((info.mode & ~(FI_CONTEXT | FI_CONTEXT2)) != 0) {
-    return absl::UnimplementedError(absl::StrCat("provider ", provider, " demands mode 0x",
-                                                 absl::Hex(info.mode),
-                                                 "; Invoker serves FI_CONTEXT and FI_CONTEXT2"));
-  }
-  Profile profile;
-  profile.provider = provider;
-  const size_t immediate_bytes = std::min(row.immediate_bytes, domain.cq_data_size);
-  const bool events_granted = (row.caps & FI_RMA_EVENT & ~info.caps) == 0;
-  profile.immediate_bytes = immediate_bytes;
-  profile.notification = immediate_bytes >= kTokenBytes && events_granted
-                             ? row.notification
-                             : Notification::kSendAfterWrite;
-  const bool ordered = (info.tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
-                       (info.rx_attr->msg_order & FI_ORDER_SAW) != 0;
-  profile.send_order = ordered ? row.send_order : SendOrder::kAfterDelivery;
-  profile.keys = (domain.mr_mode & FI_MR_PROV_KEY) != 0 ? KeyPolicy::kProvider : KeyPolicy::kRandom;
-  profile.key_bytes = std::min<size_t>(domain.mr_key_size == 0 ? 8 : domain.mr_key_size, 8);
-  profile.addressing =
-      (domain.mr_mode & FI_MR_VIRT_ADDR) != 0 ? Addressing::kVirtual : Addressing::kOffset;
-  profile.local_registration = (domain.mr_mode & FI_MR_LOCAL) != 0;
-  profile.bind_region_to_endpoint = (domain.mr_mode & FI_MR_ENDPOINT) != 0;
-  // Without the capability a region has no events to be told of.
-  profile.bind_region_for_events =
-      (domain.mr_mode & FI_MR_RMA_EVENT) != 0 && (info.caps & FI_RMA_EVENT) != 0;
-  profile.populate_regions = (domain.mr_mode & FI_MR_ALLOCATED) != 0;
-  // To sleep in the queue while another thread drives takes a domain that is safe for threads.
-  const bool may_sleep_in_queue = domain.threading == FI_THREAD_SAFE;
-  profile.wait =
-      row.wait == WaitMethod::kSread && !may_sleep_in_queue ? WaitMethod::kBackoff : row.wait;
-  profile.wait_slows_polling = row.wait_slows_polling;
-  profile.address_is_ip = row.address_is_ip || IsIpFormat(info.addr_format);
-  profile.close_needs_quiet = row.close_needs_quiet;
-  profile.same_host_only = row.same_host_only;
-  profile.transmit_depth = info.tx_attr->size;
-  profile.receive_buffers = std::min(row.receive_buffers, info.rx_attr->size);
-  profile.may_have_atomics = (info.caps & FI_ATOMIC) != 0;
-  profile.inject_bytes = info.tx_attr->inject_size;
-  const bool writes_in_order = (info.tx_attr->msg_order & FI_ORDER_WAW) != 0 &&
-                               (info.rx_attr->msg_order & FI_ORDER_WAW) != 0 &&
-                               info.ep_attr->max_order_waw_size >= row.split_bytes;
-  const bool may_split = profile.notification == Notification::kWriteImm && writes_in_order &&
-                         immediate_bytes >= sizeof(uint64_t) && profile.inject_bytes > 0;
-  profile.split_bytes = may_split && row.split_bytes > profile.inject_bytes ? row.split_bytes : 0;
-  profile.injected_is_placed = row.injected_is_placed;
-  profile.large_source_pages = row.large_source_pages;
-  profile.max_message_bytes = info.ep_attr->max_msg_size;
-  const uint64_t largest = std::max<uint64_t>(profile.max_message_bytes, kRingHeaderBytes);
-  profile.eager_bytes = std::min<uint64_t>(row.eager_bytes, largest - kRingHeaderBytes);
-  profile.auto_rank = row.auto_rank;
-  profile.evidence = row.evidence;
-  return profile;
 }
 
 }  // namespace invoker::transport

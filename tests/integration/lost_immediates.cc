@@ -19,7 +19,8 @@ using transport::EndpointFaults;
 std::atomic<bool> losing{false};
 
 bool IsImmediate(const EndpointFaults::Attempt& attempt) {
-  return attempt.kind == EndpointFaults::Kind::kWriteData;
+  return attempt.kind == EndpointFaults::Kind::kWriteData ||
+         attempt.kind == EndpointFaults::Kind::kInjectData;
 }
 
 void Install(LoseImmediates::How how, EndpointFaults* faults) {
