@@ -238,6 +238,14 @@ int Main(int argc, char** argv) {
     report.Note(
         "In a turn the idle clients' process is stopped, since it shares a core with the client "
         "that calls; their heartbeats, one a second each, come between the turns.");
+    Plot plot;
+    plot.title = "A call while other sessions idle (p50, us)";
+    plot.table = "latency";
+    plot.x = "idle_sessions";
+    plot.y = "p50_us";
+    plot.series = {"provider"};
+    plot.log_x = false;
+    report.AddPlot(std::move(plot));
     status = Run(settings, &report);
   }
   if (!status.ok()) {
