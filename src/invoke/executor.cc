@@ -16,6 +16,9 @@ constexpr uint32_t kTurnsPerLeavingTurn = 64;
 
 constexpr int kTurnsPerLook = 16;
 
+// So many sessions make a poll without a wait object as slow as one with it.
+constexpr uint32_t kFewSessions = 16;
+
 }  // namespace
 
 std::unique_ptr<Executor> Executor::Start(std::vector<transport::FabricChoice> fabrics,
@@ -38,11 +41,24 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
   shared_.next_epoch = options.first_epoch;
   transport::ReactorOptions reactor = options.reactor;
   if (options.hot_timeout == absl::InfiniteDuration()) reactor.use = transport::ReactorUse::kHot;
+  std::vector<std::unique_ptr<FabricPort>> second_ports;
   for (transport::FabricChoice& fabric : fabrics) {
     const uint16_t place = static_cast<uint16_t>(ports_.size());
+    absl::StatusOr<transport::FabricChoice> copy = absl::NotFoundError("no second port");
+    if (reactor.use == transport::ReactorUse::kHot && fabric.profile.wait_slows_polling) {
+      copy = transport::CopyOf(fabric);
+    }
     ports_.push_back(std::make_unique<FabricPort>(place, std::move(fabric), &shared_,
                                                   options.first_session, reactor));
+    second_ports_.push_back(nullptr);
+    if (!copy.ok()) continue;
+    transport::ReactorOptions blocking = reactor;
+    blocking.use = transport::ReactorUse::kBlocking;
+    second_ports.push_back(std::make_unique<FabricPort>(place, *std::move(copy), &shared_,
+                                                        options.first_session, blocking));
+    second_ports_.back() = second_ports.back().get();
   }
+  for (std::unique_ptr<FabricPort>& port : second_ports) ports_.push_back(std::move(port));
   live_.reserve(ports_.size());
   leaving_.reserve(ports_.size());
   reactors_.reserve(ports_.size());
@@ -132,9 +148,16 @@ void Executor::FinishPorts() {
   }
 }
 
-ExecutorSession* Executor::Find(SessionKey key) {
-  FabricPort& port = *ports_[key.fabric];
-  return port.open() ? port.Find(key) : nullptr;
+FabricPort& Executor::PortFor(size_t fabric) const {
+  const bool many = ports_[fabric]->live_sessions() >= kFewSessions;
+  return many && second_ports_[fabric] != nullptr ? *second_ports_[fabric] : *ports_[fabric];
+}
+
+FabricPort* Executor::PortOf(SessionKey key) {
+  for (FabricPort* port : {ports_[key.fabric].get(), second_ports_[key.fabric]}) {
+    if (port != nullptr && port->open() && port->Find(key) != nullptr) return port;
+  }
+  return nullptr;
 }
 
 bool Executor::RunOnThread(std::function<void()> task) {
@@ -157,7 +180,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
   if (shared_.draining.load(std::memory_order_relaxed)) {
     return absl::UnavailableError("the worker is shutting down");
   }
-  FabricPort& port = *ports_[fabric];
+  FabricPort& port = PortFor(fabric);
   // Mapped and opened here, so that the thread only registers.
   absl::StatusOr<transport::HostBuffer> window =
       transport::HostBuffer::Allocate(request.window_bytes);
@@ -181,8 +204,8 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
 absl::Status Executor::SwitchNotification(SessionKey key, transport::Notification notification) {
   absl::Status status = absl::NotFoundError("the session has ended");
   RunOnThread([&] {
-    if (ExecutorSession* session = Find(key); session != nullptr) {
-      session->SetNotification(notification);
+    if (FabricPort* port = PortOf(key); port != nullptr) {
+      port->Find(key)->SetNotification(notification);
       status = absl::OkStatus();
     }
   });
@@ -193,15 +216,15 @@ void Executor::CloseSessionLater(SessionKey key) {
   absl::MutexLock lock(&stopped_mutex_);
   if (stopped_) return;
   inbox_.Submit([this, key] {
-    if (Find(key) != nullptr) ports_[key.fabric]->EndSession(key.number);
+    if (FabricPort* port = PortOf(key); port != nullptr) port->EndSession(key.number);
   });
 }
 
 absl::Status Executor::CloseSession(SessionKey key) {
   absl::Status status = absl::NotFoundError("the session has ended");
   RunOnThread([&] {
-    if (Find(key) != nullptr) {
-      ports_[key.fabric]->EndSession(key.number);
+    if (FabricPort* port = PortOf(key); port != nullptr) {
+      port->EndSession(key.number);
       status = absl::OkStatus();
     }
   });
@@ -221,12 +244,13 @@ ExecutorCounters Executor::Counters() {
 std::vector<Executor::FabricUse> Executor::Uses() {
   std::vector<FabricUse> uses;
   const auto add = [&] {
-    for (const std::unique_ptr<FabricPort>& port : ports_) {
+    for (size_t fabric = 0; fabric < second_ports_.size(); ++fabric) {
       FabricUse use;
-      use.open = port->open();
-      if (use.open) {
-        use.live_sessions = static_cast<uint32_t>(port->Counters().live_sessions);
-        use.turns = port->reactor()->counters().turns;
+      for (FabricPort* port : {ports_[fabric].get(), second_ports_[fabric]}) {
+        if (port == nullptr || !port->open()) continue;
+        use.open = true;
+        use.live_sessions += port->live_sessions();
+        use.turns += port->reactor()->counters().turns;
       }
       uses.push_back(use);
     }

@@ -78,7 +78,7 @@ class Executor {
   bool busy() const { return shared_.busy.load(std::memory_order_relaxed); }
   // False once the fabric's endpoint can no longer be trusted (Reactor::health): it takes no more
   // sessions.
-  bool healthy(size_t fabric) const { return ports_[fabric]->healthy(); }
+  bool healthy(size_t fabric) const { return PortFor(fabric).healthy(); }
 
   // These block until the thread's next turn, which may be after a function that is running.
 
@@ -114,15 +114,21 @@ class Executor {
   void Arrange();
   void PollLeaving();
   void FinishPorts();
-  // nullptr if the port is not open or has no such session.
-  ExecutorSession* Find(SessionKey key);
+  // The port that the fabric's next session goes to. Any thread.
+  FabricPort& PortFor(size_t fabric) const;
+  // nullptr if no open port of the fabric has such a session.
+  FabricPort* PortOf(SessionKey key);
 
   // Runs `task` on the thread and waits for it. False if the thread has stopped.
   bool RunOnThread(std::function<void()> task);
 
   ExecutorOptions options_;
   ExecutorShared shared_;
-  std::vector<std::unique_ptr<FabricPort>> ports_;  // one for each fabric
+  // One for each fabric, and then the second ones.
+  std::vector<std::unique_ptr<FabricPort>> ports_;
+  // By fabric: the port for those beyond the first few sessions, or nullptr. Where an endpoint that
+  // is polled hot does without a wait object, polling it takes longer with every peer.
+  std::vector<FabricPort*> second_ports_;
   ExecutorInbox inbox_;
 
   // The thread's.

@@ -131,6 +131,7 @@ void FabricPort::EndSession(uint16_t number) {
   dirty_.erase(std::remove(dirty_.begin(), dirty_.end(), number), dirty_.end());
   if (numbers_.empty()) shared_->rearrange = true;
   shared_->live_sessions.fetch_sub(1, std::memory_order_relaxed);
+  live_sessions_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 absl::StatusOr<uint16_t> FabricPort::FreeNumber() {
@@ -181,6 +182,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   if (numbers_.empty()) shared_->rearrange = true;
   numbers_.push_back(*number);
   shared_->live_sessions.fetch_add(1, std::memory_order_relaxed);
+  live_sessions_.fetch_add(1, std::memory_order_relaxed);
   return reply;
 }
 

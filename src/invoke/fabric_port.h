@@ -83,6 +83,7 @@ class FabricPort final : public transport::ReactorHandler {
   // False once the endpoint can no longer be trusted (Reactor::health): it takes no more sessions.
   bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
   bool open() const { return open_.load(std::memory_order_acquire); }
+  uint32_t live_sessions() const { return live_sessions_.load(std::memory_order_relaxed); }
 
   // The rest needs an open endpoint.
 
@@ -134,6 +135,7 @@ class FabricPort final : public transport::ReactorHandler {
   absl::Mutex open_mutex_;         // one thread opens
   std::atomic<bool> open_{false};  // reactor_ is there, and stays
   std::atomic<bool> healthy_{true};
+  std::atomic<uint32_t> live_sessions_{0};
   std::unique_ptr<transport::Reactor> reactor_;
 
   std::vector<std::unique_ptr<ExecutorSession>> sessions_;  // by number; empty slots are nullptr

@@ -103,6 +103,37 @@ TEST_P(ExecutorTest, AWholeRoundOfNumbersSkipsTheLiveOne) {
   EXPECT_EQ(seen.count(65535), 0u);
 }
 
+TEST_P(ExecutorTest, SessionsBeyondTheFirstFewOfAHotExecutorMayHaveASecondEndpoint) {
+  constexpr int kSessions = 20;
+  std::vector<transport::FabricChoice> fabrics;
+  fabrics.push_back(*DiscoverLoopback(GetParam()));
+  const size_t endpoints = fabrics.front().profile.wait_slows_polling ? 2 : 1;
+  std::unique_ptr<Executor> executor =
+      Executor::Start(std::move(fabrics), &registry_, ExecutorOptions(),
+                      [](Executor::SessionKey, const absl::Status&) {});
+  std::vector<Executor::SessionKey> keys;
+  std::set<std::string> addresses;
+  for (int i = 0; i < kSessions; ++i) {
+    auto reply = executor->OpenSession(0, session_->MakeRequest(transport::Notification::kWriteImm),
+                                       transport::Notification::kWriteImm);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    keys.push_back({reply->request_session, reply->epoch});
+    addresses.insert(reply->endpoint_address);
+    if (i < 16) {
+      EXPECT_EQ(addresses.size(), 1u);
+    }
+  }
+  EXPECT_EQ(addresses.size(), endpoints);
+  EXPECT_EQ(executor->Uses()[0].live_sessions, uint32_t{kSessions});
+  EXPECT_EQ(executor->Counters().live_sessions, uint64_t{kSessions});
+  for (const Executor::SessionKey& key : keys) {
+    EXPECT_TRUE(executor->SwitchNotification(key, transport::Notification::kSendAfterWrite).ok());
+    EXPECT_TRUE(executor->CloseSession(key).ok());
+    EXPECT_TRUE(absl::IsNotFound(executor->CloseSession(key)));
+  }
+  EXPECT_EQ(executor->live_sessions(), 0u);
+}
+
 TEST_P(ExecutorTest, OpeningAndClosingLeavesNothing) {
   std::unique_ptr<Executor> executor = Start();
   for (int i = 0; i < 200; ++i) {
