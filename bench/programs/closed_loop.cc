@@ -22,7 +22,7 @@ absl::Status CheckResult(const absl::StatusOr<Response>& response, size_t bytes)
 
 CallOptions OptionsFor(const ClosedLoop& loop) {
   CallOptions options;
-  options.response_capacity = static_cast<uint32_t>(loop.bytes);
+  if (loop.exact_room) options.response_capacity = static_cast<uint32_t>(loop.bytes);
   return options;
 }
 

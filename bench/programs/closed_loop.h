@@ -24,8 +24,9 @@ absl::string_view ApiName(Api api);
 
 struct ClosedLoop {
   Api api = Api::kFuture;
-  size_t bytes = 0;     // of a request, and room for its response
-  int outstanding = 1;  // for each caller
+  size_t bytes = 0;        // of a request
+  bool exact_room = true;  // for its response; else what CallOptions gives by default
+  int outstanding = 1;     // for each caller
 };
 
 // Calls per second of all callers, over a turn of `turn_ns`. `times_ns` gets the time from each

@@ -36,6 +36,7 @@ struct Settings {
   std::vector<int> executors = {1};
   std::vector<int> outstanding = {1, 4, 16, 64};
   size_t bytes = 64;
+  bool default_room = false;
   std::vector<std::string> ways = {"future", "callback", "raw", "open"};
   std::string arrivals = "poisson";
   uint64_t seed = 1;
@@ -156,6 +157,7 @@ class Measurement {
     ClosedLoop loop;
     loop.api = api;
     loop.bytes = settings_.bytes;
+    loop.exact_room = !settings_.default_room;
     loop.outstanding = outstanding;
     times_ns_.clear();
     absl::StatusOr<double> rate = RunClosedLoop(callers_, loop, kTurnNs, &times_ns_);
@@ -288,6 +290,9 @@ void AddOptions(CLI::App* app, Settings* settings) {
   app->add_option("--bytes", settings->bytes, "payload, there and back")
       ->check(CLI::Range(0, 8192))
       ->capture_default_str();
+  app->add_flag("--default_room", settings->default_room,
+                "closed loop: leave the room for responses to the default (1/64 of the window) and "
+                "do not ask for as much as comes back, which lets responses share messages");
   app->add_option("--ways", settings->ways,
                   "what to measure; a profiler wants only one of them. open needs future")
       ->delimiter(',')
@@ -340,6 +345,7 @@ int Main(int argc, char** argv) {
   Report report(kProgram, "How many calls a second, and how long do they take under load?");
   GatherConditions(settings.common, &report);
   report.Condition("payload", absl::StrCat(settings.bytes, " B there and back, function noop"));
+  report.Condition("room for responses", settings.default_room ? "default" : "the payload");
   report.Condition("raw message", absl::StrCat(kHeaderBytes + settings.bytes, " B"));
   report.Condition("turn", absl::StrCat(kTurnNs / 1'000'000, " ms"));
   report.Condition("arrivals", absl::StrCat(settings.arrivals, ", seed ", settings.seed));

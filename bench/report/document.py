@@ -102,7 +102,7 @@ def document(runs, command, bar_rows):
     failed = [run.name for run in runs if run.failure]
     parts = ["# Benchmarks", f"Made by `{command}`."]
     if failed:
-        parts.append(f"**Failed: {', '.join(failed)}.** What they would have measured is missing.")
+        parts.append(f"**Failed: {', '.join(failed)}.** What they measured, if anything, may be incomplete.")
     parts += [
         "## The bar",
         'What is asked for, and what was measured in this run. "met": aim, yes (at least), or no; a figure that is '

@@ -117,6 +117,7 @@ absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {
   Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
   if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
   ++held_calls_;
+  ++asynchronous_;
   if (!driven_) LeaveLocked();
   return call;
 }
@@ -128,7 +129,12 @@ absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request
   Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
   if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
   call->on_done = std::move(on_done);
-  if (!driven_) LeaveLocked();
+  ++asynchronous_;
+  if (!driven_) {
+    // No thread is going to wait for it.
+    helper_leads_ = true;
+    LeaveLocked();
+  }
   return absl::OkStatus();
 }
 

@@ -151,6 +151,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   uint32_t inside_ = 0;      // threads inside a method
   uint32_t held_calls_ = 0;  // that futures have not given back
   uint32_t started_since_turn_ = 0;
+  uint64_t asynchronous_ = 0;  // calls started so far that their threads did not wait for at once
   // The driver itself: set from Attach until Close has been called and nobody is inside or holds
   // anything of it. So a call counts no references.
   std::shared_ptr<CallDriver> self_;

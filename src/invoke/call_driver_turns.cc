@@ -158,6 +158,7 @@ void CallDriver::DeliverSomeLocked() {
 // drives at once until one does.
 void CallDriver::HelperMain() {
   uint64_t visits_seen = visits_.load(std::memory_order_relaxed);
+  uint64_t asynchronous_seen = 0;
   int64_t watch_ns = kFirstWatchNs;
   while (true) {
     lock_.Lock();
@@ -168,9 +169,12 @@ void CallDriver::HelperMain() {
     }
     if (helper_stop_) break;
     if (!driven_ && !waiters_.empty()) LeaveLocked();
-    // Threads that have driven lately are likely to start calls again.
+    // Calls that no thread waits for may be under way, and a program that has started some lately
+    // is likely to start others.
     const uint64_t visits = visits_.load(std::memory_order_relaxed);
-    const bool needed = NeedsDriverLocked() || visits != visits_seen;
+    const bool needed = session_->outstanding() > running_ || session_->sending() ||
+                        asynchronous_ != asynchronous_seen;
+    asynchronous_seen = asynchronous_;
     helper_awake_ = needed;
     helper_watches_ = true;
     lock_.Unlock();

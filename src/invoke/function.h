@@ -62,7 +62,7 @@ typedef struct invoker_call {
   void* output;             /* contents undefined at first; not NULL */
   uint64_t output_capacity; /* bytes; nothing beyond may be touched */
   uint64_t output_needed;   /* 0 at first; set it before returning INVOKER_OUTPUT_TOO_SMALL */
-  char* error;              /* zeroed at first; a NUL-terminated UTF-8 message on failure */
+  char* error;              /* "" at first; a NUL-terminated UTF-8 message on failure */
   uint64_t error_capacity;  /* bytes, at least INVOKER_MIN_ERROR_CAPACITY */
 } invoker_call;
 

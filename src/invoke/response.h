@@ -62,7 +62,7 @@ class Response {
   Bytes data_;
 };
 
-// Gets the result of an asynchronous call.
+// Gets the result of an asynchronous call. Must not throw.
 using CallDone = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
 
 }  // namespace invoker

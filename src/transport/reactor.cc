@@ -21,7 +21,7 @@ namespace {
 constexpr int kBatch = 32;
 
 // The clock is read once in so many turns; an idle turn takes well under a microsecond.
-constexpr uint64_t kTurnsPerSlowTurn = 64;
+constexpr uint32_t kTurnsPerSlowTurn = 64;
 
 // Between two OnTick.
 constexpr int64_t kTickNs = 500'000;
@@ -176,20 +176,21 @@ inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
 
 int Reactor::Poll() {
   ++counters_.turns;
-  if (inbox_.HasTasks()) inbox_.RunAll();
-  if (counters_.turns % kTurnsPerSlowTurn == 0) SlowTurn();
   fi_cq_data_entry entries[kBatch];
   const ssize_t count = cq_->Read(entries, kBatch);
-  if (count <= 0) {
-    if (count < 0 && count != -FI_EAGAIN) HandleErrors(count);
-    return 0;
+  int taken = 0;
+  if (count > 0) {
+    waiting_since_ns_ = 0;
+    taken = static_cast<int>(count);
+    for (int i = 0; i < taken; ++i) {
+      entries_left_ = taken - i - 1;
+      HandleEntry(entries[i]);
+    }
+  } else if (ABSL_PREDICT_FALSE(count < 0 && count != -FI_EAGAIN)) {
+    HandleErrors(count);
   }
-  waiting_since_ns_ = 0;
-  const int taken = static_cast<int>(count);
-  for (int i = 0; i < taken; ++i) {
-    entries_left_ = taken - i - 1;
-    HandleEntry(entries[i]);
-  }
+  if (ABSL_PREDICT_FALSE(inbox_.HasTasks())) inbox_.RunAll();
+  if (--turns_to_slow_turn_ == 0) SlowTurn();
   return taken;
 }
 
@@ -242,6 +243,7 @@ bool Reactor::PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint
 void Reactor::Disown(const OperationOwner* owner) { operations_.Disown(owner, MonotonicNs()); }
 
 void Reactor::SlowTurn() {
+  turns_to_slow_turn_ = kTurnsPerSlowTurn;
   const int64_t now_ns = MonotonicNs();
   if (retry_head_ != nullptr) RunRetries(now_ns);
   if (now_ns < next_tick_ns_) return;

@@ -117,8 +117,8 @@ class Reactor {
   // Must be set before the first Poll.
   void set_handler(ReactorHandler* handler) { handler_ = handler; }
 
-  // One turn: tasks, now and then retries and ticks, and then what has completed, so that the
-  // caller goes on with that at once. Returns how many completions there were.
+  // One turn: completions first, so that no deadline ends what has come in time, then tasks, and
+  // now and then retries and ticks. Returns how many completions there were.
   int Poll();
 
   // For the handler: how many more completions this turn has in hand.
@@ -128,6 +128,7 @@ class Reactor {
   // reason. Where there is no wait object, sleeps in steps of 50 us to 1 ms, each 1/16 of the wait
   // so far, and the driver polls the queue in between; a task ends such a sleep at once. The same
   // as `if (Arm()) Sleep(limit); Disarm();`.
+  // The next turn has a tick if one is due.
   void Wait(absl::Duration limit);
 
   // Wait in three parts, for a driver that lets others drive while it sleeps: Arm and Disarm are
@@ -295,6 +296,7 @@ class Reactor {
   int64_t stall_limit_ns_;
   int64_t longest_sleep_ns_;
   int entries_left_ = 0;
+  uint32_t turns_to_slow_turn_ = 1;
   int64_t next_tick_ns_ = 0;
   int64_t next_write_off_ns_ = 0;
   int64_t looked_for_stall_ns_ = 0;

@@ -32,6 +32,14 @@ def test_takes_no_more_instructions_than_its_budget(counted):
     )
 
 
+def test_the_budget_is_not_much_more_than_it_takes(counted):
+    provider, result = counted
+    assert hot_call.budget_of(result)["instructions"] >= 0.95 * BUDGET[provider]["instructions"], (
+        f"a hot call with {provider} takes less than its budget by more than 5 %, so that what it gained could "
+        "be lost again unseen: tests/budget/hot_call_report --record"
+    )
+
+
 def test_reads_the_clock_no_more_often_than_its_budget(counted):
     provider, result = counted
     assert hot_call.budget_of(result)["clock_reads"] <= BUDGET[provider]["clock_reads"]

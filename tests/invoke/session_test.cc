@@ -3,6 +3,7 @@
 #include <deque>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "gtest/gtest.h"
 #include "tests/invoke/session_pair.h"
@@ -216,6 +217,28 @@ TEST_P(SessionTest, ADrainingExecutorRunsNothingAndSaysSo) {
   EXPECT_EQ(pair.functions.calls, 0u);
   EXPECT_EQ(pair.executor().counters().refused, 1u);
   EXPECT_TRUE(pair.AllFree());
+}
+
+// The driver has been away for longer than the deadline, and finds the response and the deadline's
+// tick at once.
+TEST(SessionDeadlineTest, AResponseThatIsThereBeatsTheDeadline) {
+  const Way shm = {"ShmWriteImm", "shm", transport::Notification::kWriteImm};
+  SessionPair pair(shm, {});
+  pair.CheckEcho("so that the peers know each other");
+  const int64_t deadline_ns = transport::MonotonicNs() + 50'000'000;
+  Call* call = pair.StartEcho("in time", 7, kEcho, deadline_ns);
+  ASSERT_NE(call, nullptr);
+  pair.client().Flush();
+  const uint64_t executed = pair.executor().counters().executed;
+  while (pair.executor().counters().executed == executed) pair.PollExecutor();
+  while (transport::MonotonicNs() <= deadline_ns) std::this_thread::yield();
+  // After a sleep the next turn has a tick.
+  pair.client_reactor().Arm();
+  pair.client_reactor().Disarm();
+  pair.PollClient();
+  ASSERT_TRUE(call->ended());
+  EXPECT_TRUE(call->status.ok()) << call->status;
+  pair.client().Finish(call, false);
 }
 
 // Three calls in one write. The first runs for longer than the deadline of the second, which must
