@@ -119,7 +119,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   void DriveHere(Call* call, int64_t deadline_ns);
   void WaitLocked(Call* call, int64_t deadline_ns);
   bool GoesOnLocked(uint64_t changes) const;
-  void DriveWhile(const Call* call, int64_t deadline_ns);
+  void DriveWhile(const Call* call, int64_t deadline_ns, uint32_t turns_if_others_wait);
   void SleepLocked(int64_t deadline_ns);
   bool NeedsDriverLocked() const { return session_->outstanding() > 0 || session_->sending(); }
   // Nobody drives: wakes a successor, if there is anything to drive for.

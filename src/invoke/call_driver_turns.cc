@@ -30,7 +30,7 @@ thread_local bool CallDriver::t_delivers_ = false;
 void CallDriver::DriveHere(Call* call, int64_t deadline_ns) {
   helper_leads_ = false;
   visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  DriveWhile(call, deadline_ns);
+  DriveWhile(call, deadline_ns, kTurnsPerClock);
   LeaveLocked();
   if (!session_->finished().empty()) RunFinishedLocked();
 }
@@ -62,12 +62,13 @@ void CallDriver::WaitLocked(Call* call, int64_t deadline_ns) {
 // Whether a driver with no call of its own goes on: until a call or a cell comes or goes, or there
 // is nothing to drive for.
 inline bool CallDriver::GoesOnLocked(uint64_t changes) const {
-  return session_->changes() == changes && NeedsDriverLocked() && waiters_.empty();
+  return session_->changes() == changes && NeedsDriverLocked();
 }
 
-// Takes the driver's role until the call has ended (with no call: while GoesOnLocked), the deadline
-// has passed, or callbacks are due.
-void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns) {
+// Takes the driver's role until the call has ended, the deadline has passed, or callbacks are due.
+// With no call: while GoesOnLocked, and, if others wait, for so many turns. Not none, since the
+// others may have no call either.
+void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns, uint32_t turns_if_others_wait) {
   driven_ = true;
   ClientSession* const session = session_.get();
   transport::Reactor* const reactor = reactor_.get();
@@ -85,7 +86,9 @@ void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns) {
     if (events > 0) idle_since_ns = 0;
     // With no time to be hot in, the first idle turn is the last.
     const bool stays_hot = hot_ns_ > 0 || events > 0;
-    if (ABSL_PREDICT_TRUE(++turns % kTurnsPerClock != 0 && stays_hot)) continue;
+    ++turns;
+    if (call == nullptr && turns >= turns_if_others_wait && !waiters_.empty()) break;
+    if (ABSL_PREDICT_TRUE(turns % kTurnsPerClock != 0 && stays_hot)) continue;
     // Whoever has something better to do on this core than to poll for nobody.
     if (call == nullptr) sched_yield();
     const int64_t now_ns = transport::MonotonicNs();
@@ -164,7 +167,7 @@ void CallDriver::HelperMain() {
     lock_.Lock();
     helper_watches_ = false;
     while (helper_leads_ && !helper_stop_ && !driven_ && waiters_.empty() && NeedsDriverLocked()) {
-      DriveWhile(nullptr, kForever);
+      DriveWhile(nullptr, kForever, 1);
       RunFinishedLocked();
     }
     if (helper_stop_) break;

@@ -340,6 +340,38 @@ TEST_P(ClientTest, ABufferServesOneCallAtATimeAlsoForThreadsThatWaitedForRoom) {
   EXPECT_EQ(busy.load(), 1);
 }
 
+// None of them has a call of its own to wait for, so each must be content to drive for the others.
+TEST_P(ClientTest, ThreadsThatAllWaitForRoomMakeIt) {
+  constexpr int kThreads = 6;
+  constexpr int kCalls = 200;
+  ServedWorker served(GetParam());
+  ClientOptions options;
+  options.window_bytes = 4096;
+  std::unique_ptr<Client> client = served.Connect(options);
+  const RemoteFunction echo = Find(*client, "echo");
+  CallOptions with_room;
+  with_room.response_capacity = 1000;
+  std::atomic<int> good{0};
+  std::atomic<int> done{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      const std::string text(900, 'r');
+      for (int i = 0; i < kCalls; ++i) {
+        client->InvokeAsync(echo, {reinterpret_cast<const std::byte*>(text.data()), text.size()},
+                            with_room, [&](absl::StatusOr<Response> response) {
+                              good += response.ok() && response->text() == text ? 1 : 0;
+                              ++done;
+                            });
+      }
+      // The callbacks refer to what is this thread's.
+      while (done.load() < kThreads * kCalls) std::this_thread::yield();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good.load(), kThreads * kCalls);
+}
+
 TEST_P(ClientTest, ABufferThatGoesDuringItsCallIsFreedAfterIt) {
   ServedWorker served(GetParam(), SmallWindows());
   std::unique_ptr<Client> client = served.Connect();
