@@ -82,8 +82,8 @@ struct ProfileRow {
   // Writes with immediate of more than the provider injects, and up to this, go in pieces that are
   // injected, where FI_ORDER_WAW is granted and the immediate has room to mark them; 0: in one.
   size_t split_bytes = 0;
-  // What has been injected is in the peer's hands when the call returns, so that nothing of it can be
-  // outstanding or fail: what is short enough is injected, and has no completion to read.
+  // What has been injected is in the peer's hands when the call returns, so that nothing of it can
+  // be outstanding or fail: what is short enough is injected, and has no completion to read.
   bool injected_is_placed = false;
   // A peer's kernel looks up the pages of what is written one by one, so that large pages pay.
   bool large_source_pages = false;
