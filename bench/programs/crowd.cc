@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "bench/programs/counted_memory.h"
+#include "bench/harness/counted_memory.h"
 #include "bench/programs/peer_addresses.h"
 #include "bench/raw/raw_endpoint.h"
 #include "src/invoke/worker.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/programs/counted_memory.h"
+#include "bench/harness/counted_memory.h"
 #include "bench/programs/peer_addresses.h"
 #include "src/transport/domain.h"
 #include "src/transport/reactor.h"

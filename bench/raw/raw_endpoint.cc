@@ -4,7 +4,6 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "bench/raw/round_trips.h"
 
 namespace invoker::bench {
 namespace {
@@ -26,12 +26,6 @@ constexpr uint32_t kApiVersion = FI_VERSION(1, 17);
 constexpr size_t kMostOutstanding = 1024;
 // More than a burst of writes that has come while nobody asked for it.
 constexpr size_t kUsualArrivals = 4096;
-
-int64_t NowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
 
 absl::Status Error(absl::string_view provider, absl::string_view operation, ssize_t code) {
   return absl::UnavailableError(absl::StrCat("raw endpoint, provider ", provider, ": ", operation,
@@ -204,7 +198,7 @@ absl::Status RawEndpoint::Empty(ssize_t code, uint32_t* turns, int64_t* give_up_
     return Error(provider_, "an operation failed", read == 1 ? -entry.err : read);
   }
   if (++*turns % kTurnsPerLook != 0) return absl::OkStatus();
-  const int64_t now = NowNs();
+  const int64_t now = ClockNs();
   if (*give_up_ns == 0) *give_up_ns = now + kGiveUpNs;
   if (now < *give_up_ns) return absl::OkStatus();
   return absl::DeadlineExceededError(

@@ -6,8 +6,6 @@
 namespace invoker {
 namespace {
 
-constexpr int64_t kForever = INT64_MAX;
-
 // How long responses are looked for that a worker sent just before it ended the session.
 constexpr int64_t kDeliveryNs = 10'000'000;
 

@@ -89,6 +89,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
  private:
   class Visit;
 
+  static constexpr int64_t kForever = INT64_MAX;
+
   // A sleeper looks up at least this often, in case a call with an earlier deadline has been
   // started meanwhile.
   static constexpr int64_t kLongestSleepNs = 5'000'000;

@@ -10,8 +10,6 @@
 namespace invoker {
 namespace {
 
-constexpr int64_t kForever = INT64_MAX;
-
 // How often a waiting thread asks whether it is to give up.
 constexpr int64_t kInterruptCheckNs = 100'000'000;
 

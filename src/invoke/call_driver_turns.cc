@@ -13,8 +13,6 @@
 namespace invoker {
 namespace {
 
-constexpr int64_t kForever = INT64_MAX;
-
 // The clock is read once in so many idle turns.
 constexpr uint32_t kTurnsPerClock = 64;
 

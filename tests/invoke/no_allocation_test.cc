@@ -1,50 +1,14 @@
 // A blocking call allocates nothing, on either side, once it has been made a few times.
 
+#include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "bench/harness/counted_memory.h"
 #include "gtest/gtest.h"
 #include "tests/invoke/served_client.h"
-
-namespace {
-
-// Every thread of this program counts while this is on; in the test only the client's and the
-// executor's do anything then but sleep.
-std::atomic<bool> counting{false};
-std::atomic<uint64_t> allocations{0};
-
-void* Allocate(size_t size, size_t alignment = alignof(std::max_align_t)) {
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
-  void* memory = alignment > alignof(std::max_align_t)
-                     ? aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                     : malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) abort();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size); }
-void* operator new[](size_t size) { return Allocate(size); }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return Allocate(size, static_cast<size_t>(alignment));
-}
-void* operator new[](size_t size, std::align_val_t alignment) {
-  return Allocate(size, static_cast<size_t>(alignment));
-}
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
-void* operator new[](size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
-void operator delete(void* memory) noexcept { free(memory); }
-void operator delete[](void* memory) noexcept { free(memory); }
-void operator delete(void* memory, size_t) noexcept { free(memory); }
-void operator delete[](void* memory, size_t) noexcept { free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { free(memory); }
 
 namespace invoker {
 namespace {
@@ -73,11 +37,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<Path>& info) { return info.param.name; });
 
 TEST_P(NoAllocationTest, TheCounterCounts) {
-  allocations = 0;
-  counting = true;
+  const uint64_t before = bench::Allocations();
   delete new std::string("a string that is too long for the object itself, so it allocates twice");
-  counting = false;
-  EXPECT_GE(allocations.load(), 2u);
+  EXPECT_GE(bench::Allocations() - before, 2u);
 }
 
 // The lease's heartbeats, which gRPC allocates for, come once a second: of several bursts that are
@@ -107,12 +69,11 @@ TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
   ASSERT_TRUE(calls(200));
   uint64_t fewest = UINT64_MAX;
   for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
-    allocations = 0;
-    counting = true;
+    const uint64_t before = bench::Allocations();
     const bool good = calls(100);
-    counting = false;
+    const uint64_t allocations = bench::Allocations() - before;
     ASSERT_TRUE(good);
-    fewest = std::min<uint64_t>(fewest, allocations);
+    fewest = std::min(fewest, allocations);
   }
   EXPECT_EQ(fewest, 0u);
 }
@@ -150,11 +111,10 @@ TEST_P(NoAllocationTest, AsynchronousCallsAllocateNothing) {
   calls(50);
   uint64_t fewest = UINT64_MAX;
   for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
-    allocations = 0;
-    counting = true;
+    const uint64_t before = bench::Allocations();
     calls(20);
-    counting = false;
-    fewest = std::min<uint64_t>(fewest, allocations);
+    const uint64_t allocations = bench::Allocations() - before;
+    fewest = std::min(fewest, allocations);
   }
   EXPECT_EQ(fewest, 0u);
   EXPECT_EQ(failures.load(), 0);
@@ -182,11 +142,10 @@ TEST_P(NoAllocationTest, BlockingCallsOfSeveralThreadsAllocateNothing) {
   uint64_t fewest = UINT64_MAX;
   for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
     const uint64_t until = calls.load() + 300;
-    allocations = 0;
-    counting = true;
+    const uint64_t before = bench::Allocations();
     while (calls.load() < until) std::this_thread::yield();
-    counting = false;
-    fewest = std::min<uint64_t>(fewest, allocations);
+    const uint64_t allocations = bench::Allocations() - before;
+    fewest = std::min(fewest, allocations);
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();

@@ -1,48 +1,15 @@
 // What a million peers cost in memory of ours, and that nothing is lost among them. The address
 // vector is an emulated one, so that all that is counted is the table's.
 
-#include <malloc.h>
-
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "bench/harness/counted_memory.h"
 #include "gtest/gtest.h"
 #include "src/transport/peer_table.h"
 #include "tests/transport/faults.h"
 #include "tests/transport/local_fabric.h"
-
-namespace {
-
-// What operator new has handed out, with the allocator's own word for each. libfabric is written in
-// C and takes its memory elsewhere.
-int64_t held_bytes = 0;
-
-void* Allocate(size_t size) {
-  void* memory = malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) abort();
-  held_bytes += static_cast<int64_t>(malloc_usable_size(memory) + sizeof(size_t));
-  return memory;
-}
-
-void Free(void* memory) {
-  if (memory == nullptr) return;
-  held_bytes -= static_cast<int64_t>(malloc_usable_size(memory) + sizeof(size_t));
-  free(memory);
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size); }
-void* operator new[](size_t size) { return Allocate(size); }
-void* operator new(size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
-void* operator new[](size_t size, const std::nothrow_t&) noexcept { return Allocate(size); }
-void operator delete(void* memory) noexcept { Free(memory); }
-void operator delete[](void* memory) noexcept { Free(memory); }
-void operator delete(void* memory, size_t) noexcept { Free(memory); }
-void operator delete[](void* memory, size_t) noexcept { Free(memory); }
 
 namespace invoker::transport {
 namespace {
@@ -125,7 +92,7 @@ TEST_P(PeerScaleTest, AMillionPeersStayWithinTheirMemoryAndGiveItBack) {
   table.Release(*table.Insert(raw_));
   while (table.quarantined() > 0) table.RemoveIdle();
   vector_->removed = 0;
-  const int64_t before = held_bytes;
+  const int64_t before = bench::OurBytes();
 
   int64_t most_per_peer = 0;
   for (uint32_t i = 0; i < kMillion; ++i) {
@@ -133,7 +100,8 @@ TEST_P(PeerScaleTest, AMillionPeersStayWithinTheirMemoryAndGiveItBack) {
     ASSERT_TRUE(peer.ok()) << peer.status();
     peers[i] = *peer;
     // A table is emptiest just after it has grown.
-    if (i >= 100'000) most_per_peer = std::max(most_per_peer, (held_bytes - before) / (i + 1));
+    if (i >= 100'000)
+      most_per_peer = std::max(most_per_peer, (bench::OurBytes() - before) / (i + 1));
   }
   EXPECT_EQ(table.live(), kMillion);
   EXPECT_LE(most_per_peer, kMostBytesPerPeer);
@@ -155,7 +123,7 @@ TEST_P(PeerScaleTest, AMillionPeersStayWithinTheirMemoryAndGiveItBack) {
     ASSERT_LE(vector_->removed - removed_before, 1000u);
   }
   EXPECT_EQ(vector_->removed, kMillion);
-  EXPECT_LT(held_bytes - before, 4096);
+  EXPECT_LT(bench::OurBytes() - before, 4096);
 }
 
 INSTANTIATE_TEST_SUITE_P(RawBytes, PeerScaleTest, testing::Values(16, 32, 48),

@@ -1,4 +1,4 @@
-#include "bench/programs/counted_memory.h"
+#include "bench/harness/counted_memory.h"
 
 #include <malloc.h>
 
@@ -10,6 +10,7 @@
 namespace {
 
 std::atomic<int64_t> held{0};
+std::atomic<uint64_t> allocations{0};
 
 // A block's size is in front of it.
 int64_t Taken(void* memory) {
@@ -22,6 +23,7 @@ void* Allocate(size_t size, size_t alignment = alignof(std::max_align_t)) {
                      : malloc(size == 0 ? 1 : size);
   if (memory == nullptr) abort();
   held.fetch_add(Taken(memory), std::memory_order_relaxed);
+  allocations.fetch_add(1, std::memory_order_relaxed);
   return memory;
 }
 
@@ -55,6 +57,8 @@ void operator delete[](void* memory, size_t, std::align_val_t) noexcept { Free(m
 namespace invoker::bench {
 
 int64_t OurBytes() { return held.load(std::memory_order_relaxed); }
+
+uint64_t Allocations() { return allocations.load(std::memory_order_relaxed); }
 
 int64_t HeapBytes() {
   const struct mallinfo2 info = mallinfo2();

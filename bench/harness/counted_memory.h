@@ -2,8 +2,8 @@
 // that links this. libfabric is written in C and takes its memory elsewhere, so that ours and the
 // provider's can be told apart. Any thread.
 
-#ifndef INVOKER_BENCH_PROGRAMS_COUNTED_MEMORY_H_
-#define INVOKER_BENCH_PROGRAMS_COUNTED_MEMORY_H_
+#ifndef INVOKER_BENCH_HARNESS_COUNTED_MEMORY_H_
+#define INVOKER_BENCH_HARNESS_COUNTED_MEMORY_H_
 
 #include <cstdint>
 
@@ -13,9 +13,12 @@ namespace invoker::bench {
 // adds to each block.
 int64_t OurBytes();
 
+// How often operator new has been called so far.
+uint64_t Allocations();
+
 // Bytes of the C library's heap in use, ours included.
 int64_t HeapBytes();
 
 }  // namespace invoker::bench
 
-#endif  // INVOKER_BENCH_PROGRAMS_COUNTED_MEMORY_H_
+#endif  // INVOKER_BENCH_HARNESS_COUNTED_MEMORY_H_
