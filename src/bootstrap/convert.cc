@@ -142,6 +142,14 @@ v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
   for (const FunctionInfo& function : info.functions) {
     message.add_functions()->set_name(function.name);
   }
+  v1::Capacity* capacity = message.mutable_capacity();
+  capacity->set_cores(info.capacity.cores);
+  capacity->set_free_cores(info.capacity.free_cores);
+  capacity->set_memory_bytes(info.capacity.memory_bytes);
+  capacity->set_free_memory_bytes(info.capacity.free_memory_bytes);
+  capacity->set_allow_upload(info.capacity.allow_upload);
+  capacity->set_python(info.capacity.python);
+  capacity->set_waiting(info.capacity.waiting);
   return message;
 }
 
@@ -166,6 +174,14 @@ absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
   for (const v1::Function& function : message.functions()) {
     info.functions.push_back(FunctionInfo{function.name()});
   }
+  const v1::Capacity& capacity = message.capacity();
+  info.capacity = {capacity.cores(),
+                   capacity.free_cores(),
+                   capacity.memory_bytes(),
+                   capacity.free_memory_bytes(),
+                   capacity.allow_upload(),
+                   capacity.python(),
+                   capacity.waiting()};
   return info;
 }
 
@@ -182,6 +198,7 @@ v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request
   message.set_notification(ToProto(request.notification));
   message.set_downgrade_reason(PrintableText(request.downgrade_reason, kMaxReasonBytes));
   message.set_eager_bytes(request.eager_bytes);
+  message.set_executor(request.executor);
   return message;
 }
 
@@ -196,6 +213,7 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
   request.first_sequence = message.first_sequence();
   request.downgrade_reason = PrintableText(message.downgrade_reason(), kMaxReasonBytes);
   request.eager_bytes = message.eager_bytes();
+  request.executor = message.executor();
   absl::Status status = GetAddress(message.endpoint_address(), &request.endpoint_address);
   status.Update(
       GetSessionNumber("response_session", message.response_session(), &request.response_session));
@@ -215,6 +233,9 @@ v1::OpenSessionReply ToProto(const OpenSessionReply& reply) {
   message.set_epoch(reply.epoch);
   message.set_notification(ToProto(reply.notification));
   message.set_eager_bytes(reply.eager_bytes);
+  for (const FunctionInfo& function : reply.functions) {
+    message.add_functions()->set_name(function.name);
+  }
   return message;
 }
 
@@ -225,6 +246,10 @@ absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message) 
   reply.request_window = GetWindow(message.request_window());
   reply.epoch = message.epoch();
   reply.eager_bytes = message.eager_bytes();
+  reply.functions.reserve(message.functions_size());
+  for (const v1::Function& function : message.functions()) {
+    reply.functions.push_back(FunctionInfo{function.name()});
+  }
   absl::Status status = GetAddress(message.endpoint_address(), &reply.endpoint_address);
   status.Update(
       GetSessionNumber("request_session", message.request_session(), &reply.request_session));

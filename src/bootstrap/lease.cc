@@ -198,9 +198,9 @@ class Lease::Impl {
                                     event_.session_closed().reason());
         }
         break;
-      case v1::LeaseEvent::kExpired:
+      case v1::LeaseEvent::kEnded:
         // The stream's end follows at once and reports it.
-        expired_ = event_.expired().reason();
+        expired_ = event_.ended().reason();
         break;
       default:  // an acknowledgement, or something newer: either shows that the server lives
         break;

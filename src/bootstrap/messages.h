@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "src/transport/notification.h"
 
 namespace invoker::bootstrap {
 
 // Version of the bootstrap messages and of the data path's wire format together. Raised whenever
 // either changes.
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 // The largest raw endpoint address that is accepted: four times the largest that any provider is
 // known to use.
@@ -59,6 +60,89 @@ struct FabricOffer {
   bool same_host_only = false;  // reaches clients with the worker's host_identity only
 };
 
+// What can be leased: executors of one's own, each one core and some memory.
+struct Capacity {
+  uint32_t cores = 0;  // 0: the worker leases none
+  uint32_t free_cores = 0;
+  uint64_t memory_bytes = 0;
+  uint64_t free_memory_bytes = 0;
+  bool allow_upload = false;
+  bool python = false;   // has executors for Python functions
+  uint32_t waiting = 0;  // leases that wait in line
+};
+
+enum class Polling {
+  kDefault,   // the worker's own
+  kHot,       // always busy-polling while it has a session
+  kWarm,      // blocks whenever there is nothing to do
+  kAdaptive,  // hot for the hot timeout after the last message, then warm
+};
+
+enum class ExecutorKind {
+  kNative,
+  kPython,  // runs Python functions, and native ones as well
+};
+
+// What a client wants; as granted, what it got.
+struct LeaseTerms {
+  uint32_t executors = 0;  // of the lease's own, a process each; 0: share the worker's
+  ExecutorKind kind = ExecutorKind::kNative;
+  uint64_t memory_bytes = 0;  // for each; 0: the worker's default
+  Polling polling = Polling::kDefault;
+  absl::Duration hot_timeout;  // for kAdaptive; may be infinite
+  absl::Duration ttl;          // the lease ends after it; 0: the worker's most
+  absl::Duration call_limit;   // a function that runs longer ends the lease; 0: the worker's most
+  absl::Duration wait;         // in line, for capacity; 0: not at all; may be infinite
+  std::string tenant;          // whose bill; at most kMaxTenantBytes printable characters
+};
+
+inline constexpr size_t kMaxTenantBytes = 128;
+
+// What was used, by one lease or summed over a tenant's.
+struct Usage {
+  // Measured by the server from outside the executors: no function can change these.
+  absl::Duration lease_time;  // executors x time that the lease was held
+  absl::Duration cpu_time;    // of the executors' processes, polling included
+  uint64_t memory_byte_seconds = 0;
+  // Counted by the executors.
+  uint64_t calls = 0;
+  absl::Duration function_time;
+  absl::Duration polling_time;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+};
+
+struct UsageRecord {
+  std::string tenant;
+  uint64_t lease = 0;  // 0: a sum over all leases of the tenant that have ended
+  uint32_t executors = 0;
+  bool open = false;
+  Usage usage;
+};
+
+// Why a lease ended.
+enum class LeaseEndCause {
+  kReleased,
+  kExpired,  // no heartbeat for too long
+  kTtl,
+  kCrashed,  // an executor was ended by a signal
+  kExited,   // a function ended its process
+  kMemoryLimit,
+  kCallLimit,
+  kServer,  // the worker's own doing: it stops, or could not go on
+};
+
+struct LeaseEnd {
+  LeaseEndCause cause = LeaseEndCause::kServer;
+  std::string reason;  // for people: which executor, function, signal or limit
+  Usage usage;
+};
+
+enum class CodeKind {
+  kLibrary,  // a shared library: of invoker_get_module, or of rFaaS functions
+  kPython,   // a function by cloudpickle
+};
+
 struct WorkerInfo {
   uint32_t protocol_version = kProtocolVersion;
   std::string software_version;
@@ -70,6 +154,7 @@ struct WorkerInfo {
   uint64_t host_identity = 0;  // tells a client on the same host from one that is not
   bool draining = false;
   std::vector<FunctionInfo> functions;
+  Capacity capacity;
 };
 
 struct OpenSessionRequest {
@@ -86,6 +171,7 @@ struct OpenSessionRequest {
   std::string downgrade_reason;
   // The most bytes that the client's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
+  uint32_t executor = 0;  // of a lease with executors of its own: which
 };
 
 struct OpenSessionReply {
@@ -99,6 +185,7 @@ struct OpenSessionReply {
   transport::Notification notification = transport::Notification::kWriteImm;
   // The most bytes that the executor's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
+  std::vector<FunctionInfo> functions;  // what the session can call; an id is a position here
 };
 
 }  // namespace invoker::bootstrap

@@ -71,7 +71,8 @@ class LeaseReactor final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
 
   void SendExpired(absl::string_view reason) override {
     v1::LeaseEvent event;
-    event.mutable_expired()->set_reason(std::string(reason));
+    event.mutable_ended()->set_cause(v1::LeaseEvent::Ended::EXPIRED);
+    event.mutable_ended()->set_reason(std::string(reason));
     Send(std::move(event));
   }
 

@@ -214,7 +214,7 @@ absl::Status Worker::CloseSession(uint64_t lease, uint64_t handle) {
   return executors_[session->executor]->CloseSession(session->key);
 }
 
-void Worker::CloseLease(uint64_t lease) {
+bootstrap::Usage Worker::CloseLease(uint64_t lease) {
   std::vector<Session> closing;
   {
     absl::MutexLock lock(&mutex_);
@@ -231,6 +231,7 @@ void Worker::CloseLease(uint64_t lease) {
   for (const Session& session : closing) {
     executors_[session.executor]->CloseSessionLater(session.key);
   }
+  return {};
 }
 
 void Worker::OnSessionFailed(uint32_t executor, Executor::SessionKey key,

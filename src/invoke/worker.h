@@ -69,7 +69,7 @@ class Worker final : public bootstrap::SessionHost {
                                   transport::Notification notification,
                                   absl::string_view reason) override;
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
-  void CloseLease(uint64_t lease) override;
+  bootstrap::Usage CloseLease(uint64_t lease) override;
 
   // What is served, best first; the same for the life of the worker.
   const std::vector<transport::FabricChoice>& fabrics() const { return served_.fabrics; }

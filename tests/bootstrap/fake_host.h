@@ -84,9 +84,10 @@ class FakeHost : public SessionHost {
     return Known(handle);
   }
 
-  void CloseLease(uint64_t lease) override {
+  Usage CloseLease(uint64_t lease) override {
     std::lock_guard<std::mutex> lock(mutex_);
     Record(absl::StrCat("close_lease ", lease));
+    return {};
   }
 
   std::vector<std::string> Calls() const {

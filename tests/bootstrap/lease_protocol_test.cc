@@ -151,8 +151,8 @@ TEST_F(LeaseProtocolTest, ALeaseWithoutHeartbeatsExpiresOnce) {
   ASSERT_NE(lease, 0u);
   v1::LeaseEvent event;
   ASSERT_TRUE(stream->Read(&event));
-  ASSERT_TRUE(event.has_expired());
-  EXPECT_THAT(event.expired().reason(), HasSubstr("200ms"));
+  ASSERT_TRUE(event.has_ended());
+  EXPECT_THAT(event.ended().reason(), HasSubstr("200ms"));
   EXPECT_FALSE(stream->Read(&event));
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);

@@ -1,0 +1,59 @@
+// Starts executors' processes, and keeps some ready.
+
+#ifndef INVOKER_SRC_ISOLATION_EXECUTOR_SPAWNER_H_
+#define INVOKER_SRC_ISOLATION_EXECUTOR_SPAWNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/worker.h"
+#include "src/isolation/executor_process.h"
+
+namespace invoker {
+
+enum class Sandbox {
+  kNone,        // a process with limits, and another user where the server is root
+  kBubblewrap,  // also bwrap: read-only root, private /tmp, no network but the fabrics' needs
+};
+
+struct SpawnerOptions {
+  std::string executor_path;  // the invoker_executor program; empty: beside this one
+  std::string python_path;    // the interpreter of Python executors; empty: none
+  uint32_t prestart = 0;      // native executors that wait for a lease
+  uint32_t prestart_python = 0;
+  Sandbox sandbox = Sandbox::kNone;
+  // Whom executors run as when this process is root; empty: nobody's. Its own name: no change.
+  std::string user;
+  std::vector<std::string> libraries;  // that every executor has loaded
+  // Fabrics (by name: those that the server has proven), addresses, notification, window and the
+  // polling that prestarted executors are made for.
+  WorkerOptions worker;
+};
+
+class ExecutorSpawner {
+ public:
+  // Starts what executors are forked from, proves that one comes up, and begins to fill the pool.
+  // Blocks for a second at most. Errors say what could not be started, and why.
+  static absl::StatusOr<std::unique_ptr<ExecutorSpawner>> Start(const SpawnerOptions& options);
+
+  // Ends every process that is left, and what they may have started.
+  virtual ~ExecutorSpawner() = default;
+
+  // Takes one from the pool, or starts one. Blocks until it can take sessions. Any thread.
+  // `events` may come before this returns.
+  virtual absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(bootstrap::ExecutorKind kind,
+                                                                 const ExecutorTerms& terms,
+                                                                 ExecutorProcess::Events events) = 0;
+
+  // For people, at the start: which limits are in force here and which are not (cgroups, user).
+  virtual std::vector<std::string> Notes() const = 0;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_ISOLATION_EXECUTOR_SPAWNER_H_
