@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,18 +45,51 @@ uint64_t AccessOf(RegionUse use) {
       return FI_REMOTE_WRITE;
     case RegionUse::kReceive:
       return FI_RECV;
+    case RegionUse::kTransfer:
+      return FI_READ | FI_WRITE;
+    case RegionUse::kRemoteSource:
+      return FI_REMOTE_READ;
+    case RegionUse::kRemoteSink:
+      return FI_REMOTE_WRITE;
+    case RegionUse::kRemoteSourceSink:
+      return FI_REMOTE_READ | FI_REMOTE_WRITE;
   }
   return 0;
 }
 
+bool IsRemote(RegionUse use) { return (AccessOf(use) & (FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0; }
+
 // Has every page backed by memory now, with what is in it. Touched and not asked for by madvise,
-// which kernels before 5.14 lack.
-void Populate(std::byte* data, size_t size) {
+// which kernels before 5.14 lack. What is only read may be mapped so that it cannot be written;
+// other threads may be writing to the rest.
+void Populate(std::byte* data, size_t size, RegionUse use) {
+  const auto touch = [use](std::byte* at) {
+    if (use == RegionUse::kRemoteSource) {
+      static_cast<void>(*static_cast<volatile std::byte*>(at));
+    } else {
+      __atomic_fetch_or(reinterpret_cast<uint8_t*>(at), 0, __ATOMIC_RELAXED);
+    }
+  };
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  for (size_t offset = 0; offset < size; offset += page) {
-    volatile std::byte& touched = data[offset];
-    touched = touched;
+  for (size_t offset = 0; offset < size; offset += page) touch(data + offset);
+  touch(data + size - 1);
+}
+
+// Of a registration that failed.
+absl::Status NotRegistered(size_t bytes, int code) {
+  const absl::Status status = ToStatus(absl::StrCat("fi_mr_reg of ", bytes, " bytes"), code);
+  rlimit limit;
+  if (code != -FI_ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+      limit.rlim_cur == RLIM_INFINITY) {
+    return status;
   }
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(),
+                                   ". A fabric that pins memory needs as much of the limit on "
+                                   "locked memory, which is ",
+                                   limit.rlim_cur,
+                                   " bytes here (ulimit -l, "
+                                   "LimitMEMLOCK= of a service, /etc/security/limits.conf)"));
 }
 
 // What a registration needs before it can be used, and its key. On an error the caller closes the
@@ -71,7 +105,7 @@ absl::StatusOr<uint64_t> Enable(const Profile& profile, const Endpoint& endpoint
     if (code != 0) return ToStatus("fi_mr_enable", code);
   }
   const uint64_t key = fi_mr_key(region);
-  if (key == FI_KEY_NOTAVAIL && use == RegionUse::kRemoteTarget) {
+  if (key == FI_KEY_NOTAVAIL && IsRemote(use)) {
     return absl::UnimplementedError(
         absl::StrCat("fi_mr_key: provider ", profile.provider,
                      " has no 64-bit key for this memory (a raw key, as fi_mr_raw_attr gives), and "
@@ -83,16 +117,19 @@ absl::StatusOr<uint64_t> Enable(const Profile& profile, const Endpoint& endpoint
 }  // namespace
 
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      borrowed_(std::exchange(other.borrowed_, false)) {}
 
 HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(borrowed_, other.borrowed_);
   return *this;
 }
 
 HostBuffer::~HostBuffer() {
-  if (data_ != nullptr) munmap(data_, size_);
+  if (data_ != nullptr && !borrowed_) munmap(data_, size_);
 }
 
 absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
@@ -119,6 +156,18 @@ absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
   return buffer;
 }
 
+HostBuffer HostBuffer::Borrow(void* data, size_t size) {
+  HostBuffer buffer;
+  buffer.data_ = static_cast<std::byte*>(data);
+  buffer.size_ = size;
+  buffer.borrowed_ = true;
+  return buffer;
+}
+
+void HostBuffer::PreferLargePages() {
+  if (data_ != nullptr && !borrowed_) madvise(data_, size_, MADV_HUGEPAGE);
+}
+
 void HostBuffer::UseLargePages(size_t offset, size_t bytes) {
   const uintptr_t base = reinterpret_cast<uintptr_t>(data_);
   const uintptr_t whole_begin = (base + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes;
@@ -136,7 +185,7 @@ void HostBuffer::UseLargePages(size_t offset, size_t bytes) {
 }
 
 void HostBuffer::Discard() {
-  if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
+  if (data_ != nullptr && !borrowed_) madvise(data_, size_, MADV_DONTNEED);
 }
 
 // A page that the kernel did not give is not asked for again: asking takes long.
@@ -167,9 +216,9 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const 
     result.long_bytes_ = kLongWrite;
     result.large_.resize((result.size() + kLargePageBytes - 1) / kLargePageBytes);
   }
-  if (use != RegionUse::kRemoteTarget && !profile.local_registration) return result;
+  if (!IsRemote(use) && !profile.local_registration) return result;
 
-  if (profile.populate_regions) Populate(result.data(), result.size());
+  if (profile.populate_regions) Populate(result.data(), result.size(), use);
   const bool for_events = profile.bind_region_for_events && use == RegionUse::kRemoteTarget;
   fid_mr* raw = nullptr;
   int code = 0;
@@ -184,7 +233,7 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const 
                      for_events ? FI_RMA_EVENT : 0, &raw, nullptr);
     if (code != -FI_ENOKEY || profile.keys != KeyPolicy::kRandom) break;
   }
-  if (code != 0) return ToStatus(absl::StrCat("fi_mr_reg of ", result.size(), " bytes"), code);
+  if (code != 0) return NotRegistered(result.size(), code);
   result.region_.reset(raw);
   absl::StatusOr<uint64_t> key = Enable(profile, endpoint, use, for_events, raw);
   if (!key.ok()) return key.status();

@@ -24,7 +24,8 @@
 
 namespace invoker::transport {
 
-// Anonymous memory of this process, unmapped by the destructor.
+// Memory of this process: anonymous, and unmapped by the destructor, or somebody else's, which is
+// left as it is.
 class HostBuffer {
  public:
   HostBuffer() = default;
@@ -35,8 +36,15 @@ class HostBuffer {
   // `size` in bytes, more than 0. RESOURCE_EXHAUSTED if there is no memory. Any thread.
   static absl::StatusOr<HostBuffer> Allocate(size_t size);
 
-  // Gives the pages back; the addresses stay, and read as zero.
+  // Memory that stays the caller's, and outlives the buffer. Of any alignment.
+  static HostBuffer Borrow(void* data, size_t size);
+
+  // Gives the pages back; the addresses stay, and read as zero. Nothing happens to what is
+  // borrowed.
   void Discard();
+
+  // Has pages that nobody has touched yet come as large ones.
+  void PreferLargePages();
 
   // Puts the memory around these bytes into large pages now, as far as the buffer covers whole
   // ones. What is in it stays, and may be used meanwhile. For nothing where the kernel cannot or
@@ -49,6 +57,7 @@ class HostBuffer {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+  bool borrowed_ = false;
 };
 
 inline constexpr size_t kLargePageBytes = size_t{2} << 20;
@@ -58,13 +67,18 @@ enum class RegionUse : uint8_t {
   kSource,        // we write or send from it
   kRemoteTarget,  // peers write into it
   kReceive,       // receives are posted into it
+  // For transfers without a notification:
+  kTransfer,          // we read a peer's memory into it, and write a peer's memory from it
+  kRemoteSource,      // peers read it
+  kRemoteSink,        // peers write into it
+  kRemoteSourceSink,  // both
 };
 
 class MemoryRegion {
  public:
   MemoryRegion() = default;
 
-  // Takes the buffer. A kSource or kReceive buffer is registered only where the fabric needs local
+  // Takes the buffer. What no peer has access to is registered only where the fabric needs local
   // registration. `endpoint` is bound to the region where the fabric asks for that, and must then
   // outlive it. Where the fabric wants memory that is there (FI_MR_ALLOCATED), touches every page.
   // UNIMPLEMENTED if the provider gives a key that does not fit in 64 bits.
@@ -93,8 +107,8 @@ class MemoryRegion {
   // For posts from this memory; nullptr where none is needed.
   void* descriptor() const { return region_ == nullptr ? nullptr : fi_mr_desc(region_.get()); }
 
-  // What a peer needs to write here: the key, and the base to which it adds offsets. Only for
-  // kRemoteTarget.
+  // What a peer needs to get at it: the key, and the base to which it adds offsets. Only for what
+  // peers have access to.
   uint64_t key() const { return key_; }
   uint64_t remote_base() const { return remote_base_; }
 

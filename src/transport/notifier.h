@@ -28,6 +28,7 @@ enum class PostResult : uint8_t {
   kAgain,   // the provider wants a completion to be read first; the operation's step says where to
             // go on
   kFailed,  // `error` says why; nothing more will be posted
+  kOver,    // there is nothing more to post: the transfer is over, and its owner wants to know
 };
 
 // What a post's return code means. `error` is set with kFailed.

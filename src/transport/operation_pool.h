@@ -27,8 +27,8 @@ namespace invoker::transport {
 
 struct Operation;
 
-// Who wants to know that an operation failed. Success needs no word: what follows from it arrives
-// as a message from the peer.
+// Who wants to know that an operation failed. Success needs no word, but for a transfer's: what
+// follows from it arrives as a message from the peer.
 class OperationOwner {
  public:
   virtual ~OperationOwner() = default;
@@ -36,9 +36,15 @@ class OperationOwner {
   // On the driver thread, from inside Reactor::Poll, or from inside the call that posts if the post
   // fails at once. The slot is released after the return.
   virtual void OnOperationFailed(const Operation& operation, const absl::Status& status) = 0;
+
+  // A transfer (Reactor::PostTransfer) has succeeded: the bytes are where they should be. On the
+  // driver thread, from inside Reactor::Poll; the slot is free already. Every transfer ends with
+  // exactly one of these two calls, unless its owner is disowned first.
+  virtual void OnTransferDone(uint64_t tag) { static_cast<void>(tag); }
 };
 
-// A notified write, or an addition to a counter, in the making. See Notifier and GetAdder.
+// A notified write, an addition to a counter, or a transfer, in the making. See Notifier, GetAdder
+// and GetTransferrer.
 struct alignas(64) Operation {
   // What is to be posted next. kDone: nothing more, whether all was posted or the operation has
   // failed.

@@ -96,6 +96,7 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   profile.same_host_only = row.same_host_only;
   profile.transmit_depth = info.tx_attr->size;
   profile.receive_buffers = std::min(row.receive_buffers, info.rx_attr->size);
+  profile.remote_reads = (info.caps & (FI_READ | FI_REMOTE_READ)) == (FI_READ | FI_REMOTE_READ);
   profile.may_have_atomics = (info.caps & FI_ATOMIC) != 0;
   profile.inject_bytes = info.tx_attr->inject_size;
   const bool writes_in_order = (info.tx_attr->msg_order & FI_ORDER_WAW) != 0 &&

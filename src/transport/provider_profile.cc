@@ -42,6 +42,7 @@ constexpr ProfileRow kRows[] = {
         .split_bytes = 8256,  // 8 KiB and a header; more gains little, and loses between far cores
         .injected_is_placed = true,
         .large_source_pages = true,
+        .same_user_only = true,  // its files have mode 0600, and a peer's memory is read by CMA
         .absent_hint = "needs a writable /dev/shm",
     },
     {

@@ -88,6 +88,7 @@ struct ProfileRow {
   // A peer's kernel looks up the pages of what is written one by one, so that large pages pay.
   bool large_source_pages = false;
   bool wait_slows_polling = false;  // a queue with a wait object takes longer to poll
+  bool same_user_only = false;      // works between processes of one user only
   absl::string_view absent_hint;    // for people: what a machine needs to have it
 };
 
@@ -110,6 +111,7 @@ struct Profile {
   bool address_is_ip = false;
   bool same_host_only = false;
   bool close_needs_quiet = false;
+  bool remote_reads = false;      // FI_READ and FI_REMOTE_READ are granted
   bool may_have_atomics = false;  // FI_ATOMIC is granted; fi_query_atomic has the last word
   size_t transmit_depth = 0;      // operations that may be outstanding
   size_t receive_buffers = 0;

@@ -240,6 +240,25 @@ bool Reactor::PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint
   return true;
 }
 
+bool Reactor::PostTransfer(TransferDirection direction, const RemoteWindow& window, uint64_t offset,
+                           void* local, void* descriptor, uint64_t length, OperationOwner* owner,
+                           uint64_t tag) {
+  Operation* operation = operations_.Acquire();
+  if (operation == nullptr) return false;
+  operation->notifier = GetTransferrer(direction);
+  operation->peer = window.peer;
+  operation->source = local;
+  operation->descriptor = descriptor;
+  operation->length = length;
+  operation->remote_address = window.AddressOf(offset);
+  operation->remote_key = window.key;
+  operation->owner = owner;
+  operation->tag = tag;
+  ++counters_.posts;
+  PostStep(operation);
+  return true;
+}
+
 void Reactor::Disown(const OperationOwner* owner) { operations_.Disown(owner, MonotonicNs()); }
 
 void Reactor::SlowTurn() {

@@ -37,6 +37,7 @@
 #include "src/transport/region_table.h"
 #include "src/transport/remote_counter.h"
 #include "src/transport/remote_window.h"
+#include "src/transport/transfer.h"
 
 namespace invoker::transport {
 
@@ -202,6 +203,14 @@ class Reactor {
   // counters.Contains(index).
   bool PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint64_t value,
                      OperationOwner* owner, uint64_t tag);
+
+  // Moves `length` bytes between `local`, registered for kTransfer, and `offset` in the window; the
+  // peer is not told. As PostWrite: false only if every slot is taken. The owner hears of its end
+  // either way. The caller has checked window.Contains(offset, length), 0 < length and
+  // length <= profile().max_message_bytes.
+  bool PostTransfer(TransferDirection direction, const RemoteWindow& window, uint64_t offset,
+                    void* local, void* descriptor, uint64_t length, OperationOwner* owner,
+                    uint64_t tag);
 
   // Whether the endpoint has atomics that add 64-bit numbers. Any thread.
   bool native_atomics() const { return native_atomics_; }

@@ -33,6 +33,13 @@ void Reactor::Settle(Operation* operation, PostResult result, int error) {
       Fail(operation, ToStatus(absl::StrCat("posting ", operation->notifier->what()), error));
       ReleaseIfDone(operation);
       return;
+    case PostResult::kOver: {
+      OperationOwner* const owner = operation->owner;
+      const uint64_t tag = operation->tag;
+      operations_.Release(operation);
+      owner->OnTransferDone(tag);
+      return;
+    }
   }
 }
 

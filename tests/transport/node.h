@@ -137,11 +137,14 @@ class Node final : public ReactorHandler, public OperationOwner {
     if (on_failure) on_failure(operation, status);
   }
 
+  void OnTransferDone(uint64_t tag) override { transfers.push_back(tag); }
+
   Reactor& reactor() { return *reactor_; }
   size_t outstanding() const { return reactor_->operations().outstanding(); }
 
   std::vector<uint32_t> tokens;
   std::vector<Failure> failures;
+  std::vector<uint64_t> transfers;  // that have succeeded
   uint64_t ticks = 0;
   std::function<void(uint32_t)> on_token;
   std::function<void(const Operation&, const absl::Status&)> on_failure;
