@@ -46,9 +46,8 @@ class ExecutorSpawner {
 
   // Takes one from the pool, or starts one. Blocks until it can take sessions. Any thread.
   // `events` may come before this returns.
-  virtual absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(bootstrap::ExecutorKind kind,
-                                                                 const ExecutorTerms& terms,
-                                                                 ExecutorProcess::Events events) = 0;
+  virtual absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(
+      bootstrap::ExecutorKind kind, const ExecutorTerms& terms, ExecutorProcess::Events events) = 0;
 
   // For people, at the start: which limits are in force here and which are not (cgroups, user).
   virtual std::vector<std::string> Notes() const = 0;

@@ -1,6 +1,6 @@
 """C++ messages and gRPC services from a .proto file, with Debian's protoc and grpc_cpp_plugin."""
 
-def cc_grpc_library(name, src, deps = [], visibility = None):
+def cc_grpc_library(name, src, imports = [], deps = [], visibility = None):
     """Generates and compiles the messages and services of one .proto file.
 
     For `src = "bootstrap.proto"` in the package `proto`, includers write
@@ -9,6 +9,7 @@ def cc_grpc_library(name, src, deps = [], visibility = None):
     Args:
       name: the cc_library's name.
       src: the .proto file, in the calling package.
+      imports: the .proto files of this repository that it imports, directly or not.
       deps: cc_grpc_library targets of imported files of this repository.
       visibility: as for cc_library.
     """
@@ -20,7 +21,7 @@ def cc_grpc_library(name, src, deps = [], visibility = None):
 
     native.genrule(
         name = name + "_generated",
-        srcs = [src],
+        srcs = [src] + imports,
         outs = headers + sources,
         cmd = " ".join([
             "/usr/bin/protoc",
@@ -28,7 +29,7 @@ def cc_grpc_library(name, src, deps = [], visibility = None):
             "--cpp_out=$(GENDIR)",
             "--grpc_out=$(GENDIR)",
             "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin",
-            "$(SRCS)",
+            "$(location %s)" % src,
         ]),
         message = "Generating C++ from",
         visibility = ["//visibility:private"],

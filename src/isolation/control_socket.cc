@@ -1,0 +1,119 @@
+#include "src/isolation/control_socket.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace invoker {
+namespace {
+
+constexpr size_t kPacketBytes = 32 << 10;
+constexpr size_t kMessageBytes = 16 << 20;
+
+// The first byte of a packet.
+constexpr char kMore = 0;
+constexpr char kLast = 1;
+
+absl::Status Closed(absl::string_view why) {
+  return absl::UnavailableError(absl::StrCat("the other process is gone: ", why));
+}
+
+}  // namespace
+
+absl::StatusOr<std::pair<UniqueFd, UniqueFd>> ControlSocket::Pair() {
+  int fds[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("socketpair: ", strerror(errno)));
+  }
+  return std::make_pair(UniqueFd(fds[0]), UniqueFd(fds[1]));
+}
+
+absl::Status ControlSocket::SendPacket(bool last, absl::string_view part, absl::Span<const int> fds,
+                                       bool wait) {
+  char kind = last ? kLast : kMore;
+  iovec pieces[2] = {{&kind, 1}, {const_cast<char*>(part.data()), part.size()}};
+  msghdr header = {};
+  header.msg_iov = pieces;
+  header.msg_iovlen = 2;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostFds)];
+  if (!fds.empty()) {
+    const size_t bytes = sizeof(int) * fds.size();
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(bytes);
+    memset(control, 0, header.msg_controllen);
+    cmsghdr* entry = CMSG_FIRSTHDR(&header);
+    entry->cmsg_level = SOL_SOCKET;
+    entry->cmsg_type = SCM_RIGHTS;
+    entry->cmsg_len = CMSG_LEN(bytes);
+    memcpy(CMSG_DATA(entry), fds.data(), bytes);
+  }
+  while (true) {
+    if (sendmsg(fd_.get(), &header, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) >= 0) {
+      return absl::OkStatus();
+    }
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) {
+      return absl::ResourceExhaustedError("the other process does not read what it is sent");
+    }
+    return Closed(strerror(errno));
+  }
+}
+
+absl::Status ControlSocket::Send(absl::string_view bytes, absl::Span<const int> fds, bool wait) {
+  if (fds.size() > kMostFds || bytes.size() > kMessageBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a message of ", bytes.size(), " bytes with ",
+                                                   fds.size(), " descriptors is too large"));
+  }
+  absl::MutexLock lock(&send_mutex_);
+  const bool alone = bytes.size() <= kPacketBytes;
+  do {
+    const absl::string_view part = bytes.substr(0, kPacketBytes);
+    bytes.remove_prefix(part.size());
+    absl::Status status = SendPacket(bytes.empty(), part, fds, wait || !alone);
+    if (!status.ok()) return status;
+    fds = {};
+  } while (!bytes.empty());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ControlSocket::Message> ControlSocket::Receive(bool wait) {
+  while (true) {
+    char packet[1 + kPacketBytes];
+    iovec piece = {packet, sizeof(packet)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostFds)];
+    msghdr header = {};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof(control);
+    const ssize_t size = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) return absl::NotFoundError("nothing has come");
+    if (size < 0) return Closed(strerror(errno));
+    for (cmsghdr* entry = CMSG_FIRSTHDR(&header); entry != nullptr;
+         entry = CMSG_NXTHDR(&header, entry)) {
+      if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
+      const size_t count = (entry->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (size_t i = 0; i < count; ++i) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(entry) + i * sizeof(int), sizeof(int));
+        partial_.fds.emplace_back(fd);
+      }
+    }
+    if (size == 0) return Closed("it has closed its socket");
+    const bool too_large = partial_.bytes.size() + static_cast<size_t>(size) > kMessageBytes;
+    if (too_large || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+        (packet[0] != kMore && packet[0] != kLast)) {
+      return Closed("it has sent what is no message");
+    }
+    partial_.bytes.append(packet + 1, static_cast<size_t>(size) - 1);
+    if (packet[0] == kLast) return std::exchange(partial_, Message());
+  }
+}
+
+}  // namespace invoker

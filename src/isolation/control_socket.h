@@ -1,0 +1,62 @@
+// One end of a socket between a server and a process of its own: messages of up to 16 MiB, each
+// with some descriptors, in order. Long messages go as several packets.
+//
+// Send may be called from several threads; Receive from one.
+
+#ifndef INVOKER_SRC_ISOLATION_CONTROL_SOCKET_H_
+#define INVOKER_SRC_ISOLATION_CONTROL_SOCKET_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "src/isolation/unique_fd.h"
+
+namespace invoker {
+
+class ControlSocket {
+ public:
+  struct Message {
+    std::string bytes;
+    std::vector<UniqueFd> fds;
+  };
+
+  // Both close on exec.
+  static absl::StatusOr<std::pair<UniqueFd, UniqueFd>> Pair();
+
+  explicit ControlSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+  ControlSocket(const ControlSocket&) = delete;
+  ControlSocket& operator=(const ControlSocket&) = delete;
+
+  int fd() const { return fd_.get(); }
+
+  // UNAVAILABLE if the other end is closed. Blocks while the other end has much to read yet;
+  // unless `wait`, RESOURCE_EXHAUSTED then. What does not fit into one packet always waits. At
+  // most kMostFds descriptors; they stay the caller's.
+  absl::Status Send(absl::string_view bytes, absl::Span<const int> fds, bool wait)
+      ABSL_LOCKS_EXCLUDED(send_mutex_);
+
+  // The next message; NOT_FOUND if there is none yet, unless `wait`; UNAVAILABLE if the other end
+  // is closed, or has sent what is no message.
+  absl::StatusOr<Message> Receive(bool wait);
+
+  static constexpr size_t kMostFds = 64;
+
+ private:
+  absl::Status SendPacket(bool last, absl::string_view part, absl::Span<const int> fds, bool wait)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(send_mutex_);
+
+  const UniqueFd fd_;
+  absl::Mutex send_mutex_;  // one message at a time
+  Message partial_;         // what has come of a message
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_ISOLATION_CONTROL_SOCKET_H_

@@ -1,0 +1,59 @@
+// What an executor's process answers to its server, request by request. One thread, but for Drain.
+
+#ifndef INVOKER_SRC_ISOLATION_EXECUTOR_HOST_H_
+#define INVOKER_SRC_ISOLATION_EXECUTOR_HOST_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/executor_control.pb.h"
+#include "src/invoke/function_library.h"
+#include "src/invoke/worker.h"
+#include "src/isolation/control_socket.h"
+#include "src/isolation/executor_main.h"
+#include "src/isolation/executor_page.h"
+
+namespace invoker {
+
+class ExecutorHost {
+ public:
+  // All outlive it.
+  ExecutorHost(ControlSocket* socket, ExecutorPage* page, const ExecutorHooks* hooks)
+      : socket_(socket), page_(page), hooks_(hooks) {}
+
+  // Loads the libraries, which came as `fds`, and opens the endpoints.
+  absl::StatusOr<isolation::v1::FromExecutor> Start(const isolation::v1::Environment& environment,
+                                                    std::vector<UniqueFd> fds);
+
+  // The answer, without its id. `start` must have succeeded.
+  isolation::v1::FromExecutor Answer(const isolation::v1::ToExecutor& request,
+                                     std::vector<UniqueFd> fds);
+
+  // Any thread, once started. Does not block.
+  void Drain() { worker_->Drain(); }
+
+  [[noreturn]] void Stop(absl::Duration limit);
+
+ private:
+  absl::StatusOr<std::vector<FunctionEntry>> LoadLibrary(const std::string& path, UniqueFd fd);
+  absl::Status Load(const isolation::v1::ToExecutor::Load& request, UniqueFd fd,
+                    isolation::v1::FromExecutor* answer);
+  absl::Status Do(const isolation::v1::ToExecutor& request, std::vector<UniqueFd> fds,
+                  isolation::v1::FromExecutor* answer);
+  absl::Status Configure(const isolation::v1::ToExecutor::Configure& request);
+  void Tell(const isolation::v1::FromExecutor& event);
+
+  ControlSocket* const socket_;
+  ExecutorPage* const page_;
+  const ExecutorHooks* const hooks_;
+  std::vector<std::unique_ptr<FunctionLibrary>> libraries_;  // never unloaded
+  std::vector<UniqueFd> library_fds_;  // their numbers are part of names that must not come again
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_ISOLATION_EXECUTOR_HOST_H_

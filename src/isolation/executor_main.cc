@@ -1,0 +1,144 @@
+#include "src/isolation/executor_main.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+#include "proto/executor_control.pb.h"
+#include "src/invoke/fork_guard.h"
+#include "src/isolation/control_socket.h"
+#include "src/isolation/end_handlers.h"
+#include "src/isolation/executor_host.h"
+#include "src/isolation/nanoseconds.h"
+
+namespace invoker {
+namespace {
+
+using isolation::v1::FromExecutor;
+using isolation::v1::ToExecutor;
+
+struct Request {
+  ToExecutor message;
+  std::vector<UniqueFd> fds;
+};
+
+// UNAVAILABLE if the server is gone.
+absl::StatusOr<Request> Next(ControlSocket* socket) {
+  absl::StatusOr<ControlSocket::Message> message = socket->Receive(/*wait=*/true);
+  if (!message.ok()) return message.status();
+  Request request;
+  if (!request.message.ParseFromString(message->bytes)) {
+    return absl::UnavailableError("the server has sent what is no request");
+  }
+  request.fds = std::move(message->fds);
+  return request;
+}
+
+// Requests that wait for the main thread.
+class Queue {
+ public:
+  void Put(Request request) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    requests_.push_back(std::move(request));
+  }
+
+  Request Take() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](std::deque<Request>* requests) { return !requests->empty(); }, &requests_));
+    Request request = std::move(requests_.front());
+    requests_.pop_front();
+    return request;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::deque<Request> requests_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Reads on, so that the end of the server and the word to drain are heard while a request waits for
+// a function to end.
+void Read(ControlSocket* socket, ExecutorHost* host, Queue* queue) {
+  UseSignalStack();
+  while (true) {
+    absl::StatusOr<Request> request = Next(socket);
+    // What it has left in /dev/shm is cleared by who forked it.
+    if (!request.ok()) EndQuietly();
+    const ToExecutor& message = request->message;
+    if (message.has_drain() || message.has_stop()) host->Drain();
+    if (!message.has_drain()) queue->Put(*std::move(request));
+  }
+}
+
+void Reply(ControlSocket* socket, uint64_t id, FromExecutor* answer) {
+  answer->set_id(id);
+  if (!socket->Send(answer->SerializeAsString(), {}, /*wait=*/true).ok()) EndQuietly();
+}
+
+}  // namespace
+
+void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks) {
+  signal(SIGPIPE, SIG_IGN);
+  // One heap for all threads. A further one would reserve 64 MiB of address space, which counts
+  // against the memory limit, and where there is no room for it leave ENOMEM behind in a thread
+  // that has its memory all the same.
+  mallopt(M_ARENA_MAX, 1);
+  absl::StatusOr<MappedPage> page = MappedPage::Map(page_fd.get());
+  if (!page.ok()) EndQuietly();
+  page_fd.Reset();
+  // Never destroyed: the process ends first.
+  auto* socket = new ControlSocket(std::move(control));
+  auto* host = new ExecutorHost(socket, page->get(), &hooks);
+  auto* queue = new Queue;
+
+  absl::StatusOr<Request> start = Next(socket);
+  if (!start.ok() || !start->message.has_start()) EndQuietly();
+  absl::StatusOr<FromExecutor> started = host->Start(start->message.start(), std::move(start->fds));
+  FromExecutor answer;
+  if (started.ok()) {
+    answer = *std::move(started);
+  } else {
+    answer.set_status(static_cast<uint32_t>(started.status().code()));
+    answer.set_text(std::string(started.status().message()));
+  }
+  // Not before: the template's own forks are executors.
+  InstallForkGuard();
+  Reply(socket, start->message.id(), &answer);
+  if (!started.ok()) EndQuietly();
+
+  std::thread(&Read, socket, host, queue).detach();
+  while (true) {
+    Request request = queue->Take();
+    if (request.message.has_stop()) {
+      host->Stop(FromNanoseconds(request.message.stop().limit_ns()));
+    }
+    answer = host->Answer(request.message, std::move(request.fds));
+    Reply(socket, request.message.id(), &answer);
+  }
+}
+
+int RunStartedByServer(int argc, char** argv, const ExecutorHooks& hooks) {
+  struct stat control;
+  const bool by_server = argc == 2 && fstat(kControlFd, &control) == 0 && S_ISSOCK(control.st_mode);
+  if (by_server && strcmp(argv[1], kTemplateArgument) == 0) {
+    return RunTemplate(UniqueFd(kControlFd), hooks);
+  }
+  if (by_server && strcmp(argv[1], kExecutorArgument) == 0) {
+    RunExecutor(UniqueFd(kControlFd), UniqueFd(kPageFd), hooks);
+  }
+  fprintf(stderr,
+          "%s: invoker_server starts this program, for leases with executors of their own; it does "
+          "nothing when started by hand. See `invoker_server --help`\n",
+          argc > 0 ? argv[0] : "invoker_executor");
+  return 2;
+}
+
+}  // namespace invoker

@@ -1,0 +1,222 @@
+// How a spawner starts: which fabrics executors can serve, whose processes they are, and what they
+// are forked from.
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/bootstrap/convert.h"
+#include "src/isolation/executor_main.h"
+#include "src/isolation/nanoseconds.h"
+#include "src/isolation/process_setup.h"
+#include "src/isolation/process_spawner.h"
+#include "src/isolation/sandbox.h"
+#include "src/transport/provider_profile.h"
+
+namespace invoker {
+namespace {
+
+using bootstrap::ExecutorKind;
+using isolation::v1::Environment;
+using isolation::v1::ToTemplate;
+
+constexpr absl::string_view kProgram = "invoker_executor";
+constexpr absl::string_view kPythonModule = "invoker.executor";
+// From the directory of the server's program, where it was built.
+constexpr absl::string_view kPythonProgram = "../src/python/invoker/executor.py";
+
+absl::StatusOr<std::string> ProgramBesideThisOne() {
+  char path[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  if (size <= 0) return absl::InternalError(absl::StrCat("/proc/self/exe: ", strerror(errno)));
+  const absl::string_view self(path, static_cast<size_t>(size));
+  const std::string program = absl::StrCat(self.substr(0, self.rfind('/') + 1), kProgram);
+  if (access(program.c_str(), X_OK) == 0) return program;
+  return absl::NotFoundError(absl::StrCat("there is no program \"", program,
+                                          "\", which runs executors; build or install it there, "
+                                          "or say where it is"));
+}
+
+// What the interpreter is to run: the package that was built with this program, if it is there, or
+// else the one that the interpreter finds.
+std::vector<std::string> PythonCommand(const std::string& interpreter) {
+  const absl::StatusOr<std::string> beside = ProgramBesideThisOne();
+  if (beside.ok()) {
+    const std::string directory = beside->substr(0, beside->rfind('/') + 1);
+    const std::string program = absl::StrCat(directory, kPythonProgram);
+    if (access(program.c_str(), R_OK) == 0) return {interpreter, program};
+  }
+  return {interpreter, "-m", std::string(kPythonModule)};
+}
+
+class Spawner final : public ExecutorSpawner {
+ public:
+  explicit Spawner(std::shared_ptr<ProcessTable> table) : table_(std::move(table)) {}
+  ~Spawner() override { table_->Stop(); }
+
+  absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(ExecutorKind kind,
+                                                         const ExecutorTerms& terms,
+                                                         ExecutorProcess::Events events) override {
+    return table_->Spawn(kind, terms, std::move(events));
+  }
+  std::vector<std::string> Notes() const override { return table_->notes(); }
+
+ private:
+  const std::shared_ptr<ProcessTable> table_;
+};
+
+}  // namespace
+
+absl::Status ProcessTable::MakeEnvironment(ToTemplate::Prepare* prepare) {
+  const WorkerOptions& worker = options_.worker;
+  absl::StatusOr<ExecutorUser> user = FindExecutorUser(options_.user);
+  if (!user.ok()) return user.status();
+  Environment& environment = environment_;
+  std::vector<std::string> dropped;
+  for (const std::string& provider : worker.providers) {
+    if (user->change && transport::FindRow(provider).same_user_only) {
+      dropped.push_back(provider);
+    } else {
+      environment.add_providers(provider);
+    }
+  }
+  const std::string whose = options_.user.empty() ? "nobody" : options_.user;
+  if (user->change) notes_.push_back(absl::StrCat("executors run as user ", whose));
+  if (!dropped.empty()) {
+    notes_.push_back(absl::StrCat("executors do not serve ", absl::StrJoin(dropped, ", "),
+                                  ": it works between processes of "
+                                  "one user only, and they run as ",
+                                  whose, "; they can with the server's own user"));
+  }
+  if (environment.providers().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "executors cannot serve any of the fabrics ", absl::StrJoin(worker.providers, ", "),
+        dropped.empty() ? ": none was named"
+                        : absl::StrCat(" as user ", whose, ", who is not the server's; serve ",
+                                       "another fabric, or run executors as the server's user")));
+  }
+  environment.set_given_address(worker.addresses.given);
+  environment.set_preferred_ip(worker.addresses.preferred_ip);
+  environment.set_notification(bootstrap::ToProto(worker.notification));
+  environment.set_window_bytes(worker.window_bytes);
+  environment.set_hot_timeout_ns(ToNanoseconds(worker.executor.hot_timeout));
+  if (options_.libraries.size() > ControlSocket::kMostFds) {
+    return absl::InvalidArgumentError(absl::StrCat("executors load at most ",
+                                                   ControlSocket::kMostFds, " libraries; ",
+                                                   options_.libraries.size(), " were named"));
+  }
+  for (const std::string& path : options_.libraries) {
+    UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) {
+      return absl::NotFoundError(absl::StrCat("cannot open \"", path, "\": ", strerror(errno)));
+    }
+    environment.add_libraries(path);
+    libraries_.push_back(std::move(file));
+  }
+  *prepare->mutable_environment() = environment;
+  prepare->set_user(options_.user);
+  return absl::OkStatus();
+}
+
+absl::Status ProcessTable::StartKind(ExecutorKind kind, const std::vector<std::string>& command,
+                                     uint32_t prestart, const ToTemplate::Prepare& prepare) {
+  Kind& of = KindOf(kind);
+  if (options_.sandbox == Sandbox::kBubblewrap) {
+    SandboxNeeds needs;
+    for (const std::string& provider : environment_.providers()) {
+      const bool here = transport::FindRow(provider).same_host_only;
+      needs.shared_memory |= here;
+      needs.network |= !here;
+    }
+    of.command = command;
+    of.command.emplace_back(kExecutorArgument);
+    of.command = SandboxCommand(needs, of.command);
+  }
+  std::vector<std::string> with_argument = command;
+  with_argument.emplace_back(kTemplateArgument);
+  absl::StatusOr<std::unique_ptr<TemplateProcess>> process =
+      TemplateProcess::Start(with_argument, prepare);
+  if (!process.ok()) return process.status();
+  of.process = *std::move(process);
+  of.prestart = prestart;
+  return absl::OkStatus();
+}
+
+absl::Status ProcessTable::Prepare() {
+  ToTemplate::Prepare prepare;
+  if (absl::Status status = MakeEnvironment(&prepare); !status.ok()) return status;
+  if (options_.sandbox == Sandbox::kBubblewrap) {
+    if (absl::Status status = CheckSandbox(); !status.ok()) return status;
+  }
+  std::string program = options_.executor_path;
+  if (program.empty()) {
+    absl::StatusOr<std::string> found = ProgramBesideThisOne();
+    if (!found.ok()) return found.status();
+    program = *std::move(found);
+  }
+  absl::Status status = StartKind(ExecutorKind::kNative, {program}, options_.prestart, prepare);
+  if (status.ok() && !options_.python_path.empty()) {
+    status = StartKind(ExecutorKind::kPython, PythonCommand(options_.python_path),
+                       options_.prestart_python, prepare);
+  }
+  // Both at once, since each takes a while.
+  for (Kind& kind : kinds_) {
+    if (status.ok() && kind.process != nullptr) status = kind.process->WaitUntilPrepared();
+  }
+  if (!status.ok()) return status;
+
+  events_.Reset(epoll_create1(EPOLL_CLOEXEC));
+  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const auto watch = [this](int fd, uint64_t number) {
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    event.data.u64 = number;
+    return epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  };
+  bool watched = watch(wake_.get(), kWakeEvent);
+  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
+    if (kinds_[kind].process == nullptr) continue;
+    watched = watched && watch(kinds_[kind].process->socket().fd(), kind);
+  }
+  if (!watched) return absl::ResourceExhaustedError(absl::StrCat("epoll: ", strerror(errno)));
+  thread_ = std::thread([this] { ThreadMain(); });
+
+  // The proof that executors come up: one of each kind, which then is the pool's first.
+  for (const ExecutorKind kind : {ExecutorKind::kNative, ExecutorKind::kPython}) {
+    if (KindOf(kind).process == nullptr) continue;
+    absl::StatusOr<RecordPtr> first = absl::UnavailableError("not started");
+    {
+      absl::MutexLock lock(&mutex_);
+      first = StartOne(kind);
+    }
+    if (!first.ok()) return first.status();
+    if (status = (*first)->WaitUntilReady(); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("no executor comes up: ", status.message()));
+    }
+    absl::MutexLock lock(&mutex_);
+    if (KindOf(kind).prestart > 0) {
+      KindOf(kind).pool.insert(*first);
+    } else {
+      Kill(first->get(), KillReason::kNotNeeded);
+    }
+    Refill(kind);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ExecutorSpawner>> ExecutorSpawner::Start(
+    const SpawnerOptions& options) {
+  absl::StatusOr<std::shared_ptr<ProcessTable>> table = ProcessTable::Start(options);
+  if (!table.ok()) return table.status();
+  return std::unique_ptr<ExecutorSpawner>(std::make_unique<Spawner>(*std::move(table)));
+}
+
+}  // namespace invoker

@@ -1,0 +1,303 @@
+// What executors are forked from: one thread, with libfabric started.
+//
+// How what a function has started is found when its executor ends: every executor is a "child
+// subreaper", so while it lives, whatever descends from it and loses its parent becomes its child.
+// When it ends, its children become this process's, which is a subreaper too. So a child of this
+// process that is no executor is what an executor that has ended has left behind, and is killed;
+// then its own children come here, and so on, until there is none. Neither setsid(2) nor a double
+// fork escapes that; new process ids are not trusted, since only this process waits for them. An
+// executor that gives up being a subreaper only makes its orphans come here sooner. What does
+// escape is what another program has started at a function's request: a daemon that listens to
+// strangers, such as at or a service manager. If this process itself is killed, executors end with
+// it (PR_SET_PDEATHSIG), but not what they have started.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/executor_control.pb.h"
+#include "src/invoke/served_fabrics.h"
+#include "src/isolation/control_socket.h"
+#include "src/isolation/executor_main.h"
+#include "src/isolation/executor_page.h"
+#include "src/isolation/process_setup.h"
+#include "src/isolation/process_tree.h"
+#include "src/isolation/shared_memory.h"
+
+namespace invoker {
+namespace {
+
+using isolation::v1::Environment;
+using isolation::v1::FromExecutor;
+using isolation::v1::FromTemplate;
+using isolation::v1::ToExecutor;
+using isolation::v1::ToTemplate;
+
+uint64_t Microseconds(const timeval& time) {
+  return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_usec);
+}
+
+// Answers the server's first request, for a process that cannot become an executor.
+[[noreturn]] void Refuse(UniqueFd control, const absl::Status& status) {
+  ControlSocket socket(std::move(control));
+  ToExecutor start;
+  if (auto message = socket.Receive(/*wait=*/true); message.ok()) {
+    start.ParseFromString(message->bytes);
+  }
+  FromExecutor answer;
+  answer.set_id(start.id());
+  answer.set_status(static_cast<uint32_t>(status.code()));
+  answer.set_text(std::string(status.message()));
+  socket.Send(answer.SerializeAsString(), {}, /*wait=*/true).IgnoreError();
+  _exit(1);
+}
+
+class Template {
+ public:
+  Template(UniqueFd control, const ExecutorHooks& hooks)
+      : hooks_(hooks), socket_(std::move(control)) {}
+
+  int Run();
+
+ private:
+  struct Executor {
+    uint64_t id;
+    MappedPage page;
+  };
+  struct End {
+    uint64_t id;
+    uint32_t wait_status;
+    uint64_t cpu_us;
+  };
+
+  bool Handle(ControlSocket::Message message);
+  void Prepare(const ToTemplate::Prepare& request);
+  void Spawn(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds);
+  [[noreturn]] void Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds,
+                          pid_t parent);
+  void Reap();
+  bool KillStrays();
+  void EndAll();
+  void Tell(const FromTemplate& message) {
+    // If the server is gone, the next read says so.
+    socket_.Send(message.SerializeAsString(), {}, /*wait=*/true).IgnoreError();
+  }
+
+  const ExecutorHooks& hooks_;
+  ControlSocket socket_;
+  UniqueFd child_events_;
+  ExecutorUser user_;
+  std::map<pid_t, Executor> executors_;  // that live
+  std::vector<End> ends_;                // of those whose strays may still live
+};
+
+void Template::Prepare(const ToTemplate::Prepare& request) {
+  FromTemplate answer;
+  const auto finish = [&](const absl::Status& status) {
+    answer.mutable_prepared()->set_status(static_cast<uint32_t>(status.code()));
+    answer.mutable_prepared()->set_text(std::string(status.message()));
+    Tell(answer);
+  };
+  absl::StatusOr<ExecutorUser> user = FindExecutorUser(request.user());
+  if (!user.ok()) return finish(user.status());
+  user_ = *user;
+  const Environment& environment = request.environment();
+  FabricAddresses addresses;
+  addresses.given = environment.given_address();
+  addresses.preferred_ip = environment.preferred_ip();
+  // Each executor asks again, for a fraction of what this takes: some providers put the process's
+  // id into their answer.
+  const std::vector<std::string> providers(environment.providers().begin(),
+                                           environment.providers().end());
+  const absl::StatusOr<ServedFabrics> served =
+      SelectServedFabrics(providers, addresses, environment.window_bytes());
+  if (!served.ok()) return finish(served.status());
+  const std::vector<std::string> threads = OtherThreads();
+  if (!threads.empty()) {
+    return finish(absl::FailedPreconditionError(absl::StrCat(
+        "a library that the fabrics need has started threads (", absl::StrJoin(threads, ", "),
+        "), so executors cannot be forked; leave out fabrics with --provider until they can")));
+  }
+  finish(absl::OkStatus());
+}
+
+void Template::Spawn(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds) {
+  FromTemplate answer;
+  answer.mutable_spawned()->set_id(request.id());
+  absl::StatusOr<MappedPage> page = absl::InvalidArgumentError("no page came along");
+  if (fds.size() == 2) page = MappedPage::Map(fds[1].get());
+  if (!page.ok()) {
+    answer.mutable_spawned()->set_text(std::string(page.status().message()));
+    return Tell(answer);
+  }
+  // The next executor must not be able to write to this one's.
+  page->KeepFromChildren();
+  const pid_t self = getpid();
+  if (hooks_.before_fork) hooks_.before_fork();
+  const pid_t pid = fork();
+  const int error = errno;
+  if (pid == 0) Child(request, std::move(fds), self);
+  if (hooks_.after_fork_parent) hooks_.after_fork_parent();
+  if (pid > 0) {
+    executors_.emplace(pid, Executor{request.id(), *std::move(page)});
+    answer.mutable_spawned()->set_pid(pid);
+  } else {
+    answer.mutable_spawned()->set_text(absl::StrCat("fork: ", strerror(error)));
+  }
+  Tell(answer);
+}
+
+void Template::Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds, pid_t parent) {
+  close(socket_.fd());
+  child_events_.Reset();
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  UniqueFd control = std::move(fds[0]);
+  UniqueFd page = std::move(fds[1]);
+  if (absl::Status status = BecomeExecutor(parent, user_); !status.ok()) {
+    Refuse(std::move(control), status);
+  }
+  if (request.command().empty()) {
+    if (hooks_.after_fork_child) hooks_.after_fork_child();
+    RunExecutor(std::move(control), std::move(page), hooks_);
+  }
+  // Out of the way of each other first.
+  const UniqueFd high_control(fcntl(control.get(), F_DUPFD_CLOEXEC, kPageFd + 1));
+  const UniqueFd high_page(fcntl(page.get(), F_DUPFD_CLOEXEC, kPageFd + 1));
+  dup2(high_control.get(), kControlFd);
+  dup2(high_page.get(), kPageFd);
+  std::vector<char*> arguments;
+  for (const std::string& argument : request.command()) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  execv(arguments[0], arguments.data());
+  Refuse(UniqueFd(kControlFd), absl::FailedPreconditionError(absl::StrCat(
+                                   "cannot run ", arguments[0], ": ", strerror(errno))));
+}
+
+bool Template::Handle(ControlSocket::Message message) {
+  ToTemplate request;
+  if (!request.ParseFromString(message.bytes)) return false;
+  switch (request.message_case()) {
+    case ToTemplate::kPrepare:
+      Prepare(request.prepare());
+      return true;
+    case ToTemplate::kSpawn:
+      Spawn(request.spawn(), std::move(message.fds));
+      return true;
+    case ToTemplate::kKill:
+      for (const auto& [pid, executor] : executors_) {
+        if (executor.id == request.kill().id()) kill(pid, SIGKILL);
+      }
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Kills what executors that have ended have left. False if there was nothing.
+bool Template::KillStrays() {
+  bool any = false;
+  for (const pid_t pid : OwnChildren()) {
+    if (executors_.count(pid) != 0) continue;
+    kill(pid, SIGKILL);
+    any = true;
+  }
+  return any;
+}
+
+void Template::Reap() {
+  signalfd_siginfo event;
+  while (read(child_events_.get(), &event, sizeof(event)) == sizeof(event)) {
+  }
+  uint64_t strays_us = 0;
+  int status = 0;
+  rusage usage;
+  pid_t pid;
+  while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+    const uint64_t cpu_us = Microseconds(usage.ru_utime) + Microseconds(usage.ru_stime);
+    const auto found = executors_.find(pid);
+    if (found == executors_.end()) {
+      strays_us += cpu_us;
+      continue;
+    }
+    RemoveSharedMemory(*found->second.page.get(), user_.change ? user_.uid : geteuid());
+    ends_.push_back({found->second.id, static_cast<uint32_t>(status), cpu_us});
+    executors_.erase(found);
+  }
+  if (ends_.empty()) return;
+  // Of several that end at once, it is not known whose they were.
+  ends_.back().cpu_us += strays_us;
+  // Their ends are events, which lead here again.
+  if (KillStrays()) return;
+  for (const End& end : ends_) {
+    FromTemplate message;
+    message.mutable_ended()->set_id(end.id);
+    message.mutable_ended()->set_wait_status(end.wait_status);
+    message.mutable_ended()->set_cpu_us(end.cpu_us);
+    Tell(message);
+  }
+  ends_.clear();
+}
+
+void Template::EndAll() {
+  for (const auto& [pid, executor] : executors_) kill(pid, SIGKILL);
+  int status;
+  pid_t pid;
+  // Until there are no children at all.
+  while ((pid = wait4(-1, &status, 0, nullptr)) > 0 || errno == EINTR) {
+    const auto found = executors_.find(pid);
+    if (found != executors_.end()) {
+      RemoveSharedMemory(*found->second.page.get(), user_.change ? user_.uid : geteuid());
+      executors_.erase(found);
+    }
+    KillStrays();
+  }
+}
+
+int Template::Run() {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, nullptr);
+  child_events_.Reset(signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!child_events_.valid() || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) return 1;
+  while (true) {
+    pollfd events[2] = {{socket_.fd(), POLLIN, 0}, {child_events_.get(), POLLIN, 0}};
+    if (poll(events, 2, -1) < 0) continue;
+    if (events[1].revents != 0) Reap();
+    if (events[0].revents == 0) continue;
+    absl::StatusOr<ControlSocket::Message> message = socket_.Receive(/*wait=*/false);
+    if (absl::IsNotFound(message.status())) continue;
+    if (!message.ok() || !Handle(*std::move(message))) break;
+  }
+  EndAll();
+  return 0;
+}
+
+}  // namespace
+
+int RunTemplate(UniqueFd control, const ExecutorHooks& hooks) {
+  // A terminal's signals are for the server.
+  setsid();
+  signal(SIGPIPE, SIG_IGN);
+  CloseFrom(kControlFd + 1);
+  return Template(std::move(control), hooks).Run();
+}
+
+}  // namespace invoker

@@ -1,0 +1,156 @@
+// Functions that do to their process what functions should not.
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "src/invoke/function.h"
+
+namespace {
+
+// The compiler does not know that there is nothing there.
+volatile char* volatile nowhere = nullptr;
+
+invoker::Result Answer(invoker::Output& output, std::string_view text) {
+  output.Append(text.data(), text.size());
+  return invoker::Result::Ok();
+}
+
+std::string Text(pid_t pid) { return std::to_string(pid); }
+
+// Deeper than any stack.
+__attribute__((noinline)) int Recurse(int depth) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(depth);
+  return depth == 0 ? 0 : Recurse(depth + 1) + frame[0];
+}
+
+}  // namespace
+
+INVOKER_FUNCTION(bad.echo, input, output) { return Answer(output, input.text()); }
+
+INVOKER_FUNCTION(bad.pid, input, output) { return Answer(output, Text(getpid())); }
+
+INVOKER_FUNCTION(bad.user, input, output) { return Answer(output, std::to_string(getuid())); }
+
+INVOKER_FUNCTION(bad.null, input, output) {
+  *nowhere = 1;
+  return invoker::Result::Ok();
+}
+
+INVOKER_FUNCTION(bad.abort, input, output) { abort(); }
+
+INVOKER_FUNCTION(bad.stack, input, output) {
+  return invoker::Result::Error(std::to_string(Recurse(1)));
+}
+
+INVOKER_FUNCTION(bad.exit, input, output) { exit(3); }
+
+INVOKER_FUNCTION(bad.exit_at_once, input, output) { _exit(4); }
+
+// Allocates and touches, until that fails.
+INVOKER_FUNCTION(bad.leak, input, output) {
+  constexpr size_t kStep = 1 << 20;
+  while (true) {
+    char* memory = new char[kStep];
+    for (size_t i = 0; i < kStep; i += 4096) static_cast<volatile char*>(memory)[i] = 1;
+  }
+}
+
+// The same, by way of C, and without a look at what it got.
+INVOKER_FUNCTION(bad.leak_in_c, input, output) {
+  while (true) memset(malloc(1 << 20), 1, 1 << 20);
+}
+
+INVOKER_FUNCTION(bad.forever, input, output) {
+  while (true) {
+    // What the compiler would otherwise take to be no loop at all.
+    asm volatile("");
+  }
+}
+
+INVOKER_FUNCTION(bad.block, input, output) {
+  while (true) pause();
+}
+
+// Forks; both return.
+INVOKER_FUNCTION(bad.fork, input, output) {
+  const pid_t child = fork();
+  if (child < 0) return invoker::Result::Error("fork");
+  return Answer(output, child == 0 ? "the child" : "the parent");
+}
+
+// Forks; the child leaves by exit(3).
+INVOKER_FUNCTION(bad.fork_exit, input, output) {
+  const pid_t child = fork();
+  if (child < 0) return invoker::Result::Error("fork");
+  if (child == 0) exit(7);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return Answer(output, std::to_string(WEXITSTATUS(status)));
+}
+
+// What a function may do.
+INVOKER_FUNCTION(bad.popen, input, output) {
+  FILE* pipe = popen("echo from another program", "r");
+  if (pipe == nullptr) return invoker::Result::Error("popen");
+  char line[64] = {};
+  const bool read = fgets(line, sizeof(line), pipe) != nullptr;
+  const int status = pclose(pipe);
+  if (!read || status != 0) return invoker::Result::Error("the other program failed");
+  return Answer(output, line);
+}
+
+// Leaves a process behind that has nothing to do with this one any more, and says which.
+INVOKER_FUNCTION(bad.daemon, input, output) {
+  int ends[2];
+  if (pipe(ends) != 0) return invoker::Result::Error("pipe");
+  const pid_t child = fork();
+  if (child < 0) return invoker::Result::Error("fork");
+  if (child == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    setsid();
+    const pid_t self = getpid();
+    if (write(ends[1], &self, sizeof(self)) != sizeof(self)) _exit(1);
+    while (true) pause();
+  }
+  pid_t daemon = 0;
+  close(ends[1]);
+  const bool told = read(ends[0], &daemon, sizeof(daemon)) == sizeof(daemon);
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return told ? Answer(output, Text(daemon)) : invoker::Result::Error("the daemon did not start");
+}
+
+// Writes over what lies behind an allocation, which is the allocator's, and allocates on.
+INVOKER_FUNCTION(bad.corrupt, input, output) {
+  char* volatile memory = static_cast<char*>(malloc(16));
+  for (size_t i = 0; i < 64 << 10; ++i) memory[i] = 0x5a;
+  for (size_t size = 16; size < 1 << 20; size *= 2) {
+    void* volatile more = malloc(size);
+    if (more == nullptr) abort();
+  }
+  return invoker::Result::Ok();
+}
+
+// Closes what is not its own.
+INVOKER_FUNCTION(bad.close_all, input, output) {
+  for (int fd = 3; fd < 1024; ++fd) close(fd);
+  while (true) pause();
+}
+
+// Opens its own program's file for writing to, and says what comes of it.
+INVOKER_FUNCTION(bad.write_root, input, output) {
+  const int fd = open("/etc/invoker_was_here", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0) return Answer(output, strerror(errno));
+  unlink("/etc/invoker_was_here");
+  close(fd);
+  return Answer(output, "written");
+}

@@ -1,0 +1,91 @@
+// A bootstrap server whose sessions are those of one executor's process, for clients that know
+// nothing of it; and what the tests look at from outside.
+
+#ifndef INVOKER_TESTS_ISOLATION_ISOLATED_SERVER_H_
+#define INVOKER_TESTS_ISOLATION_ISOLATED_SERVER_H_
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "src/bootstrap/server.h"
+#include "src/bootstrap/session_host.h"
+#include "src/invoke/client.h"
+#include "src/isolation/executor_spawner.h"
+
+namespace invoker {
+
+inline constexpr char kTcp[] = "tcp;ofi_rxm";
+inline constexpr char kShm[] = "shm";
+
+// Loads bad_functions; the test's user; executors sleep when idle, so that tests share the cores.
+SpawnerOptions TestSpawnerOptions(std::vector<std::string> providers = {kTcp});
+
+// An executor with its end.
+class WatchedExecutor {
+ public:
+  explicit WatchedExecutor(ExecutorSpawner* spawner, const ExecutorTerms& terms = {});
+
+  ExecutorProcess& process() { return *process_; }
+  bool ok() const { return process_ != nullptr; }
+  // Blocks until it has ended.
+  ExecutorEnd WaitForEnd();
+  bool ended() const { return ended_.HasBeenNotified(); }
+  // Destroys the process.
+  void Reset() { process_.reset(); }
+
+ private:
+  absl::Notification ended_;
+  ExecutorEnd end_;
+  std::unique_ptr<ExecutorProcess> process_;
+};
+
+class IsolatedServer final : public bootstrap::SessionHost {
+ public:
+  // `executor` outlives it.
+  IsolatedServer(ExecutorProcess* executor, const SpawnerOptions& options);
+  ~IsolatedServer() override;
+
+  absl::StatusOr<std::unique_ptr<Client>> Connect();
+  // Connects and calls once.
+  absl::StatusOr<std::string> Call(const std::string& function, const std::string& input = "");
+
+  bootstrap::WorkerInfo Info() const override { return info_; }
+  absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
+      uint64_t lease, const bootstrap::OpenSessionRequest& request) override;
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
+                                  transport::Notification notification,
+                                  absl::string_view reason) override;
+  absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
+  bootstrap::Usage CloseLease(uint64_t lease) override;
+
+ private:
+  ExecutorProcess* const executor_;
+  bootstrap::WorkerInfo info_;
+  absl::Mutex mutex_;
+  std::set<std::pair<uint64_t, uint64_t>> sessions_ ABSL_GUARDED_BY(mutex_);  // lease, handle
+  std::unique_ptr<bootstrap::Server> server_;
+};
+
+absl::StatusOr<std::string> CallOn(Client* client, const std::string& function,
+                                   const std::string& input = "",
+                                   absl::Duration timeout = absl::Seconds(20));
+
+// Blocks until the process is gone, for 20 seconds at most: whether it is.
+bool WaitUntilGone(pid_t pid);
+
+// Processes that descend from this one, zombies included.
+std::set<pid_t> Descendants();
+std::set<std::string> SharedMemoryFiles();
+size_t OpenDescriptors();
+
+}  // namespace invoker
+
+#endif  // INVOKER_TESTS_ISOLATION_ISOLATED_SERVER_H_

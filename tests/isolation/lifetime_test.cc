@@ -1,0 +1,212 @@
+// How processes come and go: the pool, who they run as, what they load, and that nothing is left of
+// them, whoever ends first.
+
+#include <gmock/gmock.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "src/isolation/executor_spawner.h"
+#include "tests/isolation/isolated_server.h"
+
+namespace invoker {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+std::unique_ptr<ExecutorSpawner> StartSpawner(const SpawnerOptions& options) {
+  auto spawner = ExecutorSpawner::Start(options);
+  EXPECT_TRUE(spawner.ok()) << spawner.status();
+  return spawner.ok() ? *std::move(spawner) : nullptr;
+}
+
+TEST(Lifetime, AHundredExecutorsLeaveNothing) {
+  const SpawnerOptions options = TestSpawnerOptions({kShm});
+  const std::set<std::string> files_before = SharedMemoryFiles();
+  const std::set<pid_t> processes_before = Descendants();
+  std::vector<std::string> left;
+  {
+    std::unique_ptr<ExecutorSpawner> spawner = StartSpawner(options);
+    ASSERT_NE(spawner, nullptr);
+    { WatchedExecutor first(spawner.get()); }
+    const size_t descriptors_before = OpenDescriptors();
+    const size_t processes = Descendants().size();
+    for (int i = 0; i < 100; ++i) {
+      WatchedExecutor executor(spawner.get());
+      ASSERT_TRUE(executor.ok());
+      // Killed by the server, by somebody else, or told to stop.
+      if (i % 3 == 1) kill(executor.process().pid(), SIGKILL);
+      if (i % 3 == 2) executor.process().Stop(absl::Seconds(5));
+      if (i % 3 != 0) executor.WaitForEnd();
+      for (const std::string& name : SharedMemoryFiles()) {
+        if (absl::StrContains(name, absl::StrCat(executor.process().pid(), ":")) && i % 3 != 0) {
+          left.push_back(name);
+        }
+      }
+    }
+    EXPECT_EQ(OpenDescriptors(), descriptors_before);
+    EXPECT_EQ(Descendants().size(), processes);
+  }
+  EXPECT_EQ(Descendants(), processes_before);
+  EXPECT_THAT(left, testing::IsEmpty());
+}
+
+TEST(Lifetime, WhenTheServerIsKilledNothingIsLeft) {
+  FILE* out = popen("exec tests/isolation/doomed_server", "r");
+  ASSERT_NE(out, nullptr);
+  char line[4096] = {};
+  ASSERT_NE(fgets(line, sizeof(line), out), nullptr);
+  std::vector<pid_t> pids;
+  std::istringstream words(line);
+  for (pid_t pid; words >> pid;) pids.push_back(pid);
+  // The template, the one that is leased, two that wait, and the daemon.
+  EXPECT_GE(pids.size(), 5u);
+  pid_t server = 0;
+  for (const pid_t pid : Descendants()) {
+    std::string name;
+    std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
+    if (name == "doomed_server") server = pid;
+  }
+  ASSERT_NE(server, 0);
+  ASSERT_EQ(kill(server, SIGKILL), 0);
+  for (const pid_t pid : pids) EXPECT_TRUE(WaitUntilGone(pid)) << pid;
+  pclose(out);
+  for (const std::string& name : SharedMemoryFiles()) {
+    for (const pid_t pid : pids)
+      EXPECT_EQ(name.rfind(absl::StrCat(pid, ":"), 0), std::string::npos);
+  }
+}
+
+TEST(Lifetime, ThePoolIsTakenFromAndFilled) {
+  SpawnerOptions options = TestSpawnerOptions();
+  options.prestart = 2;
+  std::unique_ptr<ExecutorSpawner> spawner = StartSpawner(options);
+  ASSERT_NE(spawner, nullptr);
+  std::vector<std::unique_ptr<WatchedExecutor>> taken;
+  std::set<pid_t> pids;
+  for (int i = 0; i < 5; ++i) {
+    taken.push_back(std::make_unique<WatchedExecutor>(spawner.get()));
+    ASSERT_TRUE(taken.back()->ok());
+    pids.insert(taken.back()->process().pid());
+  }
+  EXPECT_EQ(pids.size(), 5u);
+  IsolatedServer server(&taken.back()->process(), options);
+  EXPECT_EQ(*server.Call("bad.echo", "x"), "x");
+}
+
+TEST(Lifetime, AWaitingExecutorThatDiesIsNotHandedOut) {
+  SpawnerOptions options = TestSpawnerOptions();
+  options.prestart = 1;
+  std::unique_ptr<ExecutorSpawner> spawner = StartSpawner(options);
+  ASSERT_NE(spawner, nullptr);
+  pid_t waiting = 0;
+  for (const pid_t pid : Descendants()) waiting = std::max(waiting, pid);
+  ASSERT_EQ(kill(waiting, SIGKILL), 0);
+  ASSERT_TRUE(WaitUntilGone(waiting));
+  auto process = spawner->Spawn(bootstrap::ExecutorKind::kNative, {}, {});
+  // It is known to be dead, or is found to be.
+  if (!process.ok()) process = spawner->Spawn(bootstrap::ExecutorKind::kNative, {}, {});
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_NE((*process)->pid(), waiting);
+}
+
+TEST(Lifetime, FunctionsAreLoadedIntoOneExecutorOnly) {
+  const SpawnerOptions options = TestSpawnerOptions();
+  std::unique_ptr<ExecutorSpawner> spawner = StartSpawner(options);
+  ASSERT_NE(spawner, nullptr);
+  WatchedExecutor executor(spawner.get());
+  WatchedExecutor other(spawner.get());
+  ASSERT_TRUE(executor.ok() && other.ok());
+  const size_t before = executor.process().Functions()->size();
+  auto all = executor.process().Load("tests/functions/test_functions.so",
+                                     bootstrap::CodeKind::kLibrary, "test");
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_GT(all->size(), before);
+  EXPECT_EQ(other.process().Functions()->size(), before);
+  IsolatedServer server(&executor.process(), options);
+  EXPECT_EQ(*server.Call("test.echo", "loaded"), "loaded");
+  const absl::Status again =
+      executor.process()
+          .Load("tests/functions/test_functions.so", bootstrap::CodeKind::kLibrary, "test")
+          .status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kAlreadyExists) << again;
+  EXPECT_EQ(executor.process()
+                .Load("tests/isolation/no_such_file", bootstrap::CodeKind::kLibrary, "x")
+                .status()
+                .code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(*server.Call("bad.echo", "still there"), "still there");
+}
+
+TEST(Lifetime, RootRunsExecutorsAsNobody) {
+  if (geteuid() != 0) GTEST_SKIP() << "not root";
+  SpawnerOptions options = TestSpawnerOptions({kShm, kTcp});
+  options.user.clear();
+  std::unique_ptr<ExecutorSpawner> spawner = StartSpawner(options);
+  ASSERT_NE(spawner, nullptr);
+  EXPECT_THAT(spawner->Notes(), Contains(HasSubstr("do not serve shm")));
+  WatchedExecutor executor(spawner.get());
+  ASSERT_TRUE(executor.ok());
+  options.worker.providers = {kTcp};
+  IsolatedServer server(&executor.process(), options);
+  EXPECT_EQ(*server.Call("bad.user"), absl::StrCat(getpwnam("nobody")->pw_uid));
+  // By a descriptor: the path may lead through what nobody may not see.
+  auto all = executor.process().Load("tests/functions/test_functions.so",
+                                     bootstrap::CodeKind::kLibrary, "test");
+  EXPECT_TRUE(all.ok()) << all.status();
+}
+
+TEST(Lifetime, InTheSandboxTheFileSystemIsReadOnly) {
+  SpawnerOptions options = TestSpawnerOptions();
+  options.sandbox = Sandbox::kBubblewrap;
+  auto spawner = ExecutorSpawner::Start(options);
+  if (absl::IsFailedPrecondition(spawner.status())) {
+    EXPECT_THAT(std::string(spawner.status().message()), HasSubstr("bwrap"));
+    GTEST_SKIP() << spawner.status();
+  }
+  ASSERT_TRUE(spawner.ok()) << spawner.status();
+  WatchedExecutor executor(spawner->get());
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options);
+  auto client = server.Connect();
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ(*CallOn(client->get(), "bad.write_root"), "Read-only file system");
+  EXPECT_EQ(*CallOn(client->get(), "bad.pid"), absl::StrCat(executor.process().pid()));
+  Future call = (*client)->InvokeAsync(*(*client)->Function("bad.null"), "");
+  const ExecutorEnd end = executor.WaitForEnd();
+  EXPECT_EQ(end.cause, bootstrap::LeaseEndCause::kCrashed);
+  EXPECT_THAT(end.reason, HasSubstr("signal 11 (SIGSEGV) in function \"bad.null\""));
+  EXPECT_TRUE(WaitUntilGone(executor.process().pid()));
+  (*client)->Close();
+}
+
+TEST(Lifetime, ErrorsSayWhatIsMissing) {
+  SpawnerOptions options = TestSpawnerOptions();
+  options.executor_path = "/nonexistent/invoker_executor";
+  EXPECT_THAT(std::string(ExecutorSpawner::Start(options).status().message()),
+              HasSubstr("/nonexistent/invoker_executor"));
+  options = TestSpawnerOptions();
+  options.user = "no_such_user_here";
+  EXPECT_THAT(std::string(ExecutorSpawner::Start(options).status().message()),
+              HasSubstr("no_such_user_here"));
+  options = TestSpawnerOptions();
+  options.libraries = {"/nonexistent.so"};
+  EXPECT_THAT(std::string(ExecutorSpawner::Start(options).status().message()),
+              HasSubstr("/nonexistent.so"));
+  options = TestSpawnerOptions({"nonesuch"});
+  EXPECT_FALSE(ExecutorSpawner::Start(options).ok());
+}
+
+}  // namespace
+}  // namespace invoker
