@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,31 @@ class BootstrapClient {
                                   transport::Notification notification, absl::string_view reason,
                                   absl::Duration timeout);
   absl::Status CloseSession(uint64_t lease, uint64_t handle, absl::Duration timeout);
+
+  // Gives the session's executor access to memory of this process; returns its number.
+  absl::StatusOr<uint16_t> RegisterWindow(uint64_t lease, uint64_t handle,
+                                          const WindowDescriptor& window, bool readable,
+                                          bool writable, absl::Duration timeout);
+  // When it returns OK, the executor uses the memory no more.
+  absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number,
+                            absl::Duration timeout);
+
+  // Sends a file to the worker, for its executors to load; `sha256` is that of its bytes. True if
+  // the worker had it already. Errors are the service Code's.
+  absl::StatusOr<bool> Upload(uint64_t lease, absl::string_view sha256, absl::string_view bytes,
+                              absl::Duration timeout);
+  // Loads such a file into every executor of the lease; `name` as in LoadRequest. NOT_FOUND if the
+  // worker has it no more. Returns all functions of these executors, by id.
+  absl::StatusOr<std::vector<FunctionInfo>> Load(uint64_t lease, absl::string_view sha256,
+                                                 CodeKind kind, absl::string_view name,
+                                                 absl::Duration timeout);
+
+  // Of one tenant, or of everybody if it is empty; open leases first.
+  absl::StatusOr<std::vector<UsageRecord>> GetUsage(absl::string_view tenant,
+                                                    absl::Duration timeout);
+  // FAILED_PRECONDITION if the server takes no other servers' usage.
+  absl::StatusOr<ContributionTarget> Contribute(const Contribution& contribution,
+                                                absl::Duration timeout);
 
  private:
   friend class Lease;

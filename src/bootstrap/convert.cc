@@ -175,12 +175,9 @@ absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
     info.functions.push_back(FunctionInfo{function.name()});
   }
   const v1::Capacity& capacity = message.capacity();
-  info.capacity = {capacity.cores(),
-                   capacity.free_cores(),
-                   capacity.memory_bytes(),
-                   capacity.free_memory_bytes(),
-                   capacity.allow_upload(),
-                   capacity.python(),
+  info.capacity = {capacity.cores(),        capacity.free_cores(),
+                   capacity.memory_bytes(), capacity.free_memory_bytes(),
+                   capacity.allow_upload(), capacity.python(),
                    capacity.waiting()};
   return info;
 }

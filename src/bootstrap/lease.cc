@@ -1,10 +1,5 @@
 #include "src/bootstrap/lease.h"
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/support/async_stream.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,245 +8,259 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "proto/bootstrap.grpc.pb.h"
+#include "absl/synchronization/mutex.h"
 #include "src/bootstrap/client_channel.h"
+#include "src/bootstrap/client_lease_stream.h"
+#include "src/bootstrap/convert_lease.h"
 #include "src/bootstrap/failure.h"
 
 namespace invoker::bootstrap {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = ClientLeaseStream::Clock;
+using Operation = ClientLeaseStream::Operation;
 
-// gRPC waits by its own clocks; the monotonic one is the same clock as ours on Linux, but nothing
-// promises it.
-gpr_timespec ToGpr(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now());
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(std::max<int64_t>(left.count(), 0), GPR_TIMESPAN));
-}
+// Who waits for ever looks at the clock once a year.
+constexpr absl::Duration kLongestWait = absl::Hours(365 * 24);
 
 }  // namespace
 
-// Everything but the destructor and id() runs on one thread at a time: first Acquire's caller, then
-// the lease's.
+// Everything but the destructor, Release and the simple reads runs on one thread at a time: first
+// Acquire's caller, then the lease's.
 class Lease::Impl {
  public:
   Impl(std::shared_ptr<ClientChannel> channel, LeaseEvents events)
-      : channel_(std::move(channel)),
-        stub_(v1::Bootstrap::NewStub(channel_->channel())),
-        events_(std::move(events)) {}
+      : channel_(std::move(channel)), events_(std::move(events)), stream_(*channel_) {}
 
   ~Impl() {
     released_.store(true);
-    context_.TryCancel();
+    stream_.Cancel();
     if (thread_.joinable()) thread_.join();
-    queue_.Shutdown();
-    void* tag = nullptr;
-    bool ok = false;
-    while (queue_.Next(&tag, &ok)) {
-    }
   }
 
-  absl::Status Acquire(absl::Duration timeout) {
+  absl::Status Acquire(const LeaseTerms& terms, absl::Duration timeout) {
+    const absl::Duration allowed = timeout + std::max(terms.wait, absl::ZeroDuration());
     const Clock::time_point deadline =
-        Clock::now() + absl::ToChronoNanoseconds(
-                           std::min(timeout - ReserveForExplanation(timeout), absl::Hours(24)));
-    stream_ = stub_->PrepareAsyncLease(&context_, &queue_);
-    stream_->StartCall(Tag(kStart));
-    outstanding_ = 1;
-    while (!granted_) {
-      bool ok = false;
-      const std::optional<Operation> done = Next(deadline, &ok);
+        Clock::now() +
+        absl::ToChronoNanoseconds(std::min(allowed - ReserveForExplanation(timeout), kLongestWait));
+    stream_.Start();
+    while (id_ == 0) {
+      const std::optional<ClientLeaseStream::Done> done = stream_.Next(deadline);
       if (!done.has_value()) {
-        context_.TryCancel();
-        CloseStream();
+        stream_.Cancel();
+        stream_.Close();
         const grpc::Status late(grpc::StatusCode::DEADLINE_EXCEEDED,
                                 "no lease was granted in time");
-        return channel_->Explain("grant a lease", context_, late, timeout);
+        return channel_->Explain("grant a lease", stream_.context(), late, allowed);
       }
-      if (!ok) {
-        const grpc::Status status = CloseStream();
-        absl::Status reason = channel_->Explain("grant a lease", context_, status, timeout);
+      if (!done->ok) {
+        const grpc::Status status = stream_.Close();
+        absl::Status reason =
+            channel_->Explain("grant a lease", stream_.context(), status, timeout);
         return reason.ok() ? Bad("ended the lease's stream without a lease") : reason;
       }
-      if (*done == kStart) {
-        Read();
-      } else if (absl::Status status = Grant(); !status.ok()) {
-        context_.TryCancel();
-        CloseStream();
-        return status;
+      if (done->operation == Operation::kStart) {
+        v1::LeaseRequest request;
+        *request.mutable_terms() = ToProto(terms);
+        stream_.Write(request);
+        stream_.Read();
+      } else if (done->operation == Operation::kRead) {
+        if (absl::Status status = HandleAnswer(); !status.ok()) {
+          stream_.Cancel();
+          stream_.Close();
+          return status;
+        }
+        stream_.Read();
       }
     }
     thread_ = std::thread([this] { Run(); });
     return absl::OkStatus();
   }
 
+  absl::StatusOr<LeaseEnd> Release(absl::Duration timeout) {
+    absl::MutexLock lock(&mutex_);
+    if (!result_.has_value() && !released_.exchange(true)) stream_.Wake();
+    const auto over = [this]()
+                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return result_.has_value(); };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&over), timeout)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the lease is given back, but invoker_server at ", channel_->name(),
+                       " has not sent the bill within ", absl::FormatDuration(timeout)));
+    }
+    return *result_;
+  }
+
   uint64_t id() const { return id_; }
+  const LeaseTerms& terms() const { return terms_; }
 
  private:
-  enum Operation : uintptr_t { kStart = 1, kRead, kWrite, kFinish };
-
-  static void* Tag(Operation operation) { return reinterpret_cast<void*>(operation); }
-
-  // The operation that has ended, or nothing at the deadline.
-  std::optional<Operation> Next(Clock::time_point deadline, bool* ok) {
-    void* tag = nullptr;
-    if (queue_.AsyncNext(&tag, ok, ToGpr(deadline)) != grpc::CompletionQueue::GOT_EVENT) {
-      return std::nullopt;
-    }
-    --outstanding_;
-    return static_cast<Operation>(reinterpret_cast<uintptr_t>(tag));
-  }
-
-  void Read() {
-    ++outstanding_;
-    stream_->Read(&event_, Tag(kRead));
-  }
-
-  // Waits for what is under way and takes the stream's status. Only once the stream broke or was
-  // cancelled: otherwise it would wait.
-  grpc::Status CloseStream() {
-    grpc::Status status;
-    ++outstanding_;
-    stream_->Finish(&status, Tag(kFinish));
-    void* tag = nullptr;
-    bool ok = false;
-    while (outstanding_ > 0 && queue_.Next(&tag, &ok)) --outstanding_;
-    stream_ = nullptr;
-    return status;
-  }
-
   absl::Status Bad(absl::string_view what) const {
-    return absl::InternalError(absl::StrCat("invoker_server at ", channel_->name(), " ", what));
+    return absl::InternalError(absl::StrCat(server(), " ", what));
   }
 
-  absl::Status Grant() {
-    if (!event_.has_granted()) return Bad("did not begin the lease's stream with a lease");
-    const auto& granted = event_.granted();
+  std::string server() const { return absl::StrCat("invoker_server at ", channel_->name()); }
+
+  absl::Status HandleAnswer() {
+    const v1::LeaseEvent& event = stream_.event();
+    if (event.has_queued()) {
+      if (events_.on_queued) events_.on_queued(event.queued().ahead());
+      return absl::OkStatus();
+    }
+    if (event.has_granted()) return Grant(event.granted());
+    return Bad("did not begin the lease's stream with a lease");
+  }
+
+  absl::Status Grant(const v1::LeaseEvent::Granted& granted) {
     constexpr uint64_t kLongestUs = 24ull * 3600 * 1'000'000;
     if (granted.lease() == 0 || granted.heartbeat_interval_us() == 0 ||
         granted.expiry_us() <= granted.heartbeat_interval_us() ||
         granted.expiry_us() > kLongestUs) {
       return Bad("granted a lease with times or an id that make no sense");
     }
-    id_ = granted.lease();
+    absl::StatusOr<LeaseTerms> terms = FromProto(granted.terms());
+    if (!terms.ok()) {
+      return Bad(absl::StrCat("granted a lease on bad terms: ", terms.status().message()));
+    }
+    terms_ = *std::move(terms);
     interval_ = std::chrono::microseconds(granted.heartbeat_interval_us());
     expiry_ = std::chrono::microseconds(granted.expiry_us());
-    granted_ = true;
-    Read();
+    id_ = granted.lease();
     return absl::OkStatus();
   }
 
   void Run() {
+    absl::Status lost = Hold();
+    if (!released_.load()) {
+      if (ended_.has_value() && events_.on_ended) events_.on_ended(*ended_);
+      if (events_.on_lost) events_.on_lost(lost);
+    }
+    absl::MutexLock lock(&mutex_);
+    if (ended_.has_value()) {
+      result_ = *std::move(ended_);
+    } else {
+      result_ = std::move(lost);
+    }
+  }
+
+  // Until the stream has ended. Returns why.
+  absl::Status Hold() {
     Clock::time_point heard = Clock::now();
     Clock::time_point next_heartbeat = heard;  // the first at once
-    bool writing = false;
+    bool release = false;
     while (true) {
       const Clock::time_point now = Clock::now();
-      if (!writing && now >= next_heartbeat) {
-        request_.mutable_heartbeat()->set_sequence(++sequence_);
-        ++outstanding_;
-        stream_->Write(request_, Tag(kWrite));
-        writing = true;
+      if (!stream_.writing() && release) {
+        release = false;
+        v1::LeaseRequest request;
+        request.mutable_release();
+        stream_.Write(request);
+      } else if (!stream_.writing() && now >= next_heartbeat) {
+        v1::LeaseRequest request;
+        request.mutable_heartbeat()->set_sequence(++sequence_);
+        stream_.Write(request);
         next_heartbeat = now + interval_;
       }
       const Clock::time_point silent_at = heard + expiry_;
-      bool ok = false;
-      const std::optional<Operation> done =
-          Next(writing ? silent_at : std::min(silent_at, next_heartbeat), &ok);
+      const std::optional<ClientLeaseStream::Done> done =
+          stream_.Next(stream_.writing() ? silent_at : std::min(silent_at, next_heartbeat));
       if (!done.has_value()) {
         if (Clock::now() < silent_at) continue;
-        context_.TryCancel();
-        CloseStream();
-        Lost(absl::DeadlineExceededError(absl::StrCat(
-            "invoker_server at ", channel_->name(), " has not answered heartbeats for ",
-            absl::FormatDuration(absl::FromChrono(expiry_)),
-            ": it is stopped or overloaded, or the network is down; connect again")));
-        return;
+        stream_.Cancel();
+        stream_.Close();
+        return absl::DeadlineExceededError(
+            absl::StrCat(server(), " has not answered heartbeats for ",
+                         absl::FormatDuration(absl::FromChrono(expiry_)),
+                         ": it is stopped or overloaded, or the network is down; connect again"));
       }
-      if (*done == kWrite) {
-        // A failed write is followed by a failed read, which tells why.
-        writing = !ok;
-        continue;
-      }
-      if (!ok) {
-        EndOfStream();
-        return;
-      }
+      if (done->operation == Operation::kWake) release = true;
+      if (done->operation != Operation::kRead) continue;
+      if (!done->ok) return EndOfStream();
       heard = Clock::now();
       Handle();
-      Read();
+      stream_.Read();
     }
   }
 
   void Handle() {
-    switch (event_.event_case()) {
+    const v1::LeaseEvent& event = stream_.event();
+    switch (event.event_case()) {
       case v1::LeaseEvent::kDraining:
         if (events_.on_draining && !released_.load()) {
-          events_.on_draining(event_.draining().reason());
+          events_.on_draining(event.draining().reason());
         }
         break;
       case v1::LeaseEvent::kSessionClosed:
         if (events_.on_session_closed && !released_.load()) {
-          events_.on_session_closed(event_.session_closed().handle(),
-                                    event_.session_closed().reason());
+          events_.on_session_closed(event.session_closed().handle(),
+                                    event.session_closed().reason());
         }
         break;
       case v1::LeaseEvent::kEnded:
-        // The stream's end follows at once and reports it.
-        expired_ = event_.ended().reason();
+        // The stream's end follows at once and is what is reported.
+        ended_ = FromProto(event.ended());
         break;
       default:  // an acknowledgement, or something newer: either shows that the server lives
         break;
     }
   }
 
-  void EndOfStream() {
-    const grpc::Status status = CloseStream();
-    if (released_.load()) return;
-    const std::string server = absl::StrCat("invoker_server at ", channel_->name());
-    if (expired_.has_value()) {
-      Lost(absl::DeadlineExceededError(
-          absl::StrCat(server, " declared the lease expired: ", *expired_,
-                       "; this process was stopped or starved for that long; connect again")));
-      return;
+  absl::Status EndOfStream() {
+    const grpc::Status status = stream_.Close();
+    if (ended_.has_value()) return Explain(*ended_);
+    if (ClientChannel::Answered(stream_.context())) {
+      return absl::UnavailableError(absl::StrCat(
+          server(),
+          " ended the lease: ", status.ok() ? "no reason given" : status.error_message()));
     }
-    const bool answered = ClientChannel::Answered(context_);
-    Lost(absl::UnavailableError(
-        answered ? absl::StrCat(server, " ended the lease: ",
-                                status.ok() ? "no reason given" : status.error_message())
-                 : absl::StrCat("the connection to ", server, " broke: ", status.error_message(),
-                                "; the worker has exited or crashed, or the network failed")));
+    return absl::UnavailableError(
+        absl::StrCat("the connection to ", server(), " broke: ", status.error_message(),
+                     "; the worker has exited or crashed, or the network failed"));
   }
 
-  void Lost(absl::Status status) {
-    if (events_.on_lost && !released_.load()) events_.on_lost(std::move(status));
+  absl::Status Explain(const LeaseEnd& end) const {
+    const std::string said = absl::StrCat(server(), " ended the lease: ", end.reason);
+    switch (end.cause) {
+      case LeaseEndCause::kExpired:
+        return absl::DeadlineExceededError(
+            absl::StrCat(server(), " declared the lease expired: ", end.reason,
+                         "; this process was stopped or starved for that long; connect again"));
+      case LeaseEndCause::kTtl:
+        return absl::DeadlineExceededError(absl::StrCat(said, "; take a new one"));
+      case LeaseEndCause::kCrashed:
+      case LeaseEndCause::kExited:
+      case LeaseEndCause::kMemoryLimit:
+      case LeaseEndCause::kCallLimit:
+        return absl::AbortedError(said);
+      case LeaseEndCause::kReleased:
+      case LeaseEndCause::kServer:
+        break;
+    }
+    return absl::UnavailableError(said);
   }
 
   const std::shared_ptr<ClientChannel> channel_;
-  const std::unique_ptr<v1::Bootstrap::Stub> stub_;
   const LeaseEvents events_;
-  grpc::CompletionQueue queue_;
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::LeaseRequest, v1::LeaseEvent>> stream_;
-  v1::LeaseRequest request_;
-  v1::LeaseEvent event_;
-  int outstanding_ = 0;  // operations whose tags have not come back
-  bool granted_ = false;
-  uint64_t id_ = 0;
+  ClientLeaseStream stream_;
+  uint64_t id_ = 0;  // 0: not granted yet
+  LeaseTerms terms_;
   Clock::duration interval_{};
   Clock::duration expiry_{};
   uint64_t sequence_ = 0;
-  std::optional<std::string> expired_;
+  std::optional<LeaseEnd> ended_;
   std::atomic<bool> released_{false};
+  absl::Mutex mutex_;
+  // Once the stream is over.
+  std::optional<absl::StatusOr<LeaseEnd>> result_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 
-absl::StatusOr<std::unique_ptr<Lease>> Lease::Acquire(BootstrapClient* client, LeaseEvents events,
+absl::StatusOr<std::unique_ptr<Lease>> Lease::Acquire(BootstrapClient* client,
+                                                      const LeaseTerms& terms, LeaseEvents events,
                                                       absl::Duration timeout) {
   auto impl = std::make_unique<Impl>(client->channel_, std::move(events));
-  if (absl::Status status = impl->Acquire(timeout); !status.ok()) return status;
+  if (absl::Status status = impl->Acquire(terms, timeout); !status.ok()) return status;
   return std::unique_ptr<Lease>(new Lease(std::move(impl)));
 }
 
@@ -259,5 +268,9 @@ Lease::Lease(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Lease::~Lease() = default;
 
 uint64_t Lease::id() const { return impl_->id(); }
+
+const LeaseTerms& Lease::terms() const { return impl_->terms(); }
+
+absl::StatusOr<LeaseEnd> Lease::Release(absl::Duration timeout) { return impl_->Release(timeout); }
 
 }  // namespace invoker::bootstrap

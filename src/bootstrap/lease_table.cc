@@ -10,13 +10,56 @@
 #include "absl/strings/str_cat.h"
 
 namespace invoker::bootstrap {
+namespace {
+
+constexpr size_t kClosers = 8;
+
+absl::Status StatusOf(const LeaseEnd& end) {
+  switch (end.cause) {
+    case LeaseEndCause::kReleased:
+      return absl::OkStatus();
+    case LeaseEndCause::kExpired:
+    case LeaseEndCause::kTtl:
+      return absl::DeadlineExceededError(end.reason);
+    case LeaseEndCause::kCrashed:
+    case LeaseEndCause::kExited:
+    case LeaseEndCause::kMemoryLimit:
+    case LeaseEndCause::kCallLimit:
+      return absl::AbortedError(end.reason);
+    case LeaseEndCause::kServer:
+      break;
+  }
+  return absl::UnavailableError(end.reason);
+}
+
+}  // namespace
+
+// What the host tells of one lease. Kept by the host until CloseLease returns, for which the table
+// waits.
+class LeaseTable::Observer final : public SessionHost::LeaseObserver {
+ public:
+  Observer(LeaseTable* table, uint64_t lease) : table_(table), lease_(lease) {}
+
+  void OnQueued(uint32_t ahead) override { table_->OnQueued(lease_, ahead); }
+  void OnGranted(const absl::StatusOr<LeaseTerms>& terms) override {
+    if (terms.ok()) {
+      table_->OnGranted(lease_, *terms);
+    } else {
+      table_->Refuse(lease_, terms.status());
+    }
+  }
+  void OnEnded(const LeaseEnd& end) override { table_->OnEnded(lease_, end); }
+
+ private:
+  LeaseTable* const table_;
+  const uint64_t lease_;
+};
 
 struct LeaseTable::Work {
-  std::vector<std::shared_ptr<LeaseStream>> expired;
   std::vector<std::shared_ptr<LeaseStream>> cancelled;
-  std::vector<uint64_t> closed;
+  std::vector<uint64_t> closing;
   Clock::time_point next = Clock::time_point::max();
-  bool Empty() const { return expired.empty() && cancelled.empty() && closed.empty(); }
+  bool Empty() const { return cancelled.empty() && closing.empty(); }
 };
 
 absl::StatusOr<uint64_t> LeaseTable::DrawId() {
@@ -35,8 +78,9 @@ absl::StatusOr<uint64_t> LeaseTable::DrawId() {
 
 LeaseTable::LeaseTable(absl::Duration expiry, SessionHost* host)
     : expiry_(absl::ToChronoNanoseconds(expiry)),
-      expired_reason_(absl::StrCat("no heartbeat arrived for ", absl::FormatDuration(expiry))),
+      expiry_text_(absl::FormatDuration(expiry)),
       host_(host),
+      closers_(kClosers),
       thread_([this] { Run(); }) {}
 
 LeaseTable::~LeaseTable() {
@@ -55,31 +99,130 @@ absl::Status LeaseTable::Add(uint64_t lease, std::shared_ptr<LeaseStream> stream
   return absl::OkStatus();
 }
 
+void LeaseTable::Ask(uint64_t lease, const LeaseTerms& terms) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Entry* entry = FindLive(lease);
+    if (entry == nullptr) return;
+    entry->phase = Phase::kAsked;
+    entry->deadline = Clock::time_point::max();
+    ++entry->uses;  // CloseLease comes after OpenLease has returned
+  }
+  host_->OpenLease(lease, terms, std::make_shared<Observer>(this, lease));
+  EndUse(lease);
+}
+
+void LeaseTable::OnQueued(uint64_t lease, uint32_t ahead) {
+  std::shared_ptr<LeaseStream> stream;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const Entry* entry = FindLive(lease);
+    if (entry == nullptr || entry->phase != Phase::kAsked) return;
+    stream = entry->stream;
+  }
+  stream->SendQueued(ahead);
+}
+
+void LeaseTable::OnGranted(uint64_t lease, const LeaseTerms& terms) {
+  std::shared_ptr<LeaseStream> stream;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Entry* entry = FindLive(lease);
+    if (entry == nullptr || entry->phase != Phase::kAsked) return;
+    const Clock::time_point now = Clock::now();
+    entry->phase = Phase::kGranted;
+    entry->deadline = now + expiry_;
+    entry->ttl = terms.ttl;
+    if (terms.ttl > absl::ZeroDuration() && terms.ttl < absl::InfiniteDuration()) {
+      entry->over_at = now + absl::ToChronoNanoseconds(terms.ttl);
+    }
+    ++entry->uses;  // nothing may overtake the grant
+    stream = entry->stream;
+    changed_.notify_one();
+  }
+  stream->SendGranted(terms);
+  std::string draining;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_.at(lease);
+    entry.announced = true;
+    if (draining_) draining = drain_reason_;
+    EndUseLocked(&entry);
+  }
+  if (!draining.empty()) stream->SendDraining(draining);
+}
+
+void LeaseTable::OnEnded(uint64_t lease, const LeaseEnd& end) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (Entry* entry = FindLive(lease); entry != nullptr) {
+    EndEntry(entry, end.cause, end.reason, StatusOf(end));
+  }
+}
+
 void LeaseTable::Renew(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto it = entries_.find(lease);
   // A later deadline needs no wake-up: the thread looks at the old one and waits again.
-  if (it != entries_.end() && it->second.live) it->second.deadline = Clock::now() + expiry_;
+  if (Entry* entry = FindLive(lease); entry != nullptr && entry->phase == Phase::kGranted) {
+    entry->deadline = Clock::now() + expiry_;
+  }
+}
+
+void LeaseTable::Release(uint64_t lease) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (Entry* entry = FindLive(lease); entry != nullptr) {
+    EndEntry(entry, LeaseEndCause::kReleased, "its client gave it back", absl::OkStatus());
+  }
 }
 
 void LeaseTable::End(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto it = entries_.find(lease);
-  if (it != entries_.end()) EndEntry(&it->second);
+  if (Entry* entry = FindLive(lease); entry != nullptr) {
+    EndEntry(entry, LeaseEndCause::kReleased, "its client went away", absl::OkStatus());
+  }
 }
 
-void LeaseTable::EndEntry(Entry* entry) {
+void LeaseTable::Refuse(uint64_t lease, const absl::Status& status) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (Entry* entry = FindLive(lease); entry != nullptr) {
+    EndEntry(entry, LeaseEndCause::kServer, status.message(), status);
+  }
+}
+
+LeaseTable::Entry* LeaseTable::FindLive(uint64_t lease) {
+  const auto it = entries_.find(lease);
+  return it != entries_.end() && it->second.live ? &it->second : nullptr;
+}
+
+void LeaseTable::EndEntry(Entry* entry, LeaseEndCause cause, absl::string_view reason,
+                          absl::Status status) {
   if (!entry->live) return;
   entry->live = false;
-  entry->deadline = Clock::now() + expiry_;
+  entry->deadline = Clock::time_point::max();
+  entry->over_at = Clock::time_point::max();
+  entry->end.cause = cause;
+  entry->end.reason = std::string(reason);
+  entry->status = std::move(status);
   changed_.notify_one();
+}
+
+// One whose deadline has passed.
+void LeaseTable::EndLate(Entry* entry) {
+  if (entry->phase == Phase::kNew) {
+    const std::string reason =
+        absl::StrCat("the client has not said for ", expiry_text_, " what it wants");
+    EndEntry(entry, LeaseEndCause::kExpired, reason, absl::DeadlineExceededError(reason));
+    return;
+  }
+  const std::string reason = absl::StrCat("no heartbeat arrived for ", expiry_text_);
+  EndEntry(entry, LeaseEndCause::kExpired, reason,
+           absl::DeadlineExceededError(absl::StrCat("the lease expired: ", reason)));
 }
 
 void LeaseTable::StreamDone(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(lease);
   if (it == entries_.end()) return;
-  EndEntry(&it->second);
+  EndEntry(&it->second, LeaseEndCause::kReleased, "its client went away", absl::OkStatus());
   it->second.stream = nullptr;
   EraseIfOver(lease);
 }
@@ -91,29 +234,32 @@ void LeaseTable::EraseIfOver(uint64_t lease) {
 
 absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto it = entries_.find(lease);
-  if (it == entries_.end() || !it->second.live) {
+  Entry* entry = FindLive(lease);
+  if (entry == nullptr || entry->phase != Phase::kGranted) {
     return absl::NotFoundError(
         "the lease is not known here: it was released, it expired, or the server was restarted; "
         "take a new one");
   }
-  ++it->second.uses;
+  ++entry->uses;
   return Use(this, lease);
 }
 
 void LeaseTable::EndUse(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
-  Entry& entry = entries_.at(lease);  // an entry in use is never erased
-  if (--entry.uses == 0 && !entry.live) changed_.notify_one();
+  EndUseLocked(&entries_.at(lease));  // an entry in use is never erased
+}
+
+void LeaseTable::EndUseLocked(Entry* entry) {
+  if (--entry->uses == 0 && !entry->live) changed_.notify_one();
 }
 
 void LeaseTable::NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason) {
   std::shared_ptr<LeaseStream> stream;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto it = entries_.find(lease);
-    if (it == entries_.end() || !it->second.live) return;
-    stream = it->second.stream;
+    const Entry* entry = FindLive(lease);
+    if (entry == nullptr || !entry->announced) return;
+    stream = entry->stream;
   }
   stream->SendSessionClosed(handle, reason);
 }
@@ -125,8 +271,14 @@ void LeaseTable::Drain(absl::string_view reason) {
     if (draining_) return;
     draining_ = true;
     drain_reason_ = std::string(reason);
-    for (const auto& [lease, entry] : entries_) {
-      if (entry.live) streams.push_back(entry.stream);
+    const absl::Status refusal = AdmissionLocked();
+    for (auto& [lease, entry] : entries_) {
+      if (!entry.live) continue;
+      if (entry.phase != Phase::kGranted) {
+        EndEntry(&entry, LeaseEndCause::kServer, refusal.message(), refusal);
+      } else if (entry.announced) {
+        streams.push_back(entry.stream);
+      }
     }
   }
   for (const auto& stream : streams) stream->SendDraining(reason);
@@ -144,18 +296,12 @@ absl::Status LeaseTable::AdmissionLocked() const {
 }
 
 void LeaseTable::EndAll(const absl::Status& status) {
-  std::vector<std::shared_ptr<LeaseStream>> streams;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    stopping_ = true;
-    for (auto& [lease, entry] : entries_) {
-      if (!entry.live) continue;
-      streams.push_back(entry.stream);
-      EndEntry(&entry);
-    }
-    changed_.notify_one();
+  std::lock_guard<std::mutex> lock(mutex_);
+  stopping_ = true;
+  for (auto& [lease, entry] : entries_) {
+    EndEntry(&entry, LeaseEndCause::kServer, status.message(), status);
   }
-  for (const auto& stream : streams) stream->End(status);
+  changed_.notify_one();
 }
 
 void LeaseTable::Join() {
@@ -165,23 +311,44 @@ void LeaseTable::Join() {
 LeaseTable::Work LeaseTable::Collect(Clock::time_point now) {
   Work work;
   for (auto& [lease, entry] : entries_) {
-    if (entry.deadline <= now) {
-      if (entry.live) {
-        work.expired.push_back(entry.stream);
-        entry.live = false;
-        entry.deadline = now + expiry_;
-      } else {
-        if (entry.stream != nullptr) work.cancelled.push_back(entry.stream);
-        entry.deadline = Clock::time_point::max();
-      }
+    if (entry.live && entry.deadline <= now) {
+      EndLate(&entry);
+    } else if (entry.live && entry.over_at <= now) {
+      const std::string reason =
+          absl::StrCat("its time of ", absl::FormatDuration(entry.ttl), " is over");
+      EndEntry(&entry, LeaseEndCause::kTtl, reason, absl::DeadlineExceededError(reason));
+    } else if (entry.closed && entry.deadline <= now) {
+      if (entry.stream != nullptr) work.cancelled.push_back(entry.stream);
+      entry.deadline = Clock::time_point::max();
     }
     if (!entry.live && entry.uses == 0 && !entry.closing) {
       entry.closing = true;
-      work.closed.push_back(lease);
+      work.closing.push_back(lease);
     }
-    if (entry.live || entry.stream != nullptr) work.next = std::min(work.next, entry.deadline);
+    work.next = std::min({work.next, entry.deadline, entry.over_at});
   }
   return work;
+}
+
+void LeaseTable::Close(uint64_t lease) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Entry& entry = entries_.at(lease);  // erased only after this
+  if (entry.phase != Phase::kNew) {
+    lock.unlock();
+    const Usage usage = host_->CloseLease(lease);
+    lock.lock();
+    entry.end.usage = usage;
+  }
+  if (const std::shared_ptr<LeaseStream> stream = entry.stream; stream != nullptr) {
+    lock.unlock();
+    if (entry.announced) stream->SendEnded(entry.end);
+    stream->End(entry.status);
+    lock.lock();
+  }
+  entry.closed = true;
+  entry.deadline = Clock::now() + expiry_;
+  changed_.notify_one();
+  EraseIfOver(lease);
 }
 
 void LeaseTable::Run() {
@@ -200,18 +367,11 @@ void LeaseTable::Run() {
       continue;
     }
     lock.unlock();
-    for (const auto& stream : work.expired) {
-      stream->SendExpired(expired_reason_);
-      stream->End(
-          absl::DeadlineExceededError(absl::StrCat("the lease expired: ", expired_reason_)));
-    }
     for (const auto& stream : work.cancelled) stream->Cancel();
-    for (const uint64_t lease : work.closed) host_->CloseLease(lease);
-    lock.lock();
-    for (const uint64_t lease : work.closed) {
-      entries_.at(lease).closed = true;
-      EraseIfOver(lease);
+    for (const uint64_t lease : work.closing) {
+      closers_.Run([this, lease] { Close(lease); });
     }
+    lock.lock();
   }
 }
 

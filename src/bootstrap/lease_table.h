@@ -1,10 +1,13 @@
-// The worker's leases: who holds one, until when, and that each ends exactly once.
+// The worker's leases: who asks for one, who holds one, until when, and that each ends exactly
+// once.
 //
-// A lease lives from Add to the first of: its stream's end, its expiry, Stop. Then, when no request
-// that uses it is under way any more, SessionHost::CloseLease is called for it, once, on the
-// table's own thread. The table knows nothing of gRPC.
+// An entry lives from Add to the first of: its stream's end, its release, its expiry, the end of
+// its time, the host's refusal, the death of one of its executors, Drain while it is not granted,
+// EndAll. Then, when no request that uses it is under way any more, SessionHost::CloseLease is
+// called for it, once, if OpenLease was; after that its client is told how it ended and what it
+// used, and the stream ends. The table knows nothing of gRPC.
 //
-// Every method may be called from any thread; none but Stop blocks. The table never holds its lock
+// Every method may be called from any thread; none but Join blocks. The table never holds its lock
 // while it calls a stream or the host, so both may call back.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_LEASE_TABLE_H_
@@ -24,6 +27,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/session_host.h"
+#include "src/bootstrap/work_threads.h"
 
 namespace invoker::bootstrap {
 
@@ -31,9 +35,11 @@ namespace invoker::bootstrap {
 class LeaseStream {
  public:
   virtual ~LeaseStream() = default;
+  virtual void SendQueued(uint32_t ahead) = 0;
+  virtual void SendGranted(const LeaseTerms& terms) = 0;
   virtual void SendDraining(absl::string_view reason) = 0;
   virtual void SendSessionClosed(uint64_t handle, absl::string_view reason) = 0;
-  virtual void SendExpired(absl::string_view reason) = 0;
+  virtual void SendEnded(const LeaseEnd& end) = 0;
   // Ends the stream with `status` after what was sent before.
   virtual void End(const absl::Status& status) = 0;
   // Ends the stream at once, for a client that does not read.
@@ -67,20 +73,29 @@ class LeaseTable {
   LeaseTable(absl::Duration expiry, SessionHost* host);
   ~LeaseTable();
 
+  // A client that has not said its terms yet; it has as long as a lease lives without a heartbeat.
   // UNAVAILABLE while draining, ALREADY_EXISTS if the id is taken.
   absl::Status Add(uint64_t lease, std::shared_ptr<LeaseStream> stream);
+  // It has: the host is asked, and the stream hears the answer. Heartbeats are needed from the
+  // grant on. Once for each lease.
+  void Ask(uint64_t lease, const LeaseTerms& terms);
   // A heartbeat came. A lease that has ended stays ended.
   void Renew(uint64_t lease);
-  // The client is gone or has released the lease.
+  // The client gives the lease back.
+  void Release(uint64_t lease);
+  // The client is gone.
   void End(uint64_t lease);
+  // The client broke the protocol.
+  void Refuse(uint64_t lease, const absl::Status& status);
   // The stream is over on both sides; the table lets go of it.
   void StreamDone(uint64_t lease);
 
-  // NOT_FOUND if the lease is unknown or has ended.
+  // NOT_FOUND if the lease is unknown, is not granted or has ended.
   absl::StatusOr<Use> Acquire(uint64_t lease);
 
   void NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason);
-  // Tells every lease; refuses new ones from now on. Only the first call counts.
+  // Tells every lease; ends those that are not granted, and refuses new ones from now on. Only the
+  // first call counts.
   void Drain(absl::string_view reason);
   // OK, or UNAVAILABLE with the reason once Drain was called.
   absl::Status Admission() const;
@@ -92,29 +107,50 @@ class LeaseTable {
 
  private:
   using Clock = std::chrono::steady_clock;
+  class Observer;
+
+  enum class Phase { kNew, kAsked, kGranted };
 
   struct Entry {
     std::shared_ptr<LeaseStream> stream;  // null after StreamDone
-    // While live: when the lease expires. After: when a stream that still has not ended is
-    // cancelled.
-    Clock::time_point deadline;
+    Phase phase = Phase::kNew;
+    // While live: when the terms, or a heartbeat, must have come. Once closed: when a stream that
+    // still has not ended is cancelled.
+    Clock::time_point deadline = Clock::time_point::max();
+    Clock::time_point over_at = Clock::time_point::max();  // the end of its time
+    absl::Duration ttl;
     int uses = 0;
     bool live = true;
-    bool closing = false;  // CloseLease was called or is about to be
-    bool closed = false;   // CloseLease has returned
+    bool announced = false;  // the stream has been told of the grant
+    bool closing = false;    // it is being closed
+    bool closed = false;     // and that is over
+    // Once it is not live: what the client hears.
+    LeaseEnd end;
+    absl::Status status;
   };
   struct Work;
 
+  void OnQueued(uint64_t lease, uint32_t ahead);
+  void OnGranted(uint64_t lease, const LeaseTerms& terms);
+  void OnEnded(uint64_t lease, const LeaseEnd& end);
+
   absl::Status AdmissionLocked() const;
+  // Nullptr if it has ended.
+  Entry* FindLive(uint64_t lease);
   void EndUse(uint64_t lease);
-  void EndEntry(Entry* entry);
+  void EndUseLocked(Entry* entry);
+  // Nothing if it has ended already.
+  void EndEntry(Entry* entry, LeaseEndCause cause, absl::string_view reason, absl::Status status);
+  void EndLate(Entry* entry);
   void EraseIfOver(uint64_t lease);
   void Run();
   // What is due now, and when to look again.
   Work Collect(Clock::time_point now);
+  // Blocks for as long as the host does.
+  void Close(uint64_t lease);
 
   const Clock::duration expiry_;
-  const std::string expired_reason_;
+  const std::string expiry_text_;
   SessionHost* const host_;
 
   mutable std::mutex mutex_;
@@ -123,6 +159,8 @@ class LeaseTable {
   bool draining_ = false;
   std::string drain_reason_;
   bool stopping_ = false;
+  // A host may wait for a function that runs, and other leases expire meanwhile.
+  WorkThreads closers_;
   std::thread thread_;  // last: it uses all of the above
 };
 

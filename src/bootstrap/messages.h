@@ -114,10 +114,38 @@ struct Usage {
 
 struct UsageRecord {
   std::string tenant;
-  uint64_t lease = 0;  // 0: a sum over all leases of the tenant that have ended
+  // Which of the server's leases, from 1: not its id. 0: a sum over all leases of the tenant that
+  // have ended.
+  uint64_t lease = 0;
   uint32_t executors = 0;
   bool open = false;
   Usage usage;
+  bool contributed = false;  // a sum of what other servers have added here
+};
+
+// A server that is about to add what its tenants have used to another's counters.
+struct Contribution {
+  uint64_t contributor = 0;  // random: which server
+  FabricIdentity fabric;
+  std::string endpoint_address;
+  std::vector<std::string> tenants;  // whose rows are wanted; at most kMaxContributedTenants
+};
+
+inline constexpr size_t kMaxContributedTenants = 256;
+
+// One row of counters for a tenant: the fields of Usage in their order, in microseconds and, of
+// function and polling time, nanoseconds.
+inline constexpr uint32_t kCountersPerRow = 8;
+
+// Where to. As secret as any memory key.
+struct ContributionTarget {
+  uint64_t accumulator = 0;  // random: another one means that the sums have begun anew
+  std::string endpoint_address;
+  uint32_t add_method = 0;  // transport::AddMethod
+  uint64_t base = 0;
+  uint64_t key = 0;
+  uint32_t counters = 0;
+  std::vector<uint32_t> first_counters;  // of each tenant's row
 };
 
 // Why a lease ended.

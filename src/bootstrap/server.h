@@ -9,8 +9,10 @@
 #define INVOKER_SRC_BOOTSTRAP_SERVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,7 +20,17 @@
 #include "absl/time/time.h"
 #include "src/bootstrap/session_host.h"
 
+// gRPC's headers cost ten seconds a file: those who need more than the name include them.
+namespace grpc {
+class Service;
+}  // namespace grpc
+
 namespace invoker::bootstrap {
+
+class LeaseTable;
+
+// Makes a service that answers beside Bootstrap. Both arguments outlive it.
+using ServiceFactory = std::function<std::unique_ptr<grpc::Service>(SessionHost*, LeaseTable*)>;
 
 struct ServerOptions {
   // HOST:PORT; port 0 picks a free one. A name stands for its first IPv4 address, else its first
@@ -27,6 +39,7 @@ struct ServerOptions {
   absl::Duration heartbeat_interval = absl::Seconds(1);  // asked of every client
   // A lease without a heartbeat for this long is over. More than heartbeat_interval.
   absl::Duration lease_expiry = absl::Seconds(5);
+  std::vector<ServiceFactory> services;
 };
 
 class Server {

@@ -122,7 +122,7 @@ TEST(ClientErrorsTest, AnotherReleasesServerIsRefusedWithBothVersions) {
   const absl::Status status = ConnectTo(server.address());
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 2")));
+              AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 3")));
 }
 
 // A worker that answers questions but never a heartbeat, or not even a lease.
@@ -169,7 +169,7 @@ TEST(ClientErrorsTest, ALeaseIsLostWhenTheServerStopsAnsweringHeartbeats) {
     lost.push_back(std::move(status));
     changed.notify_all();
   };
-  auto lease = Lease::Acquire(client->get(), events, kPatience);
+  auto lease = Lease::Acquire(client->get(), {}, events, kPatience);
   ASSERT_TRUE(lease.ok()) << lease.status();
   {
     std::unique_lock<std::mutex> lock(mutex);
@@ -188,7 +188,8 @@ TEST(ClientErrorsTest, ALeaseThatIsNeverGrantedEndsAtTheTimeout) {
   OtherServer server(&service);
   auto client = BootstrapClient::Connect(server.address(), kPatience);
   ASSERT_TRUE(client.ok()) << client.status();
-  const absl::Status status = Lease::Acquire(client->get(), {}, absl::Milliseconds(300)).status();
+  const absl::Status status =
+      Lease::Acquire(client->get(), {}, {}, absl::Milliseconds(300)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("grant a lease"));
 }

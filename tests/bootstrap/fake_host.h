@@ -5,6 +5,8 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -56,6 +58,19 @@ inline OpenSessionReply SampleReply() {
   return reply;
 }
 
+inline Usage SampleUsage() {
+  Usage usage;
+  usage.lease_time = absl::Seconds(3);
+  usage.cpu_time = absl::Milliseconds(1500);
+  usage.memory_byte_seconds = uint64_t{3} << 30;
+  usage.calls = 65'537;
+  usage.function_time = absl::Nanoseconds(1'234'567'891);
+  usage.polling_time = absl::Nanoseconds(77);
+  usage.bytes_in = 0xffff'ffff'ffff'0000u;
+  usage.bytes_out = 12;
+  return usage;
+}
+
 class FakeHost : public SessionHost {
  public:
   WorkerInfo Info() const override { return SampleInfo(); }
@@ -84,10 +99,37 @@ class FakeHost : public SessionHost {
     return Known(handle);
   }
 
+  // Leases with executors of their own wait until the test answers for the host.
+  void OpenLease(uint64_t lease, const LeaseTerms& terms,
+                 std::shared_ptr<LeaseObserver> observer) override {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      asked_[lease] = {terms, observer};
+      if (terms.executors != 0) {
+        Record(absl::StrCat("open_lease ", terms.executors, " ", terms.tenant));
+      }
+    }
+    if (terms.executors == 0) observer->OnGranted(terms);
+  }
+
+  // The lease that last asked for executors.
+  uint64_t LastAsked() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [lease, what] : asked_) {
+      if (what.terms.executors != 0) return lease;
+    }
+    return 0;
+  }
+  std::shared_ptr<LeaseObserver> ObserverOf(uint64_t lease) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return asked_.at(lease).observer;
+  }
+
   Usage CloseLease(uint64_t lease) override {
+    if (in_close) in_close();
     std::lock_guard<std::mutex> lock(mutex_);
     Record(absl::StrCat("close_lease ", lease));
-    return {};
+    return SampleUsage();
   }
 
   std::vector<std::string> Calls() const {
@@ -108,9 +150,15 @@ class FakeHost : public SessionHost {
   }
 
   std::function<void()> in_open;  // set before the server starts
+  std::function<void()> in_close;
   std::optional<OpenSessionRequest> last_request;
 
  private:
+  struct Asked {
+    LeaseTerms terms;
+    std::shared_ptr<LeaseObserver> observer;
+  };
+
   static absl::Status Known(uint64_t handle) {
     if (handle == SampleReply().handle) return absl::OkStatus();
     return absl::NotFoundError(absl::StrCat("session ", handle, " is not of this lease"));
@@ -128,6 +176,7 @@ class FakeHost : public SessionHost {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<std::string> calls_;
+  std::map<uint64_t, Asked> asked_;
 };
 
 }  // namespace invoker::bootstrap

@@ -37,10 +37,16 @@ class LeaseProtocolTest : public ::testing::Test {
         server_->listen_address(), grpc::InsecureChannelCredentials(), arguments));
   }
 
-  // The granted lease, or 0.
-  static uint64_t ReadGrant(Stream* stream) {
+  // Asks for a lease that shares the worker's executors. The granted lease, or 0.
+  static uint64_t Ask(Stream* stream) {
     v1::LeaseEvent event;
-    return stream->Read(&event) ? event.granted().lease() : 0;
+    return SendTerms(stream, 0) && stream->Read(&event) ? event.granted().lease() : 0;
+  }
+
+  static bool SendTerms(Stream* stream, uint32_t executors) {
+    v1::LeaseRequest request;
+    request.mutable_terms()->set_executors(executors);
+    return stream->Write(request);
   }
 
   static bool SendHeartbeat(Stream* stream, uint64_t sequence) {
@@ -60,9 +66,15 @@ TEST_F(LeaseProtocolTest, TheGrantComesFirstAndSaysTheTimes) {
   Start(absl::Seconds(30));
   grpc::ClientContext context;
   const auto stream = stub_->Lease(&context);
+  v1::LeaseRequest request;
+  request.mutable_terms()->set_tenant("biology");
+  request.mutable_terms()->set_ttl_us(UINT64_MAX);
+  ASSERT_TRUE(stream->Write(request));
   v1::LeaseEvent event;
   ASSERT_TRUE(stream->Read(&event));
   ASSERT_TRUE(event.has_granted());
+  EXPECT_EQ(event.granted().terms().tenant(), "biology");
+  EXPECT_EQ(event.granted().terms().ttl_us(), UINT64_MAX);
   EXPECT_NE(event.granted().lease(), 0u);
   EXPECT_EQ(event.granted().heartbeat_interval_us(), 50'000u);
   EXPECT_EQ(event.granted().expiry_us(), 30'000'000u);
@@ -75,7 +87,7 @@ TEST_F(LeaseProtocolTest, EveryLeaseHasItsOwnId) {
   for (int i = 0; i < 50; ++i) {
     grpc::ClientContext context;
     const auto stream = stub_->Lease(&context);
-    ids.insert(ReadGrant(stream.get()));
+    ids.insert(Ask(stream.get()));
     context.TryCancel();
   }
   EXPECT_EQ(ids.size(), 50u);
@@ -86,7 +98,7 @@ TEST_F(LeaseProtocolTest, AHeartbeatIsAcknowledgedWithItsSequence) {
   Start(absl::Seconds(30));
   grpc::ClientContext context;
   const auto stream = stub_->Lease(&context);
-  ASSERT_NE(ReadGrant(stream.get()), 0u);
+  ASSERT_NE(Ask(stream.get()), 0u);
   for (uint64_t sequence : {uint64_t{1}, uint64_t{2}, uint64_t{0xffff'ffff'ffff'ffff}}) {
     ASSERT_TRUE(SendHeartbeat(stream.get(), sequence));
     v1::LeaseEvent event;
@@ -100,7 +112,7 @@ TEST_F(LeaseProtocolTest, AFloodOfHeartbeatsIsAcknowledgedUpToTheLast) {
   Start(absl::Seconds(30));
   grpc::ClientContext context;
   const auto stream = stub_->Lease(&context);
-  ASSERT_NE(ReadGrant(stream.get()), 0u);
+  ASSERT_NE(Ask(stream.get()), 0u);
   constexpr uint64_t kHeartbeats = 5000;
   for (uint64_t i = 1; i <= kHeartbeats; ++i) ASSERT_TRUE(SendHeartbeat(stream.get(), i));
   v1::LeaseEvent event;
@@ -117,9 +129,13 @@ TEST_F(LeaseProtocolTest, AClientThatEndsTheStreamProperlyReleasesTheLease) {
   Start(absl::Seconds(30));
   grpc::ClientContext context;
   const auto stream = stub_->Lease(&context);
-  const uint64_t lease = ReadGrant(stream.get());
+  const uint64_t lease = Ask(stream.get());
   ASSERT_NE(lease, 0u);
   EXPECT_TRUE(stream->WritesDone());
+  v1::LeaseEvent event;
+  ASSERT_TRUE(stream->Read(&event));
+  EXPECT_EQ(event.ended().cause(), v1::LeaseEvent::Ended::RELEASED);
+  EXPECT_FALSE(stream->Read(&event));
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_TRUE(host_.WaitFor(Closed(lease)));
   server_->Stop();
@@ -132,7 +148,7 @@ TEST_F(LeaseProtocolTest, AClientThatDiesReleasesTheLease) {
   {
     grpc::ClientContext context;
     const auto stream = stub_->Lease(&context);
-    lease = ReadGrant(stream.get());
+    lease = Ask(stream.get());
     ASSERT_NE(lease, 0u);
     // As at a process's death: no half-close, and the connection goes.
     context.TryCancel();
@@ -147,7 +163,7 @@ TEST_F(LeaseProtocolTest, ALeaseWithoutHeartbeatsExpiresOnce) {
   Start(absl::Milliseconds(200));
   grpc::ClientContext context;
   const auto stream = stub_->Lease(&context);
-  const uint64_t lease = ReadGrant(stream.get());
+  const uint64_t lease = Ask(stream.get());
   ASSERT_NE(lease, 0u);
   v1::LeaseEvent event;
   ASSERT_TRUE(stream->Read(&event));
@@ -173,7 +189,7 @@ TEST_F(LeaseProtocolTest, AClientThatNeverReadsDoesNotHoldUpTheServer) {
   Start(absl::Milliseconds(200));
   grpc::ClientContext context;
   const auto stream = stub_->Lease(&context);
-  const uint64_t lease = ReadGrant(stream.get());
+  const uint64_t lease = Ask(stream.get());
   ASSERT_NE(lease, 0u);
   // More than a stream's flow control lets through unread.
   const std::string reason(1000, 'x');
@@ -182,6 +198,102 @@ TEST_F(LeaseProtocolTest, AClientThatNeverReadsDoesNotHoldUpTheServer) {
   server_->Stop();
   EXPECT_EQ(host_.Count(Closed(lease)), 1);
   context.TryCancel();
+}
+
+TEST_F(LeaseProtocolTest, AReleaseIsAnsweredWithTheBillAfterTheHostHasClosedTheLease) {
+  Start(absl::Seconds(30));
+  grpc::ClientContext context;
+  const auto stream = stub_->Lease(&context);
+  const uint64_t lease = Ask(stream.get());
+  ASSERT_NE(lease, 0u);
+  v1::LeaseRequest request;
+  request.mutable_release();
+  ASSERT_TRUE(stream->Write(request));
+  v1::LeaseEvent event;
+  ASSERT_TRUE(stream->Read(&event));
+  EXPECT_EQ(host_.Count(Closed(lease)), 1);
+  EXPECT_EQ(event.ended().cause(), v1::LeaseEvent::Ended::RELEASED);
+  EXPECT_EQ(event.ended().usage().calls(), SampleUsage().calls);
+  EXPECT_EQ(event.ended().usage().lease_us(), 3'000'000u);
+  EXPECT_EQ(event.ended().usage().function_ns(), 1'234'567'891u);
+  EXPECT_FALSE(stream->Read(&event));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(LeaseProtocolTest, AStreamThatDoesNotBeginWithTermsIsRefused) {
+  Start(absl::Seconds(30));
+  grpc::ClientContext context;
+  const auto stream = stub_->Lease(&context);
+  ASSERT_TRUE(SendHeartbeat(stream.get(), 1));
+  v1::LeaseEvent event;
+  EXPECT_FALSE(stream->Read(&event));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("does not begin with terms"));
+  server_->Stop();
+  EXPECT_THAT(host_.Calls(), ::testing::IsEmpty());
+}
+
+TEST_F(LeaseProtocolTest, TermsInTheMiddleEndTheLease) {
+  Start(absl::Seconds(30));
+  grpc::ClientContext context;
+  const auto stream = stub_->Lease(&context);
+  const uint64_t lease = Ask(stream.get());
+  ASSERT_TRUE(SendTerms(stream.get(), 0));
+  v1::LeaseEvent event;
+  while (stream->Read(&event)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(host_.Count(Closed(lease)), 1);
+}
+
+TEST_F(LeaseProtocolTest, TermsThatMakeNoSenseNeverReachTheHost) {
+  Start(absl::Seconds(30));
+  v1::LeaseTerms executors, tenant, ttl, polling, kind, long_tenant;
+  executors.set_executors(4097);
+  tenant.set_tenant("a\nb");
+  long_tenant.set_tenant(std::string(129, 'x'));
+  ttl.set_ttl_us(UINT64_MAX - 1);
+  polling.set_polling(static_cast<v1::Polling>(99));
+  kind.set_kind(static_cast<v1::ExecutorKind>(99));
+  for (const v1::LeaseTerms& terms : {executors, tenant, long_tenant, ttl, polling, kind}) {
+    grpc::ClientContext context;
+    const auto stream = stub_->Lease(&context);
+    v1::LeaseRequest request;
+    *request.mutable_terms() = terms;
+    ASSERT_TRUE(stream->Write(request));
+    v1::LeaseEvent event;
+    EXPECT_FALSE(stream->Read(&event));
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT)
+        << terms.ShortDebugString();
+  }
+  server_->Stop();
+  EXPECT_THAT(host_.Calls(), ::testing::IsEmpty());
+}
+
+TEST_F(LeaseProtocolTest, AClientThatNeverSaysWhatItWantsIsSentAway) {
+  Start(absl::Milliseconds(200));
+  grpc::ClientContext context;
+  const auto stream = stub_->Lease(&context);
+  v1::LeaseEvent event;
+  EXPECT_FALSE(stream->Read(&event));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+TEST_F(LeaseProtocolTest, AClientThatGoesAwayWhileItWaitsIsTakenOutOfTheLine) {
+  Start(absl::Milliseconds(200));
+  {
+    grpc::ClientContext context;
+    const auto stream = stub_->Lease(&context);
+    ASSERT_TRUE(SendTerms(stream.get(), 2));
+    ASSERT_TRUE(host_.WaitFor("open_lease 2 "));
+    host_.ObserverOf(host_.LastAsked())->OnQueued(3);
+    v1::LeaseEvent event;
+    ASSERT_TRUE(stream->Read(&event));
+    EXPECT_EQ(event.queued().ahead(), 3u);
+    context.TryCancel();
+  }
+  EXPECT_TRUE(host_.WaitFor(Closed(host_.LastAsked())));
 }
 
 TEST_F(LeaseProtocolTest, AnAddressWhoseLengthDisagreesIsRefused) {

@@ -3,16 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
+#include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Remembers what it was told, in words.
 class FakeStream : public LeaseStream {
@@ -21,7 +25,13 @@ class FakeStream : public LeaseStream {
   void SendSessionClosed(uint64_t handle, absl::string_view reason) override {
     Add(absl::StrCat("closed ", handle, " ", reason));
   }
-  void SendExpired(absl::string_view) override { Add("expired"); }
+  void SendQueued(uint32_t ahead) override { Add(absl::StrCat("queued ", ahead)); }
+  void SendGranted(const LeaseTerms& terms) override {
+    Add(absl::StrCat("granted ", terms.executors));
+  }
+  void SendEnded(const LeaseEnd& end) override {
+    Add(absl::StrCat("ended ", static_cast<int>(end.cause), " after ", end.usage.calls));
+  }
   void End(const absl::Status& status) override {
     Add(absl::StrCat("end ", absl::StatusCodeToString(status.code())));
   }
@@ -51,10 +61,28 @@ class FakeStream : public LeaseStream {
 
 class LeaseTableTest : public ::testing::Test {
  protected:
-  std::shared_ptr<FakeStream> AddLease(LeaseTable* table, uint64_t lease) {
+  // Without executors of its own it is granted at once.
+  std::shared_ptr<FakeStream> AddLease(LeaseTable* table, uint64_t lease, uint32_t executors = 0,
+                                       absl::Duration ttl = absl::InfiniteDuration()) {
     auto stream = std::make_shared<FakeStream>();
     EXPECT_TRUE(table->Add(lease, stream).ok());
+    LeaseTerms terms;
+    terms.executors = executors;
+    terms.ttl = ttl;
+    table->Ask(lease, terms);
     return stream;
+  }
+
+  static std::string Ended(LeaseEndCause cause) {
+    return absl::StrCat("ended ", static_cast<int>(cause), " after ", SampleUsage().calls);
+  }
+
+  std::vector<std::string> Closings() const {
+    std::vector<std::string> closings;
+    for (const std::string& call : host_.Calls()) {
+      if (call.rfind("close_lease", 0) == 0) closings.push_back(call);
+    }
+    return closings;
   }
   FakeHost host_;
 };
@@ -75,7 +103,7 @@ TEST_F(LeaseTableTest, ALeaseThatEndsInEveryWayAtOnceIsClosedOnce) {
   table.EndAll(absl::UnavailableError("stop"));
   table.StreamDone(7);
   table.Join();
-  EXPECT_THAT(host_.Calls(), ElementsAre("close_lease 7"));
+  EXPECT_THAT(Closings(), ElementsAre("close_lease 7"));
 }
 
 TEST_F(LeaseTableTest, ALeaseInUseIsClosedOnlyAfterTheUse) {
@@ -99,7 +127,8 @@ TEST_F(LeaseTableTest, ALeaseWithoutHeartbeatsExpiresAndItsStreamIsCancelledIfIt
   LeaseTable table(absl::Milliseconds(20), &host_);
   const auto stream = AddLease(&table, 7);
   ASSERT_TRUE(stream->WaitFor("cancel"));
-  EXPECT_THAT(stream->Told(), ElementsAre("expired", "end DEADLINE_EXCEEDED", "cancel"));
+  EXPECT_THAT(stream->Told(), ElementsAre("granted 0", Ended(LeaseEndCause::kExpired),
+                                          "end DEADLINE_EXCEEDED", "cancel"));
   ASSERT_TRUE(host_.WaitFor("close_lease 7"));
   EXPECT_EQ(table.Acquire(7).status().code(), absl::StatusCode::kNotFound);
   table.Renew(7);
@@ -114,8 +143,8 @@ TEST_F(LeaseTableTest, DrainTellsEveryLeaseOnceAndRefusesNewOnes) {
   EXPECT_TRUE(table.Admission().ok());
   table.Drain("upgrade");
   table.Drain("again");
-  EXPECT_THAT(a->Told(), ElementsAre("draining upgrade"));
-  EXPECT_THAT(b->Told(), ElementsAre("draining upgrade"));
+  EXPECT_THAT(a->Told(), ElementsAre("granted 0", "draining upgrade"));
+  EXPECT_THAT(b->Told(), ElementsAre("granted 0", "draining upgrade"));
   const absl::Status refused = table.Add(3, std::make_shared<FakeStream>());
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("draining: upgrade"));
@@ -130,8 +159,100 @@ TEST_F(LeaseTableTest, SessionClosedReachesOnlyItsOwnLiveLease) {
   table.NotifySessionClosed(3, 5, "nobody's");
   table.End(2);
   table.NotifySessionClosed(2, 6, "late");
-  EXPECT_THAT(a->Told(), ElementsAre("closed 5 crashed"));
-  EXPECT_THAT(b->Told(), IsEmpty());
+  EXPECT_THAT(a->Told(), ElementsAre("granted 0", "closed 5 crashed"));
+  EXPECT_THAT(b->Told(), Not(Contains(HasSubstr("closed 6"))));
+}
+
+TEST_F(LeaseTableTest, AReleasedLeaseHearsItsBillAfterItWasClosed) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto stream = AddLease(&table, 7);
+  absl::Notification go_on;
+  host_.in_close = [&go_on] { go_on.WaitForNotification(); };
+  table.Release(7);
+  EXPECT_EQ(table.Acquire(7).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(stream->Told(), ElementsAre("granted 0"));
+  go_on.Notify();
+  ASSERT_TRUE(stream->WaitFor("end OK"));
+  EXPECT_THAT(stream->Told(), ElementsAre("granted 0", Ended(LeaseEndCause::kReleased), "end OK"));
+  EXPECT_THAT(Closings(), ElementsAre("close_lease 7"));
+}
+
+TEST_F(LeaseTableTest, ALeaseEndsWhenItsTimeIsOverHoweverItsClientBehaves) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto stream = AddLease(&table, 7, 0, absl::Milliseconds(20));
+  table.Renew(7);
+  ASSERT_TRUE(stream->WaitFor("end DEADLINE_EXCEEDED"));
+  EXPECT_THAT(stream->Told(),
+              ElementsAre("granted 0", Ended(LeaseEndCause::kTtl), "end DEADLINE_EXCEEDED"));
+}
+
+TEST_F(LeaseTableTest, ALeaseThatWaitsNeedsNoHeartbeats) {
+  LeaseTable table(absl::Milliseconds(20), &host_);
+  const auto waiting = AddLease(&table, 7, 2);
+  const auto other = AddLease(&table, 8);
+  // The other one, which asked later, has expired meanwhile.
+  ASSERT_TRUE(other->WaitFor("end DEADLINE_EXCEEDED"));
+  host_.ObserverOf(7)->OnQueued(1);
+  EXPECT_EQ(table.Acquire(7).status().code(), absl::StatusCode::kNotFound);
+  LeaseTerms terms;
+  terms.executors = 2;
+  host_.ObserverOf(7)->OnGranted(terms);
+  ASSERT_TRUE(waiting->WaitFor("end DEADLINE_EXCEEDED"));
+  EXPECT_THAT(waiting->Told(), ElementsAre("queued 1", "granted 2", Ended(LeaseEndCause::kExpired),
+                                           "end DEADLINE_EXCEEDED"));
+}
+
+TEST_F(LeaseTableTest, ARefusalIsAStatusAndTheHostForgetsTheLease) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto stream = AddLease(&table, 7, 2);
+  host_.ObserverOf(7)->OnGranted(absl::ResourceExhaustedError("no room"));
+  ASSERT_TRUE(stream->WaitFor("end RESOURCE_EXHAUSTED"));
+  EXPECT_THAT(stream->Told(), ElementsAre("end RESOURCE_EXHAUSTED"));
+  EXPECT_THAT(Closings(), ElementsAre("close_lease 7"));
+}
+
+TEST_F(LeaseTableTest, ADeadExecutorEndsItsLeaseAsAborted) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto stream = AddLease(&table, 7, 2);
+  const auto other = AddLease(&table, 8);
+  LeaseTerms terms;
+  terms.executors = 2;
+  host_.ObserverOf(7)->OnGranted(terms);
+  LeaseEnd end;
+  end.cause = LeaseEndCause::kCrashed;
+  end.reason = "signal 11";
+  host_.ObserverOf(7)->OnEnded(end);
+  ASSERT_TRUE(stream->WaitFor("end ABORTED"));
+  EXPECT_THAT(stream->Told(),
+              ElementsAre("granted 2", Ended(LeaseEndCause::kCrashed), "end ABORTED"));
+  EXPECT_TRUE(table.Acquire(8).ok());
+  EXPECT_THAT(other->Told(), ElementsAre("granted 0"));
+}
+
+TEST_F(LeaseTableTest, DrainEndsLeasesThatWait) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto stream = AddLease(&table, 7, 2);
+  table.Drain("upgrade");
+  ASSERT_TRUE(stream->WaitFor("end UNAVAILABLE"));
+  EXPECT_THAT(stream->Told(), ElementsAre("end UNAVAILABLE"));
+}
+
+TEST_F(LeaseTableTest, ALeaseThatIsSlowToCloseHoldsUpNoOther) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto slow = AddLease(&table, 1);
+  const auto quick = AddLease(&table, 2);
+  absl::Notification go_on;
+  std::atomic<int> closings{0};
+  host_.in_close = [&] {
+    if (closings.fetch_add(1) == 0) go_on.WaitForNotification();
+  };
+  table.End(1);
+  while (closings.load() == 0) std::this_thread::yield();
+  table.End(2);
+  EXPECT_TRUE(quick->WaitFor("end OK"));
+  EXPECT_THAT(slow->Told(), ElementsAre("granted 0"));
+  go_on.Notify();
+  EXPECT_TRUE(slow->WaitFor("end OK"));
 }
 
 TEST_F(LeaseTableTest, AnIdIsGrantedToOneLeaseOnly) {

@@ -174,7 +174,7 @@ TEST_F(ServerTest, GarbageOnThePortDisturbsNobody) {
   std::atomic<bool> lost{false};
   LeaseEvents events;
   events.on_lost = [&lost](absl::Status) { lost = true; };
-  auto lease = Lease::Acquire(client->get(), events, kPatience);
+  auto lease = Lease::Acquire(client->get(), {}, events, kPatience);
   ASSERT_TRUE(lease.ok()) << lease.status();
   const std::string http2_preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   const std::string zeros(4096, '\0'), ones(4096, '\xff');
@@ -201,7 +201,7 @@ TEST_F(ServerTest, StopEndsTheLeasesOfClientsThatStay) {
   Start();
   auto client = BootstrapClient::Connect(server_->listen_address(), kPatience);
   ASSERT_TRUE(client.ok()) << client.status();
-  auto lease = Lease::Acquire(client->get(), {}, kPatience);
+  auto lease = Lease::Acquire(client->get(), {}, {}, kPatience);
   ASSERT_TRUE(lease.ok()) << lease.status();
   server_->Stop();
   EXPECT_EQ(host_.Count(absl::StrCat("close_lease ", (*lease)->id())), 1);

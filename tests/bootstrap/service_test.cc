@@ -27,7 +27,7 @@ class ServiceTest : public ::testing::Test {
     auto client = BootstrapClient::Connect(server_->listen_address(), kPatience);
     ASSERT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
-    auto lease = Lease::Acquire(client_.get(), {}, kPatience);
+    auto lease = Lease::Acquire(client_.get(), {}, {}, kPatience);
     ASSERT_TRUE(lease.ok()) << lease.status();
     lease_ = *std::move(lease);
   }
@@ -103,7 +103,7 @@ TEST_F(ServiceTest, AnotherProtocolVersionIsRefusedWithBothNumbers) {
   request.protocol_version = 9;
   const absl::Status status = client_->OpenSession(lease_->id(), request, kPatience).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker: 2"), HasSubstr("client: 9")));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker: 3"), HasSubstr("client: 9")));
 }
 
 TEST_F(ServiceTest, AnOversizedAddressIsRefused) {
@@ -129,7 +129,7 @@ TEST_F(ServiceTest, ADrainingWorkerKeepsSessionsButOpensNone) {
   const absl::Status open = client_->OpenSession(lease_->id(), SampleRequest(), kPatience).status();
   EXPECT_EQ(open.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(open.message()), HasSubstr("draining: upgrade"));
-  const absl::Status lease = Lease::Acquire(client_.get(), {}, kPatience).status();
+  const absl::Status lease = Lease::Acquire(client_.get(), {}, {}, kPatience).status();
   EXPECT_EQ(lease.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(lease.message()), HasSubstr("draining: upgrade"));
   EXPECT_TRUE(client_->CloseSession(lease_->id(), SampleReply().handle, kPatience).ok());

@@ -1,0 +1,37 @@
+// BootstrapClient: what it asks of the service Accounting.
+
+#include "proto/bootstrap.grpc.pb.h"
+#include "src/bootstrap/client.h"
+#include "src/bootstrap/convert_accounting.h"
+#include "src/bootstrap/convert_lease.h"
+#include "src/bootstrap/unary_call.h"
+
+namespace invoker::bootstrap {
+
+absl::StatusOr<std::vector<UsageRecord>> BootstrapClient::GetUsage(absl::string_view tenant,
+                                                                   absl::Duration timeout) {
+  UnaryCall call(*channel_, "tell about usage", timeout);
+  v1::GetUsageRequest request;
+  request.set_tenant(std::string(tenant));
+  v1::GetUsageReply reply;
+  absl::Status status = call.Run<v1::Accounting>(&v1::Accounting::Stub::GetUsage, request, &reply);
+  if (!status.ok()) return status;
+  std::vector<UsageRecord> records;
+  records.reserve(static_cast<size_t>(reply.records_size()));
+  for (const v1::UsageRecord& record : reply.records()) records.push_back(FromProto(record));
+  return records;
+}
+
+absl::StatusOr<ContributionTarget> BootstrapClient::Contribute(const Contribution& contribution,
+                                                               absl::Duration timeout) {
+  UnaryCall call(*channel_, "take usage", timeout);
+  v1::ContributeReply reply;
+  absl::Status status =
+      call.Run<v1::Accounting>(&v1::Accounting::Stub::Contribute, ToProto(contribution), &reply);
+  if (!status.ok()) return status;
+  absl::StatusOr<ContributionTarget> target = FromProto(reply, contribution.tenants.size());
+  if (!target.ok()) return call.BadReply(target.status());
+  return target;
+}
+
+}  // namespace invoker::bootstrap

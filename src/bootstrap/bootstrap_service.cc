@@ -1,0 +1,66 @@
+#include "src/bootstrap/bootstrap_service.h"
+
+#include "src/bootstrap/compatibility.h"
+#include "src/bootstrap/convert.h"
+#include "src/bootstrap/service_support.h"
+
+namespace invoker::bootstrap {
+
+grpc::Status BootstrapService::GetWorkerInfo(grpc::ServerContext* context,
+                                             const v1::GetWorkerInfoRequest*,
+                                             v1::GetWorkerInfoReply* reply) {
+  Mark(context);
+  WorkerInfo info = host_->Info();
+  info.draining = info.draining || !table_->Admission().ok();
+  *reply = ToProto(info);
+  return grpc::Status::OK;
+}
+
+grpc::ServerBidiReactor<v1::LeaseRequest, v1::LeaseEvent>* BootstrapService::Lease(
+    grpc::CallbackServerContext* context) {
+  return LeaseReactor::Start(context, times_, table_);
+}
+
+grpc::Status BootstrapService::OpenSession(grpc::ServerContext* context,
+                                           const v1::OpenSessionRequest* message,
+                                           v1::OpenSessionReply* reply) {
+  Mark(context);
+  absl::StatusOr<OpenSessionReply> opened = Open(*message);
+  if (!opened.ok()) return ToGrpc(opened.status());
+  *reply = ToProto(*opened);
+  return grpc::Status::OK;
+}
+
+grpc::Status BootstrapService::SwitchNotification(grpc::ServerContext* context,
+                                                  const v1::SwitchNotificationRequest* message,
+                                                  v1::SwitchNotificationReply*) {
+  Mark(context);
+  absl::StatusOr<transport::Notification> notification =
+      FromProto(message->notification(), /*allow_auto=*/false);
+  if (!notification.ok()) return ToGrpc(notification.status());
+  absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message->lease());
+  if (!use.ok()) return ToGrpc(use.status());
+  return ToGrpc(host_->SwitchNotification(message->lease(), message->handle(), *notification,
+                                          PrintableText(message->reason(), kMaxReasonBytes)));
+}
+
+grpc::Status BootstrapService::CloseSession(grpc::ServerContext* context,
+                                            const v1::CloseSessionRequest* message,
+                                            v1::CloseSessionReply*) {
+  Mark(context);
+  absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message->lease());
+  if (!use.ok()) return ToGrpc(use.status());
+  return ToGrpc(host_->CloseSession(message->lease(), message->handle()));
+}
+
+absl::StatusOr<OpenSessionReply> BootstrapService::Open(const v1::OpenSessionRequest& message) {
+  if (absl::Status status = table_->Admission(); !status.ok()) return status;
+  absl::StatusOr<OpenSessionRequest> request = FromProto(message);
+  if (!request.ok()) return request.status();
+  if (absl::Status status = CheckCompatible(host_->Info(), *request); !status.ok()) return status;
+  absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message.lease());
+  if (!use.ok()) return use.status();
+  return host_->OpenSession(message.lease(), *request);
+}
+
+}  // namespace invoker::bootstrap

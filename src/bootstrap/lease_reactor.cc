@@ -1,0 +1,178 @@
+#include "src/bootstrap/lease_reactor.h"
+
+#include <utility>
+
+#include "src/bootstrap/convert_lease.h"
+#include "src/bootstrap/service_support.h"
+
+namespace invoker::bootstrap {
+
+LeaseReactor* LeaseReactor::Start(grpc::CallbackServerContext* context, const LeaseTimes& times,
+                                  LeaseTable* table) {
+  auto reactor = std::shared_ptr<LeaseReactor>(new LeaseReactor(context, times, table));
+  LeaseReactor* raw = reactor.get();
+  reactor->self_ = reactor;
+  raw->Begin(std::move(reactor));
+  return raw;
+}
+
+void LeaseReactor::Begin(std::shared_ptr<LeaseStream> self) {
+  Mark(context_);
+  absl::StatusOr<uint64_t> id = LeaseTable::DrawId();
+  absl::Status status = id.status();
+  if (status.ok()) {
+    lease_ = *id;
+    status = table_->Add(lease_, std::move(self));
+  }
+  if (status.ok()) {
+    StartRead(&request_);
+  } else {
+    End(status);
+  }
+}
+
+void LeaseReactor::SendQueued(uint32_t ahead) {
+  v1::LeaseEvent event;
+  event.mutable_queued()->set_ahead(ahead);
+  Send(std::move(event));
+}
+
+void LeaseReactor::SendGranted(const LeaseTerms& terms) {
+  v1::LeaseEvent event;
+  event.mutable_granted()->set_lease(lease_);
+  event.mutable_granted()->set_heartbeat_interval_us(
+      absl::ToInt64Microseconds(times_.heartbeat_interval));
+  event.mutable_granted()->set_expiry_us(absl::ToInt64Microseconds(times_.expiry));
+  *event.mutable_granted()->mutable_terms() = ToProto(terms);
+  Send(std::move(event));
+}
+
+void LeaseReactor::SendDraining(absl::string_view reason) {
+  v1::LeaseEvent event;
+  event.mutable_draining()->set_reason(std::string(reason));
+  Send(std::move(event));
+}
+
+void LeaseReactor::SendSessionClosed(uint64_t handle, absl::string_view reason) {
+  v1::LeaseEvent event;
+  event.mutable_session_closed()->set_handle(handle);
+  event.mutable_session_closed()->set_reason(std::string(reason));
+  Send(std::move(event));
+}
+
+void LeaseReactor::SendEnded(const LeaseEnd& end) {
+  v1::LeaseEvent event;
+  *event.mutable_ended() = ToProto(end);
+  Send(std::move(event));
+}
+
+void LeaseReactor::End(const absl::Status& status) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!end_.has_value()) end_ = ToGrpc(status);
+  Advance(std::move(lock));
+}
+
+void LeaseReactor::Cancel() {
+  std::lock_guard<std::mutex> lock(context_mutex_);
+  if (context_ != nullptr) context_->TryCancel();
+}
+
+void LeaseReactor::OnReadDone(bool ok) {
+  if (!ok) {
+    // The table ends the stream when the host has closed the lease.
+    table_->End(lease_);
+    return;
+  }
+  HandleRequest();
+  bool ending = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ending = end_.has_value();
+  }
+  if (!ending) StartRead(&request_);
+}
+
+void LeaseReactor::HandleRequest() {
+  if (request_.has_terms() == asked_) {
+    table_->Refuse(lease_,
+                   absl::InvalidArgumentError(
+                       asked_ ? "the lease's stream has terms that are not the first message"
+                              : "the lease's stream does not begin with terms"));
+    return;
+  }
+  if (request_.has_terms()) {
+    asked_ = true;
+    const absl::StatusOr<LeaseTerms> terms = FromProto(request_.terms());
+    if (terms.ok()) {
+      table_->Ask(lease_, *terms);
+    } else {
+      table_->Refuse(lease_, terms.status());
+    }
+    return;
+  }
+  table_->Renew(lease_);
+  if (request_.has_release()) {
+    table_->Release(lease_);
+  } else if (request_.has_heartbeat()) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    acknowledge_ = request_.heartbeat().sequence();
+    Advance(std::move(lock));
+  }
+}
+
+void LeaseReactor::OnWriteDone(bool ok) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  writing_ = false;
+  if (!ok) {
+    // The client is gone; the read fails as well and ends the lease.
+    broken_ = true;
+    events_.clear();
+    acknowledge_.reset();
+  }
+  Advance(std::move(lock));
+}
+
+void LeaseReactor::OnDone() {
+  {
+    std::lock_guard<std::mutex> lock(context_mutex_);
+    context_ = nullptr;
+  }
+  table_->StreamDone(lease_);
+  // Every reaction has left its critical section: whoever frees this sees all that they wrote.
+  { std::lock_guard<std::mutex> lock(mutex_); }
+  // The last owner, unless the table is about to call: freed at the end of the scope.
+  const std::shared_ptr<LeaseReactor> self = std::move(self_);
+}
+
+void LeaseReactor::Send(v1::LeaseEvent event) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (end_.has_value() || broken_) return;
+  events_.push_back(std::move(event));
+  Advance(std::move(lock));
+}
+
+void LeaseReactor::Advance(std::unique_lock<std::mutex> lock) {
+  if (writing_ || finished_) return;
+  if (!events_.empty()) {
+    outgoing_ = std::move(events_.front());
+    events_.pop_front();
+  } else if (end_.has_value()) {
+    finished_ = true;
+    const grpc::Status status = *end_;
+    lock.unlock();
+    Finish(status);
+    return;
+  } else if (acknowledge_.has_value() && !broken_) {
+    // Only the newest is kept: a client that sends faster than it reads costs no memory.
+    outgoing_.Clear();
+    outgoing_.mutable_heartbeat_ack()->set_sequence(*acknowledge_);
+    acknowledge_.reset();
+  } else {
+    return;
+  }
+  writing_ = true;
+  lock.unlock();
+  StartWrite(&outgoing_);
+}
+
+}  // namespace invoker::bootstrap

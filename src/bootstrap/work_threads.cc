@@ -1,0 +1,42 @@
+#include "src/bootstrap/work_threads.h"
+
+#include <utility>
+
+namespace invoker::bootstrap {
+
+WorkThreads::~WorkThreads() {
+  while (true) {
+    std::vector<std::thread> threads;
+    {
+      absl::MutexLock lock(&mutex_);
+      ending_ = true;
+      threads.swap(threads_);
+    }
+    // Work may have started further threads meanwhile.
+    if (threads.empty()) return;
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+void WorkThreads::Run(std::function<void()> work) {
+  absl::MutexLock lock(&mutex_);
+  work_.push_back(std::move(work));
+  if (work_.size() > idle_ && threads_.size() < most_) threads_.emplace_back([this] { Loop(); });
+}
+
+void WorkThreads::Loop() {
+  absl::MutexLock lock(&mutex_);
+  while (true) {
+    ++idle_;
+    mutex_.Await(absl::Condition(this, &WorkThreads::Wanted));
+    --idle_;
+    if (work_.empty()) return;
+    const std::function<void()> work = std::move(work_.front());
+    work_.pop_front();
+    mutex_.Unlock();
+    work();
+    mutex_.Lock();
+  }
+}
+
+}  // namespace invoker::bootstrap

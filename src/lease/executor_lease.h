@@ -1,0 +1,127 @@
+// The executors of one lease's own: their processes, and the sessions that clients have with them.
+//
+// The death of one executor ends them all. Session handles of different processes may be equal; the
+// lease gives its own.
+//
+// Any thread; methods that talk to a process block until it has answered.
+
+#ifndef INVOKER_SRC_LEASE_EXECUTOR_LEASE_H_
+#define INVOKER_SRC_LEASE_EXECUTOR_LEASE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "src/accounting/usage_book.h"
+#include "src/bootstrap/messages.h"
+#include "src/isolation/executor_process.h"
+#include "src/isolation/executor_spawner.h"
+#include "src/transport/notification.h"
+
+namespace invoker {
+
+class ExecutorLease {
+ public:
+  // On threads of the spawner's; must not block. None comes after End.
+  struct Events {
+    // At most once, and not after Stop: an executor has ended by itself.
+    std::function<void(const bootstrap::LeaseEnd&)> on_ended;
+    std::function<void(uint64_t handle, absl::string_view reason)> on_session_closed;
+    std::function<void(absl::string_view provider, absl::string_view reason)> on_downgraded;
+  };
+
+  // On terms as granted.
+  ExecutorLease(const bootstrap::LeaseTerms& terms, Events events);
+  // End must have been called if Start was.
+  ~ExecutorLease() = default;
+  ExecutorLease(const ExecutorLease&) = delete;
+  ExecutorLease& operator=(const ExecutorLease&) = delete;
+
+  // Starts the executor with this index, once for each of them. Blocks until it can take sessions.
+  // The spawner must outlive the lease.
+  absl::Status Start(uint32_t index, ExecutorSpawner* spawner) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // As SessionHost's. UNAVAILABLE if the executor has ended.
+  absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
+      const bootstrap::OpenSessionRequest& request) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SwitchNotification(uint64_t handle, transport::Notification notification,
+                                  absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CloseSession(uint64_t handle) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<uint16_t> RegisterWindow(uint64_t handle,
+                                          const bootstrap::WindowDescriptor& window, bool readable,
+                                          bool writable) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status ForgetWindow(uint64_t handle, uint16_t number) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Into all executors at the same time. If some can and others cannot, the lease has ended: their
+  // functions' ids would differ.
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string& path,
+                                                            bootstrap::CodeKind kind,
+                                                            const std::string& name)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Summed over the executors, those that have ended included. Does not block.
+  UsageReading Usage() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Executors refuse calls from now on. Does not block.
+  void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tells the executors to stop, and kills those that have not when `limit` is over. Does not
+  // block.
+  void Stop(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
+  // After Stop: until no executor is left.
+  void AwaitEnd() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Stops, waits until no executor is left, frees all, and tells the last reading. Once; no other
+  // method that blocks may be under way but Start, which fails then.
+  UsageReading End(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Slot {
+    std::unique_ptr<ExecutorProcess> process;
+    bool starting = false;
+    bool ended = false;
+    // Sessions that ended while some were being opened, which may be these: nobody knows their
+    // handles yet.
+    uint32_t opening = 0;
+    absl::flat_hash_set<uint64_t> ended_early;
+  };
+  struct Session {
+    uint32_t executor;
+    uint64_t handle;  // within the executor's process
+  };
+  struct Found {
+    ExecutorProcess* process;
+    uint64_t handle;
+  };
+
+  ExecutorProcess::Events EventsFor(uint32_t index);
+  void OnEnded(uint32_t index, const ExecutorEnd& end) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSessionClosed(uint32_t index, uint64_t handle, absl::string_view reason)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Found> Find(uint64_t handle) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StopAll(absl::Duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool NoneLeft() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const bootstrap::LeaseTerms terms_;
+  const Events events_;
+  mutable absl::Mutex mutex_;
+  std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);  // by index; of the same size for ever
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool lost_ ABSL_GUARDED_BY(mutex_) = false;  // on_ended was called, or is about to be
+  uint64_t next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
+  absl::flat_hash_map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(mutex_);  // by our handle
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_LEASE_EXECUTOR_LEASE_H_

@@ -1,0 +1,348 @@
+#include "src/lease/lease_host.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace invoker {
+namespace {
+
+using bootstrap::LeaseTerms;
+
+// Starting is mostly waiting, for processes that share the machine's cores.
+constexpr size_t kStarters = 8;
+// How long a function that runs when its lease ends may go on, so that what it has used is counted.
+constexpr absl::Duration kEndGrace = absl::Milliseconds(250);
+constexpr absl::Duration kReadingInterval = absl::Seconds(1);
+
+UsageReading ReadingOf(const bootstrap::Usage& usage) {
+  UsageReading reading;
+  reading.cpu_time = usage.cpu_time;
+  reading.calls = usage.calls;
+  reading.function_time = usage.function_time;
+  reading.polling_time = usage.polling_time;
+  reading.bytes_in = usage.bytes_in;
+  reading.bytes_out = usage.bytes_out;
+  return reading;
+}
+
+}  // namespace
+
+LeaseHost::LeaseHost(const LeasePolicy& policy, Shared shared, SpawnerSource* spawner,
+                     UsageBook* book)
+    : policy_(policy),
+      shared_(std::move(shared)),
+      spawner_(spawner),
+      book_(book),
+      capacity_(policy.total),
+      starters_(kStarters),
+      clock_([this] { RunClock(); }) {}
+
+LeaseHost::~LeaseHost() {
+  {
+    absl::MutexLock lock(&mutex_);
+    ending_ = true;
+    changed_.Signal();
+  }
+  clock_.join();
+}
+
+void LeaseHost::set_events(Events events) {
+  absl::MutexLock lock(&mutex_);
+  events_ = std::move(events);
+}
+
+LeaseHost::Events LeaseHost::events() const {
+  absl::MutexLock lock(&mutex_);
+  return events_;
+}
+
+bootstrap::WorkerInfo LeaseHost::Info() const {
+  bootstrap::WorkerInfo info = shared_.host->Info();
+  absl::MutexLock lock(&mutex_);
+  info.capacity = {capacity_.total().cores,
+                   capacity_.free().cores,
+                   capacity_.total().memory_bytes,
+                   capacity_.free().memory_bytes,
+                   policy_.allow_upload,
+                   policy_.python,
+                   capacity_.waiting()};
+  return info;
+}
+
+void LeaseHost::OpenLease(uint64_t lease, const LeaseTerms& asked,
+                          std::shared_ptr<LeaseObserver> observer) {
+  absl::StatusOr<LeaseTerms> terms = ResolveTerms(asked, policy_);
+  absl::MutexLock lock(&mutex_);
+  Entry& entry = entries_[lease];
+  entry.phase = Phase::kRefused;
+  entry.observer = std::move(observer);
+  if (terms.ok() && terms->executors > 0) {
+    if (absl::Status possible = capacity_.CheckPossible(ResourcesOf(*terms)); !possible.ok()) {
+      terms = std::move(possible);
+    } else if (draining_) {
+      terms = absl::UnavailableError("the worker is shutting down");
+    }
+  }
+  if (!terms.ok()) {
+    entry.observer->OnGranted(terms.status());
+    return;
+  }
+  entry.terms = *terms;
+  if (terms->executors == 0) {
+    entry.phase = Phase::kShared;
+    book_->OpenLease(lease, terms->tenant, 0, 0);
+    entry.observer->OnGranted(*terms);
+  } else if (capacity_.TryTake(lease, ResourcesOf(*terms))) {
+    Admit(lease, &entry);
+  } else if (terms->wait <= absl::ZeroDuration()) {
+    entry.observer->OnGranted(NoRoom(*terms));
+  } else {
+    entry.phase = Phase::kWaiting;
+    if (terms->wait < absl::InfiniteDuration()) {
+      entry.give_up = Clock::now() + absl::ToChronoNanoseconds(terms->wait);
+    }
+    capacity_.Enqueue(lease, ResourcesOf(*terms));
+    MoveLine();
+  }
+  changed_.Signal();
+}
+
+absl::Status LeaseHost::NoRoom(const LeaseTerms& terms) const {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "there is no room for the lease: it asks for ", Describe(ResourcesOf(terms)), "; of ",
+      Describe(capacity_.total()), ", ", Describe(capacity_.free()), " are free, and ",
+      capacity_.waiting(), " leases wait in line; ask for less, or to wait for longer"));
+}
+
+void LeaseHost::Admit(uint64_t lease, Entry* entry) {
+  entry->phase = Phase::kStarting;
+  entry->to_start = entry->terms.executors;
+  entry->executors =
+      std::make_shared<ExecutorLease>(entry->terms, EventsFor(lease, entry->observer));
+  for (uint32_t index = 0; index < entry->terms.executors; ++index) {
+    starters_.Run([this, lease, executors = entry->executors, index] {
+      StartExecutor(lease, executors, index);
+    });
+  }
+}
+
+ExecutorLease::Events LeaseHost::EventsFor(uint64_t lease,
+                                           std::shared_ptr<LeaseObserver> observer) {
+  ExecutorLease::Events own;
+  own.on_ended = [this, observer = std::move(observer)](const bootstrap::LeaseEnd& end) {
+    observer->OnEnded(end);
+    if (const Events told = events(); told.on_lease_lost) told.on_lease_lost(end.reason);
+  };
+  own.on_session_closed = [this, lease](uint64_t handle, absl::string_view reason) {
+    if (const Events told = events(); told.on_session_closed) {
+      told.on_session_closed(lease, handle, reason);
+    }
+  };
+  own.on_downgraded = [this](absl::string_view provider, absl::string_view reason) {
+    if (const Events told = events(); told.on_downgraded) told.on_downgraded(provider, reason);
+  };
+  return own;
+}
+
+void LeaseHost::StartExecutor(uint64_t lease, std::shared_ptr<ExecutorLease> executors,
+                              uint32_t index) {
+  absl::StatusOr<ExecutorSpawner*> spawner = spawner_->Get();
+  OnStarted(lease, spawner.ok() ? executors->Start(index, *spawner) : spawner.status());
+}
+
+void LeaseHost::OnStarted(uint64_t lease, const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = entries_.find(lease);
+  if (found == entries_.end()) return;
+  Entry& entry = found->second;
+  --entry.to_start;
+  if (entry.closing || entry.phase != Phase::kStarting) return;
+  if (!status.ok()) {
+    entry.phase = Phase::kRefused;
+    entry.observer->OnGranted(absl::Status(
+        status.code(),
+        absl::StrCat("the lease's executors could not be started: ", status.message())));
+  } else if (entry.to_start == 0) {
+    entry.phase = Phase::kRunning;
+    book_->OpenLease(lease, entry.terms.tenant, entry.terms.executors, entry.terms.memory_bytes);
+    entry.observer->OnGranted(entry.terms);
+    if (draining_) entry.executors->Drain();
+    changed_.Signal();
+  }
+}
+
+void LeaseHost::MoveLine() {
+  for (const uint64_t lease : capacity_.Admit()) Admit(lease, &entries_.at(lease));
+  int64_t ahead = 0;
+  for (const uint64_t lease : capacity_.Waiting()) {
+    Entry& entry = entries_.at(lease);
+    if (entry.told_ahead != ahead) {
+      entry.told_ahead = ahead;
+      entry.observer->OnQueued(static_cast<uint32_t>(ahead));
+    }
+    ++ahead;
+  }
+}
+
+bootstrap::Usage LeaseHost::CloseLease(uint64_t lease) {
+  std::shared_ptr<ExecutorLease> executors;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = entries_.find(lease);
+    if (found == entries_.end()) return {};
+    executors = found->second.executors;
+    found->second.closing = true;
+    if (executors == nullptr && found->second.phase != Phase::kShared) {
+      entries_.erase(found);
+      capacity_.Leave(lease);
+      MoveLine();
+      return {};
+    }
+  }
+  const UsageReading last =
+      executors != nullptr ? executors->End(kEndGrace) : ReadingOf(shared_.host->CloseLease(lease));
+  bootstrap::Usage bill = book_->CloseLease(lease, last);
+  absl::MutexLock lock(&mutex_);
+  entries_.erase(lease);
+  if (executors != nullptr) {
+    capacity_.Leave(lease);
+    MoveLine();
+  }
+  return bill;
+}
+
+std::shared_ptr<ExecutorLease> LeaseHost::Find(uint64_t lease) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = entries_.find(lease);
+  return found != entries_.end() ? found->second.executors : nullptr;
+}
+
+absl::StatusOr<bootstrap::OpenSessionReply> LeaseHost::OpenSession(
+    uint64_t lease, const bootstrap::OpenSessionRequest& request) {
+  const std::shared_ptr<ExecutorLease> executors = Find(lease);
+  if (executors == nullptr) return shared_.host->OpenSession(lease, request);
+  return executors->OpenSession(request);
+}
+
+absl::Status LeaseHost::SwitchNotification(uint64_t lease, uint64_t handle,
+                                           transport::Notification notification,
+                                           absl::string_view reason) {
+  const std::shared_ptr<ExecutorLease> executors = Find(lease);
+  if (executors == nullptr) {
+    return shared_.host->SwitchNotification(lease, handle, notification, reason);
+  }
+  return executors->SwitchNotification(handle, notification, reason);
+}
+
+absl::Status LeaseHost::CloseSession(uint64_t lease, uint64_t handle) {
+  const std::shared_ptr<ExecutorLease> executors = Find(lease);
+  if (executors == nullptr) return shared_.host->CloseSession(lease, handle);
+  return executors->CloseSession(handle);
+}
+
+absl::StatusOr<std::vector<bootstrap::FunctionInfo>> LeaseHost::Load(uint64_t lease,
+                                                                     const std::string& path,
+                                                                     bootstrap::CodeKind kind,
+                                                                     const std::string& name) {
+  const std::shared_ptr<ExecutorLease> executors = Find(lease);
+  if (executors == nullptr) return shared_.host->Load(lease, path, kind, name);
+  return executors->Load(path, kind, name);
+}
+
+absl::StatusOr<uint16_t> LeaseHost::RegisterWindow(uint64_t lease, uint64_t handle,
+                                                   const bootstrap::WindowDescriptor& window,
+                                                   bool readable, bool writable) {
+  const std::shared_ptr<ExecutorLease> executors = Find(lease);
+  if (executors == nullptr) {
+    return shared_.host->RegisterWindow(lease, handle, window, readable, writable);
+  }
+  return executors->RegisterWindow(handle, window, readable, writable);
+}
+
+absl::Status LeaseHost::ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) {
+  const std::shared_ptr<ExecutorLease> executors = Find(lease);
+  if (executors == nullptr) return shared_.host->ForgetWindow(lease, handle, number);
+  return executors->ForgetWindow(handle, number);
+}
+
+std::vector<bootstrap::UsageRecord> LeaseHost::GetUsage(absl::string_view tenant) {
+  {
+    absl::MutexLock lock(&mutex_);
+    TakeReadings();
+  }
+  return book_->Records(tenant);
+}
+
+void LeaseHost::TakeReadings() {
+  for (const auto& [lease, entry] : entries_) {
+    if (entry.closing) continue;
+    if (entry.phase == Phase::kRunning) {
+      book_->Update(lease, entry.executors->Usage());
+    } else if (entry.phase == Phase::kShared && shared_.usage) {
+      book_->Update(lease, shared_.usage(lease));
+    }
+  }
+}
+
+void LeaseHost::Drain() {
+  absl::MutexLock lock(&mutex_);
+  draining_ = true;
+  for (const auto& [lease, entry] : entries_) {
+    if (entry.executors != nullptr) entry.executors->Drain();
+  }
+}
+
+void LeaseHost::Stop(absl::Duration limit) {
+  Drain();
+  std::vector<std::shared_ptr<ExecutorLease>> all;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [lease, entry] : entries_) {
+      if (entry.executors != nullptr) all.push_back(entry.executors);
+    }
+  }
+  for (const auto& executors : all) executors->Stop(limit);
+  for (const auto& executors : all) executors->AwaitEnd();
+}
+
+absl::Duration LeaseHost::UntilNext(Clock::time_point now) const {
+  absl::Duration wait = absl::InfiniteDuration();
+  for (const auto& [lease, entry] : entries_) {
+    if (entry.phase == Phase::kRunning || entry.phase == Phase::kShared) {
+      wait = std::min(wait, kReadingInterval);
+    } else if (entry.phase == Phase::kWaiting && entry.give_up != Clock::time_point::max()) {
+      wait = std::min(wait, absl::FromChrono(entry.give_up - now));
+    }
+  }
+  return std::max(wait, absl::ZeroDuration());
+}
+
+void LeaseHost::EndWaits(Clock::time_point now) {
+  bool left = false;
+  for (auto& [lease, entry] : entries_) {
+    if (entry.phase != Phase::kWaiting || entry.give_up > now) continue;
+    entry.phase = Phase::kRefused;
+    capacity_.Leave(lease);
+    entry.observer->OnGranted(NoRoom(entry.terms));
+    left = true;
+  }
+  if (left) MoveLine();
+}
+
+void LeaseHost::RunClock() {
+  absl::MutexLock lock(&mutex_);
+  Clock::time_point next_reading = Clock::now();
+  while (!ending_) {
+    const Clock::time_point now = Clock::now();
+    EndWaits(now);
+    if (now >= next_reading) {
+      TakeReadings();
+      next_reading = now + absl::ToChronoNanoseconds(kReadingInterval);
+    }
+    changed_.WaitWithTimeout(&mutex_, UntilNext(now));
+  }
+}
+
+}  // namespace invoker

@@ -1,0 +1,31 @@
+#include "src/lease/spawner_source.h"
+
+#include <utility>
+
+namespace invoker {
+
+SpawnerSource::~SpawnerSource() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void SpawnerSource::StartSoon() {
+  // Whoever needs the spawner hears of a failure from Get.
+  thread_ = std::thread([this] { Get().IgnoreError(); });
+}
+
+absl::StatusOr<ExecutorSpawner*> SpawnerSource::Get() {
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(this, &SpawnerSource::Settled));
+    if (spawner_ != nullptr) return spawner_.get();
+    starting_ = true;
+  }
+  absl::StatusOr<std::unique_ptr<ExecutorSpawner>> spawner = start_();
+  absl::MutexLock lock(&mutex_);
+  starting_ = false;
+  if (!spawner.ok()) return spawner.status();
+  spawner_ = *std::move(spawner);
+  return spawner_.get();
+}
+
+}  // namespace invoker

@@ -1,0 +1,164 @@
+// Executors without processes, which do what a test tells them.
+
+#ifndef INVOKER_TESTS_LEASE_FAKE_SPAWNER_H_
+#define INVOKER_TESTS_LEASE_FAKE_SPAWNER_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "src/isolation/executor_spawner.h"
+
+namespace invoker {
+
+// What the fakes have in common; outlives them.
+struct FakeMachine {
+  absl::Mutex mutex;
+  int alive ABSL_GUARDED_BY(mutex) = 0;
+  int most_alive ABSL_GUARDED_BY(mutex) = 0;
+  int spawned ABSL_GUARDED_BY(mutex) = 0;
+  bool hold_spawns ABSL_GUARDED_BY(mutex) = false;
+  absl::Status refuse_spawn ABSL_GUARDED_BY(mutex);
+  // Those whose next Load fails, by the order in which they were spawned.
+  std::vector<bool> refuse_load ABSL_GUARDED_BY(mutex);
+  std::vector<std::shared_ptr<class FakeLife>> lives ABSL_GUARDED_BY(mutex);
+
+  int Alive() {
+    absl::MutexLock lock(&mutex);
+    return alive;
+  }
+};
+
+// A process's life, which ends once: by Stop, by the process's destruction, or by the test.
+class FakeLife {
+ public:
+  FakeLife(FakeMachine* machine, ExecutorProcess::Events events)
+      : machine_(machine), events_(std::move(events)) {}
+
+  void End(const ExecutorEnd& end) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (ended_) return;
+      ended_ = true;
+    }
+    {
+      absl::MutexLock lock(&machine_->mutex);
+      --machine_->alive;
+    }
+    events_.on_ended(end);
+  }
+  void CloseSession(uint64_t handle, absl::string_view reason) {
+    events_.on_session_closed(handle, reason);
+  }
+
+ private:
+  FakeMachine* const machine_;
+  const ExecutorProcess::Events events_;
+  absl::Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class FakeProcess final : public ExecutorProcess {
+ public:
+  FakeProcess(FakeMachine* machine, std::shared_ptr<FakeLife> life, size_t number)
+      : machine_(machine), life_(std::move(life)), number_(number) {}
+  ~FakeProcess() override {
+    Stop(absl::ZeroDuration());
+    absl::MutexLock lock(&mutex_);
+    for (std::thread& thread : stoppers_) thread.join();
+  }
+
+  pid_t pid() const override { return 0; }
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Functions() override { return Infos(); }
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string&, bootstrap::CodeKind,
+                                                            const std::string& name) override {
+    {
+      absl::MutexLock lock(&machine_->mutex);
+      if (number_ < machine_->refuse_load.size() && machine_->refuse_load[number_]) {
+        return absl::FailedPreconditionError("cannot be loaded");
+      }
+    }
+    absl::MutexLock lock(&mutex_);
+    loaded_.push_back(name);
+    std::vector<bootstrap::FunctionInfo> infos = Infos();
+    for (const std::string& each : loaded_) infos.push_back({each});
+    return infos;
+  }
+  absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
+      const bootstrap::OpenSessionRequest& request) override {
+    bootstrap::OpenSessionReply reply;
+    reply.handle = 1;  // every process has a session 1
+    reply.epoch = request.executor;
+    reply.functions = Infos();
+    return reply;
+  }
+  absl::Status SwitchNotification(uint64_t handle, transport::Notification,
+                                  absl::string_view) override {
+    return Known(handle);
+  }
+  absl::Status CloseSession(uint64_t handle) override { return Known(handle); }
+  absl::StatusOr<uint16_t> RegisterWindow(uint64_t handle, const bootstrap::WindowDescriptor&, bool,
+                                          bool) override {
+    if (absl::Status status = Known(handle); !status.ok()) return status;
+    return static_cast<uint16_t>(number_ + 1);
+  }
+  absl::Status ForgetWindow(uint64_t handle, uint16_t) override { return Known(handle); }
+  ExecutorUsage Usage() const override {
+    ExecutorUsage usage;
+    usage.calls = 10;
+    return usage;
+  }
+  absl::Duration CpuTime() const override { return absl::Seconds(2); }
+  void Drain() override {}
+  void Stop(absl::Duration) override {
+    absl::MutexLock lock(&mutex_);
+    stoppers_.emplace_back([life = life_] {
+      life->End({bootstrap::LeaseEndCause::kReleased, "told to stop", absl::ZeroDuration()});
+    });
+  }
+
+ private:
+  static std::vector<bootstrap::FunctionInfo> Infos() { return {{"echo"}}; }
+  static absl::Status Known(uint64_t handle) {
+    return handle == 1 ? absl::OkStatus() : absl::NotFoundError("no such session in the process");
+  }
+
+  FakeMachine* const machine_;
+  const std::shared_ptr<FakeLife> life_;
+  const size_t number_;
+  absl::Mutex mutex_;
+  std::vector<std::string> loaded_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> stoppers_ ABSL_GUARDED_BY(mutex_);
+};
+
+class FakeSpawner final : public ExecutorSpawner {
+ public:
+  explicit FakeSpawner(FakeMachine* machine) : machine_(machine) {}
+
+  absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(bootstrap::ExecutorKind,
+                                                         const ExecutorTerms&,
+                                                         ExecutorProcess::Events events) override {
+    absl::MutexLock lock(&machine_->mutex);
+    machine_->mutex.Await(absl::Condition(
+        +[](bool* hold) { return !*hold; }, &machine_->hold_spawns));
+    if (!machine_->refuse_spawn.ok()) return machine_->refuse_spawn;
+    auto life = std::make_shared<FakeLife>(machine_, std::move(events));
+    machine_->lives.push_back(life);
+    machine_->most_alive = std::max(machine_->most_alive, ++machine_->alive);
+    ++machine_->spawned;
+    return std::make_unique<FakeProcess>(machine_, life, machine_->lives.size() - 1);
+  }
+  std::vector<std::string> Notes() const override { return {}; }
+
+ private:
+  FakeMachine* const machine_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_TESTS_LEASE_FAKE_SPAWNER_H_

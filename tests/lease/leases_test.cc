@@ -1,0 +1,137 @@
+// Leases with the real server and real executors.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/synchronization/notification.h"
+#include "src/invoke/lease.h"
+#include "tests/lease/leased_server.h"
+
+namespace invoker {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr char kTcp[] = "tcp;ofi_rxm";
+
+LeaseOptions Asking(uint32_t executors, absl::Duration wait = absl::ZeroDuration()) {
+  LeaseOptions options;
+  options.executors = executors;
+  options.wait = wait;
+  options.client.connect_timeout = kPatience;
+  return options;
+}
+
+absl::Status Echo(Client* client) {
+  absl::StatusOr<RemoteFunction> echo = client->Function("test.echo");
+  if (!echo.ok()) return echo.status();
+  CallOptions options;
+  options.timeout = kPatience;
+  return client->Invoke(*echo, "hello", options).status();
+}
+
+TEST(LeasesTest, TheSecondClientGetsItsLeaseOnceTheFirstHasGivenItsOwnBack) {
+  auto server = StartLeasedServer(kTcp, 2);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_EQ((*server)->ready()["lease_cores"], 2);
+  auto first = Lease::Acquire((*server)->address(), Asking(2));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(Echo(&(*first)->executor(0)), absl::OkStatus());
+  EXPECT_EQ(Echo(&(*first)->executor(1)), absl::OkStatus());
+
+  const absl::Status refused = Lease::Acquire((*server)->address(), Asking(1)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("asks for 1 core"), HasSubstr("0 cores and 0 bytes")));
+
+  absl::Notification queued;
+  LeaseOptions waiting = Asking(1, absl::InfiniteDuration());
+  waiting.on_queued = [&queued](uint32_t ahead) {
+    EXPECT_EQ(ahead, 0u);
+    queued.Notify();
+  };
+  std::thread second([&] {
+    auto lease = Lease::Acquire((*server)->address(), waiting);
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_EQ(Echo(&(*lease)->executor(0)), absl::OkStatus());
+  });
+  queued.WaitForNotification();
+  const auto bill = (*first)->Release();
+  ASSERT_TRUE(bill.ok()) << bill.status();
+  EXPECT_EQ(bill->cause, bootstrap::LeaseEndCause::kReleased);
+  EXPECT_EQ(bill->usage.calls, 2u);
+  EXPECT_GT(bill->usage.lease_time, absl::ZeroDuration());
+  EXPECT_GT(bill->usage.cpu_time, absl::ZeroDuration());
+  second.join();
+  EXPECT_EQ((*server)->Stop(), 0);
+}
+
+TEST(LeasesTest, AKilledClientsLeaseIsFreed) {
+  auto server = StartLeasedServer(kTcp, 1);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto holder = StartHolder((*server)->address(), /*session=*/true);
+  ASSERT_TRUE(holder.ok()) << holder.status();
+  EXPECT_EQ(Lease::Acquire((*server)->address(), Asking(1)).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  KillHolder(holder->get());
+  auto lease = Lease::Acquire((*server)->address(), Asking(1, kPatience));
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  EXPECT_EQ(Echo(&(*lease)->executor(0)), absl::OkStatus());
+}
+
+TEST(LeasesTest, AKilledExecutorEndsItsLeaseAndNoOtherAndNoSharedSession) {
+  auto server = StartLeasedServer(kTcp, 2);
+  ASSERT_TRUE(server.ok()) << server.status();
+  ClientOptions client_options;
+  client_options.connect_timeout = kPatience;
+  auto shared = Client::Connect((*server)->address(), client_options);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  auto other = Lease::Acquire((*server)->address(), Asking(1));
+  ASSERT_TRUE(other.ok()) << other.status();
+  const std::set<pid_t> before = DescendantsOf((*server)->pid());
+  auto doomed = Lease::Acquire((*server)->address(), Asking(1));
+  ASSERT_TRUE(doomed.ok()) << doomed.status();
+  for (const pid_t pid : DescendantsOf((*server)->pid())) {
+    if (before.count(pid) == 0) kill(pid, SIGKILL);
+  }
+  EXPECT_TRUE(Eventually([&] { return !(*doomed)->status().ok(); }));
+  EXPECT_EQ((*doomed)->status().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string((*doomed)->status().message()), HasSubstr("signal 9"));
+  EXPECT_EQ(Echo(&(*other)->executor(0)), absl::OkStatus());
+  EXPECT_EQ(Echo(shared->get()), absl::OkStatus());
+  // Its core is free again.
+  EXPECT_TRUE(Lease::Acquire((*server)->address(), Asking(1, kPatience)).ok());
+}
+
+TEST(LeasesTest, ALeaseEndsWhenItsTimeIsOver) {
+  auto server = StartLeasedServer(kTcp, 1, {"--max_ttl=1h"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  LeaseOptions options = Asking(1);
+  options.ttl = absl::Hours(2);
+  EXPECT_EQ(Lease::Acquire((*server)->address(), options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  options.ttl = absl::Milliseconds(500);
+  auto lease = Lease::Acquire((*server)->address(), options);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  EXPECT_TRUE(Eventually([&] { return !(*lease)->status().ok(); }));
+  EXPECT_THAT(std::string((*lease)->status().message()), HasSubstr("500ms is over"));
+  EXPECT_TRUE(Lease::Acquire((*server)->address(), Asking(1, kPatience)).ok());
+}
+
+TEST(LeasesTest, AServerThatStopsEndsEveryExecutor) {
+  auto server = StartLeasedServer(kTcp, 2);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto lease = Lease::Acquire((*server)->address(), Asking(2));
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  const std::set<pid_t> processes = DescendantsOf((*server)->pid());
+  EXPECT_GE(processes.size(), 3u);
+  EXPECT_EQ((*server)->Stop(), 0);
+  for (const pid_t pid : processes) {
+    EXPECT_TRUE(Eventually([pid] { return kill(pid, 0) != 0; })) << pid;
+  }
+  EXPECT_TRUE(Eventually([&] { return !(*lease)->status().ok(); }));
+}
+
+}  // namespace
+}  // namespace invoker
