@@ -1,3 +1,4 @@
-// A shared library that has nothing to do with Invoker.
+// A shared library that has nothing to do with Invoker, nor with rFaaS: no plain C function is
+// exported.
 
-extern "C" int invoker_test_unrelated(int value) { return value + 1; }
+int invoker_test_unrelated(int value) { return value + 1; }

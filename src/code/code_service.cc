@@ -1,0 +1,167 @@
+#include "src/code/code_service.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/bootstrap.grpc.pb.h"
+#include "src/bootstrap/convert.h"
+#include "src/bootstrap/lease_table.h"
+#include "src/bootstrap/service_support.h"
+
+namespace invoker {
+namespace {
+
+using bootstrap::CodeKind;
+using bootstrap::LeaseTable;
+using bootstrap::Mark;
+using bootstrap::SessionHost;
+using bootstrap::ToGrpc;
+namespace v1 = bootstrap::v1;
+
+absl::StatusOr<Sha256Digest> DigestOf(const std::string& bytes) {
+  const absl::optional<Sha256Digest> digest = Sha256Digest::FromBytes(bytes);
+  if (digest.has_value()) return *digest;
+  return absl::InvalidArgumentError(
+      absl::StrCat("sha256: has ", bytes.size(), " bytes, not ", Sha256Digest::kBytes));
+}
+
+absl::StatusOr<CodeKind> KindOf(v1::CodeKind kind) {
+  switch (kind) {
+    case v1::CODE_KIND_LIBRARY:
+      return CodeKind::kLibrary;
+    case v1::CODE_KIND_PYTHON:
+      return CodeKind::kPython;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("kind: ", static_cast<int>(kind), " is no kind of code"));
+  }
+}
+
+// One upload. gRPC calls it from its own threads, one at a time; it has no thread of its own, so
+// that a client that stands still holds up nobody.
+class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk> {
+ public:
+  UploadReactor(grpc::CallbackServerContext* context, BlobCache* cache, UploadPolicy policy,
+                LeaseTable* leases, v1::UploadReply* reply)
+      : cache_(cache), leases_(leases), reply_(reply) {
+    Mark(context);
+    if (absl::Status status = CheckAnyUploadAllowed(policy); !status.ok()) {
+      Finish(ToGrpc(status));
+      return;
+    }
+    StartRead(&chunk_);
+  }
+
+  void OnReadDone(bool ok) override {
+    const absl::Status status = ok ? Take() : End();
+    if (status.ok() && ok && !reply_->was_there()) {
+      StartRead(&chunk_);
+      return;
+    }
+    // Its room is free when the client hears of it.
+    incoming_.reset();
+    Finish(ToGrpc(status));
+  }
+
+  void OnDone() override { delete this; }
+
+ private:
+  absl::Status Take() {
+    if (!begun_) {
+      begun_ = true;
+      lease_ = chunk_.lease();
+      absl::StatusOr<Sha256Digest> digest = DigestOf(chunk_.sha256());
+      if (!digest.ok()) return digest.status();
+      digest_ = *digest;
+    }
+    // Not held between chunks: a lease need not wait for its uploads to end.
+    if (absl::Status status = leases_->Acquire(lease_).status(); !status.ok()) return status;
+    // Perhaps since the last chunk, by another client.
+    if (cache_->Has(digest_)) {
+      reply_->set_was_there(true);
+      return absl::OkStatus();
+    }
+    if (incoming_ == nullptr) {
+      absl::StatusOr<std::unique_ptr<BlobCache::Incoming>> incoming =
+          cache_->Begin(digest_, chunk_.size());
+      if (!incoming.ok()) return incoming.status();
+      incoming_ = *std::move(incoming);
+    }
+    return incoming_->Append(chunk_.data());
+  }
+
+  // The client has sent all, or has gone.
+  absl::Status End() {
+    if (incoming_ == nullptr) {
+      return absl::InvalidArgumentError("an upload begins with the lease, the hash and the size");
+    }
+    return incoming_->Commit().status();
+  }
+
+  BlobCache* const cache_;
+  LeaseTable* const leases_;
+  v1::UploadReply* const reply_;
+  v1::UploadChunk chunk_;
+  bool begun_ = false;
+  uint64_t lease_ = 0;
+  Sha256Digest digest_;
+  std::unique_ptr<BlobCache::Incoming> incoming_;
+};
+
+// Load has threads of its own, since executors may take long to load a library.
+class CodeService final : public v1::Code::WithCallbackMethod_Upload<v1::Code::Service> {
+ public:
+  CodeService(BlobCache* cache, UploadPolicy policy, SessionHost* host, LeaseTable* leases)
+      : cache_(cache), policy_(policy), host_(host), leases_(leases) {}
+
+  grpc::ServerReadReactor<v1::UploadChunk>* Upload(grpc::CallbackServerContext* context,
+                                                   v1::UploadReply* reply) override {
+    return new UploadReactor(context, cache_, policy_, leases_, reply);
+  }
+
+  grpc::Status Load(grpc::ServerContext* context, const v1::LoadRequest* message,
+                    v1::LoadReply* reply) override {
+    Mark(context);
+    absl::StatusOr<std::vector<bootstrap::FunctionInfo>> functions = Load(*message);
+    if (!functions.ok()) return ToGrpc(functions.status());
+    for (bootstrap::FunctionInfo& function : *functions) {
+      reply->add_functions()->set_name(std::move(function.name));
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const v1::LoadRequest& message) {
+    absl::StatusOr<CodeKind> kind = KindOf(message.kind());
+    if (!kind.ok()) return kind.status();
+    if (absl::Status status = CheckUploadAllowed(policy_, *kind); !status.ok()) return status;
+    absl::StatusOr<Sha256Digest> digest = DigestOf(message.sha256());
+    if (!digest.ok()) return digest.status();
+    absl::StatusOr<LeaseTable::Use> use = leases_->Acquire(message.lease());
+    if (!use.ok()) return use.status();
+    absl::StatusOr<BlobCache::Pin> file = cache_->Get(*digest);
+    if (!file.ok()) return file.status();
+    return host_->Load(message.lease(), file->path(), *kind,
+                       bootstrap::PrintableText(message.name(), bootstrap::kMaxReasonBytes));
+  }
+
+  BlobCache* const cache_;
+  const UploadPolicy policy_;
+  SessionHost* const host_;
+  LeaseTable* const leases_;
+};
+
+}  // namespace
+
+bootstrap::ServiceFactory MakeCodeService(BlobCache* cache, UploadPolicy policy) {
+  return [cache, policy](SessionHost* host, LeaseTable* leases) {
+    return std::make_unique<CodeService>(cache, policy, host, leases);
+  };
+}
+
+}  // namespace invoker
