@@ -1,0 +1,19 @@
+// The service Accounting of proto/bootstrap.proto: tells what a SessionHost says was used, and what
+// other servers have added here.
+//
+// Whoever reaches the server may ask, as for everything else of the bootstrap.
+
+#ifndef INVOKER_SRC_ACCOUNTING_ACCOUNTING_SERVICE_H_
+#define INVOKER_SRC_ACCOUNTING_ACCOUNTING_SERVICE_H_
+
+#include "src/accounting/usage_accumulator.h"
+#include "src/bootstrap/server.h"
+
+namespace invoker {
+
+// `accumulator` outlives the server; nullptr: other servers may add nothing.
+bootstrap::ServiceFactory MakeAccountingService(UsageAccumulator* accumulator);
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_ACCOUNTING_ACCOUNTING_SERVICE_H_

@@ -1,0 +1,219 @@
+#include "src/accounting/usage_book.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/transport/reactor.h"
+
+namespace invoker {
+namespace {
+
+// By how much an executor's clock may seem to run ahead of the server's before that is more than
+// two clocks' difference.
+absl::Duration Tolerance(absl::Duration bound) { return absl::Milliseconds(50) + bound / 100; }
+
+absl::Duration MonotonicClock() { return absl::Nanoseconds(transport::MonotonicNs()); }
+
+}  // namespace
+
+void UsageReading::Add(const UsageReading& other) {
+  cpu_time += other.cpu_time;
+  calls += other.calls;
+  function_time += other.function_time;
+  polling_time += other.polling_time;
+  bytes_in += other.bytes_in;
+  bytes_out += other.bytes_out;
+}
+
+void AddUsage(const bootstrap::Usage& from, bootstrap::Usage* to) {
+  to->lease_time += from.lease_time;
+  to->cpu_time += from.cpu_time;
+  to->memory_byte_seconds += from.memory_byte_seconds;
+  to->calls += from.calls;
+  to->function_time += from.function_time;
+  to->polling_time += from.polling_time;
+  to->bytes_in += from.bytes_in;
+  to->bytes_out += from.bytes_out;
+}
+
+absl::StatusOr<std::unique_ptr<UsageBook>> UsageBook::Open(UsageBookOptions options) {
+  if (!options.clock) options.clock = MonotonicClock;
+  if (!options.log) options.log = [](absl::string_view) {};
+  std::unique_ptr<UsageBook> book(new UsageBook(std::move(options)));
+  if (book->options_.file.empty()) return book;
+  absl::StatusOr<std::unique_ptr<UsageFile>> file = UsageFile::Open(
+      book->options_.file,
+      [&book](const std::string& tenant, const bootstrap::Usage& usage) {
+        absl::MutexLock lock(&book->mutex_);
+        Sum& sum = book->ended_[book->SumFor(tenant)];
+        AddUsage(usage, &sum.usage);
+        ++sum.leases;
+      },
+      book->options_.log);
+  if (!file.ok()) return file.status();
+  book->file_ = *std::move(file);
+  return book;
+}
+
+UsageBook::UsageBook(UsageBookOptions options) : options_(std::move(options)) {}
+
+std::string UsageBook::SumFor(const std::string& tenant) {
+  const bool apart = ended_.contains(tenant) || ended_.size() < options_.max_tenants;
+  std::string name = apart ? tenant : std::string(kOtherTenants);
+  ended_.try_emplace(name);
+  return name;
+}
+
+void UsageBook::set_on_lease_closed(std::function<void()> callback) {
+  absl::MutexLock lock(&mutex_);
+  on_lease_closed_ = std::move(callback);
+}
+
+void UsageBook::OpenLease(uint64_t lease, absl::string_view tenant, uint32_t executors,
+                          uint64_t memory_bytes) {
+  Account account;
+  account.tenant = std::string(tenant);
+  account.executors = executors;
+  account.memory_bytes = executors * memory_bytes;
+  absl::MutexLock lock(&mutex_);
+  account.opened = options_.clock();
+  if (open_.contains(lease)) return;
+  account.number = ++leases_;
+  account.sum = SumFor(account.tenant);
+  open_.emplace(lease, std::move(account));
+}
+
+std::string UsageBook::Take(Account* account, const UsageReading& reading,
+                            absl::Duration now) const {
+  UsageReading& taken = account->taken;
+  const bool decreased = reading.calls < taken.calls || reading.bytes_in < taken.bytes_in ||
+                         reading.bytes_out < taken.bytes_out ||
+                         reading.function_time < taken.function_time ||
+                         reading.polling_time < taken.polling_time;
+  const absl::Duration bound =
+      (now - account->opened) * static_cast<int64_t>(account->executors != 0
+                                                         ? account->executors
+                                                         : options_.shared_executors);
+  // One by one, so that neither an infinite time nor the sum of two large ones gets by.
+  const bool exceeds = reading.function_time > bound + Tolerance(bound) ||
+                       reading.polling_time > bound + Tolerance(bound) ||
+                       reading.function_time + reading.polling_time > bound + Tolerance(bound);
+  taken.cpu_time = std::max(taken.cpu_time, reading.cpu_time);
+  taken.calls = std::max(taken.calls, reading.calls);
+  taken.bytes_in = std::max(taken.bytes_in, reading.bytes_in);
+  taken.bytes_out = std::max(taken.bytes_out, reading.bytes_out);
+  // What has been taken stays, so that the two together keep within the bound, which only grows.
+  const absl::Duration function_room = bound - taken.polling_time;
+  taken.function_time =
+      std::max(taken.function_time, std::min(reading.function_time, function_room));
+  const absl::Duration polling_room = bound - taken.function_time;
+  taken.polling_time = std::max(taken.polling_time, std::min(reading.polling_time, polling_room));
+  if (!decreased && !exceeds) return "";
+  if (++account->implausible > 1) return "";
+  return absl::StrCat(
+      "the executors of a lease of tenant \"", account->tenant, "\" report usage that ",
+      decreased ? "is less than before"
+                : absl::StrCat("is more than ", absl::FormatDuration(bound),
+                               ", which is all that they can have used"),
+      ": a function has changed its executor's counters. Only what is plausible is taken, and "
+      "this is reported once for a lease");
+}
+
+bootstrap::Usage UsageBook::Bill(const Account& account, absl::Duration now) const {
+  const absl::Duration held = now - account.opened;
+  bootstrap::Usage usage;
+  usage.lease_time = held * static_cast<int64_t>(account.executors);
+  usage.cpu_time = account.taken.cpu_time;
+  usage.memory_byte_seconds = static_cast<uint64_t>(static_cast<double>(account.memory_bytes) *
+                                                    absl::ToDoubleSeconds(held));
+  usage.calls = account.taken.calls;
+  usage.function_time = account.taken.function_time;
+  usage.polling_time = account.taken.polling_time;
+  usage.bytes_in = account.taken.bytes_in;
+  usage.bytes_out = account.taken.bytes_out;
+  return usage;
+}
+
+void UsageBook::Update(uint64_t lease, const UsageReading& reading) {
+  std::string message;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = open_.find(lease);
+    if (found == open_.end()) return;
+    message = Take(&found->second, reading, options_.clock());
+  }
+  if (!message.empty()) options_.log(message);
+}
+
+bootstrap::Usage UsageBook::CloseLease(uint64_t lease, const UsageReading& last) {
+  std::string message;
+  Account account;
+  bootstrap::Usage bill;
+  std::function<void()> closed;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = open_.find(lease);
+    if (found == open_.end()) return {};
+    account = std::move(found->second);
+    open_.erase(found);
+    const absl::Duration now = options_.clock();
+    message = Take(&account, last, now);
+    bill = Bill(account, now);
+    Sum& sum = ended_[account.sum];
+    AddUsage(bill, &sum.usage);
+    ++sum.leases;
+    closed = on_lease_closed_;
+  }
+  if (!message.empty()) options_.log(message);
+  if (closed) closed();
+  if (file_ == nullptr) return bill;
+  if (const absl::Status status = file_->Append(account.tenant, account.executors, bill);
+      !status.ok()) {
+    options_.log(status.message());
+  }
+  return bill;
+}
+
+std::vector<bootstrap::UsageRecord> UsageBook::Records(absl::string_view tenant) const {
+  std::vector<bootstrap::UsageRecord> records;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::Duration now = options_.clock();
+    for (const auto& [lease, account] : open_) {
+      if (!tenant.empty() && account.tenant != tenant) continue;
+      records.push_back(
+          {account.tenant, account.number, account.executors, true, Bill(account, now)});
+    }
+    for (const auto& [name, sum] : ended_) {
+      if (sum.leases == 0 || (!tenant.empty() && name != tenant)) continue;
+      records.push_back({name, 0, 0, false, sum.usage});
+    }
+  }
+  std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
+    return std::tie(b.open, a.lease, a.tenant) < std::tie(a.open, b.lease, b.tenant);
+  });
+  return records;
+}
+
+std::vector<UsageBook::TenantTotal> UsageBook::Totals() const {
+  std::vector<TenantTotal> totals;
+  absl::MutexLock lock(&mutex_);
+  absl::flat_hash_map<std::string, bootstrap::Usage> sums;
+  for (const auto& [name, sum] : ended_) sums[name] = sum.usage;
+  const absl::Duration now = options_.clock();
+  for (const auto& [lease, account] : open_) {
+    AddUsage(Bill(account, now), &sums[account.sum]);
+  }
+  for (const auto& [tenant, usage] : sums) totals.push_back({tenant, usage});
+  return totals;
+}
+
+uint64_t UsageBook::implausible(uint64_t lease) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = open_.find(lease);
+  return found == open_.end() ? 0 : found->second.implausible;
+}
+
+}  // namespace invoker

@@ -1,0 +1,150 @@
+// The file of ended leases: what the next server finds in it.
+
+#include "src/accounting/usage_file.h"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "src/accounting/usage_book.h"
+
+namespace invoker {
+namespace {
+
+std::string PathFor(const char* name) { return testing::TempDir() + "/" + name; }
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bootstrap::Usage Sample() {
+  bootstrap::Usage usage;
+  usage.lease_time = absl::Microseconds(1'234'567);
+  usage.cpu_time = absl::Microseconds(89);
+  usage.memory_byte_seconds = 1ull << 60;
+  usage.calls = 3;
+  usage.function_time = absl::Nanoseconds(4);
+  usage.polling_time = absl::Nanoseconds(5'000'000'001);
+  usage.bytes_in = 6;
+  usage.bytes_out = 7;
+  return usage;
+}
+
+std::unique_ptr<UsageBook> OpenBook(const std::string& path, std::vector<std::string>* log) {
+  UsageBookOptions options;
+  options.file = path;
+  options.log = [log](absl::string_view message) { log->emplace_back(message); };
+  absl::StatusOr<std::unique_ptr<UsageBook>> book = UsageBook::Open(std::move(options));
+  EXPECT_TRUE(book.ok()) << book.status();
+  return book.ok() ? *std::move(book) : nullptr;
+}
+
+TEST(UsageFile, WhatIsAppendedIsReadBack) {
+  const std::string path = PathFor("appended");
+  int lines = 0;
+  const auto ignore = [](absl::string_view) { FAIL(); };
+  {
+    auto file = UsageFile::Open(
+        path, [&](const std::string&, const bootstrap::Usage&) { ++lines; }, ignore);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE((*file)->Append("a \"quoted\" one", 2, Sample()).ok());
+    ASSERT_TRUE((*file)->Append("", 0, bootstrap::Usage()).ok());
+  }
+  EXPECT_EQ(lines, 0);
+  std::vector<std::string> tenants;
+  std::vector<bootstrap::Usage> usages;
+  auto file = UsageFile::Open(
+      path,
+      [&](const std::string& tenant, const bootstrap::Usage& usage) {
+        tenants.push_back(tenant);
+        usages.push_back(usage);
+      },
+      ignore);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_EQ(tenants, (std::vector<std::string>{"a \"quoted\" one", ""}));
+  const bootstrap::Usage expected = Sample();
+  EXPECT_EQ(usages[0].lease_time, expected.lease_time);
+  EXPECT_EQ(usages[0].cpu_time, expected.cpu_time);
+  EXPECT_EQ(usages[0].memory_byte_seconds, expected.memory_byte_seconds);
+  EXPECT_EQ(usages[0].calls, expected.calls);
+  EXPECT_EQ(usages[0].function_time, expected.function_time);
+  EXPECT_EQ(usages[0].polling_time, expected.polling_time);
+  EXPECT_EQ(usages[0].bytes_in, expected.bytes_in);
+  EXPECT_EQ(usages[0].bytes_out, expected.bytes_out);
+  remove(path.c_str());
+}
+
+TEST(UsageFile, ABookGoesOnWhereTheLastOneEnded) {
+  const std::string path = PathFor("restart");
+  std::vector<std::string> log;
+  UsageReading reading;
+  for (uint64_t start = 1; start <= 3; ++start) {
+    auto book = OpenBook(path, &log);
+    ASSERT_NE(book, nullptr);
+    book->OpenLease(7, "alice", 1, 0);
+    reading.calls = 100;
+    book->CloseLease(7, reading);
+    book->OpenLease(8, "alice", 1, 0);  // still open when the server ends: not in the file
+    reading.calls = 1;
+    book->Update(8, reading);
+    const std::vector<bootstrap::UsageRecord> records = book->Records("alice");
+    ASSERT_EQ(records.size(), 2u);
+    EXPECT_EQ(records[1].usage.calls, start * 100);
+  }
+  EXPECT_TRUE(log.empty());
+  remove(path.c_str());
+}
+
+TEST(UsageFile, ALineThatWasCutOffIsReportedAndHurtsNoOther) {
+  const std::string path = PathFor("cut");
+  std::vector<std::string> log;
+  UsageReading reading;
+  reading.calls = 5;
+  {
+    auto book = OpenBook(path, &log);
+    book->OpenLease(1, "alice", 1, 0);
+    book->CloseLease(1, reading);
+  }
+  const std::string whole = ReadFile(path);
+  std::ofstream(path, std::ios::app) << whole.substr(0, whole.size() / 2);
+  ASSERT_TRUE(log.empty());
+  {
+    auto book = OpenBook(path, &log);
+    ASSERT_EQ(log.size(), 1u);
+    EXPECT_NE(log[0].find("line 2"), std::string::npos) << log[0];
+    book->OpenLease(1, "alice", 1, 0);
+    book->CloseLease(1, reading);
+  }
+  log.clear();
+  auto book = OpenBook(path, &log);
+  EXPECT_EQ(log.size(), 1u);
+  ASSERT_EQ(book->Records("").size(), 1u);
+  EXPECT_EQ(book->Records("").front().usage.calls, 10u);
+  remove(path.c_str());
+}
+
+TEST(UsageFile, LeaseIdsAreNotWritten) {
+  const std::string path = PathFor("secret");
+  std::vector<std::string> log;
+  auto book = OpenBook(path, &log);
+  book->OpenLease(1234567890123456789u, "alice", 1, 0);
+  book->CloseLease(1234567890123456789u, UsageReading());
+  EXPECT_EQ(ReadFile(path).find("1234567890123456789"), std::string::npos);
+  remove(path.c_str());
+}
+
+TEST(UsageFile, AFileThatCannotBeOpenedIsNamed) {
+  UsageBookOptions options;
+  options.file = "/nowhere/at/all";
+  const absl::Status status = UsageBook::Open(std::move(options)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(status.message()).find("/nowhere/at/all"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace invoker
