@@ -6,8 +6,8 @@
 namespace invoker {
 namespace {
 
-// How long responses are looked for that a worker sent just before it ended the session.
-constexpr int64_t kDeliveryNs = 10'000'000;
+// Even behind its deadline, a session looks that long for what has come.
+constexpr int64_t kLeastDeliveryNs = 1'000'000;
 
 }  // namespace
 
@@ -184,10 +184,10 @@ void CallDriver::FreeResponse(HeldCells cells) {
   UnlockAndMayEnd();
 }
 
-void CallDriver::FailAfterDelivery(const absl::Status& reason) {
+void CallDriver::FailAfterDelivery(const absl::Status& reason, int64_t deadline_ns) {
   {
     Visit visit(this);
-    const int64_t limit_ns = transport::MonotonicNs() + kDeliveryNs;
+    const int64_t limit_ns = std::max(deadline_ns, transport::MonotonicNs() + kLeastDeliveryNs);
     while (session_->outstanding() > 0 && transport::MonotonicNs() < limit_ns) reactor_->Poll();
   }
   Fail(reason);

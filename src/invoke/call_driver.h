@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -72,12 +73,29 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   void FreeResponse(HeldCells cells);
   std::byte* BufferData(HeldCells cells) const { return session_->RequestPayload(cells); }
 
+  // Of the program's own, for whoever holds a share of this driver. Closing ends every access of
+  // the peer's.
+  absl::StatusOr<transport::MemoryRegion> RegisterMemory(transport::HostBuffer buffer,
+                                                         transport::RegionUse use);
+  void CloseMemory(transport::MemoryRegion region);
+  // Under the turn lock.
+  void RunLocked(absl::FunctionRef<void()> task);
+  // The flag of a Request, which goes away while its call may still be under way.
+  void ForgetBusyLocked(const bool* busy) { session_->ForgetBusy(busy); }
+  // Once the worker has ended the session, and this side has: lets transfers of the worker's end
+  // that it had begun. On some fabrics it would wait for them for ever, and others behind them.
+  void LetTransfersEnd();
+  // Drives, even for calls whose callers wait no longer, until `done`, which is asked under the
+  // turn lock, the session's end or the deadline. Returns what `done` says then. Blocks.
+  bool DriveUntil(absl::FunctionRef<bool()> done, int64_t deadline_ns);
+
   // Ends all calls with this reason, and refuses new ones.
   void Fail(const absl::Status& reason);
 
   // As Fail, but what the worker sent before it ended the session is delivered first: that news
-  // comes another way, and may be faster. Blocks for some milliseconds while calls are under way.
-  void FailAfterDelivery(const absl::Status& reason);
+  // comes another way, and may be faster. Blocks until `deadline_ns` while calls are under way, and
+  // for a millisecond at least.
+  void FailAfterDelivery(const absl::Status& reason, int64_t deadline_ns);
 
   // OK, or why no call can be made any more.
   absl::Status status();

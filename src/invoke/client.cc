@@ -56,7 +56,11 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(absl::string_view server
                                                         const ClientOptions& options) {
   absl::StatusOr<std::unique_ptr<Connection>> connection = Connection::Open(server, options);
   if (!connection.ok()) return connection.status();
-  return std::unique_ptr<Client>(new Client(*std::move(connection)));
+  return Of(*std::move(connection));
+}
+
+std::unique_ptr<Client> Client::Of(std::unique_ptr<Connection> connection) {
+  return std::unique_ptr<Client>(new Client(std::move(connection)));
 }
 
 Client::Client(std::unique_ptr<Connection> connection)
@@ -67,7 +71,7 @@ Client::~Client() { Close(); }
 void Client::Close() { connection_->Close(); }
 
 absl::StatusOr<RemoteFunction> Client::Function(absl::string_view name) const {
-  const std::vector<bootstrap::FunctionInfo>& functions = connection_->info().functions;
+  const std::vector<bootstrap::FunctionInfo> functions = connection_->functions();
   for (size_t id = 0; id < functions.size(); ++id) {
     if (functions[id].name == name) {
       return RemoteFunction(functions[id].name, static_cast<uint16_t>(id));
@@ -80,8 +84,8 @@ absl::StatusOr<RemoteFunction> Client::Function(absl::string_view name) const {
 
 std::vector<std::string> Client::FunctionNames() const {
   std::vector<std::string> names;
-  for (const bootstrap::FunctionInfo& function : connection_->info().functions) {
-    names.push_back(function.name);
+  for (bootstrap::FunctionInfo& function : connection_->functions()) {
+    names.push_back(std::move(function.name));
   }
   return names;
 }
@@ -127,6 +131,14 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
   }
   return MakeRequest(function, Bytes(buffer.data().data(), size), buffer.cells_, buffer.busy_.get(),
                      options, request);
+}
+
+absl::Status Client::MakeBulkRequest(uint16_t function, Bytes payload, bool* busy,
+                                     const CallOptions& options,
+                                     ClientSession::Request* request) const {
+  absl::Status status = MakeRequest(function, payload, HeldCells(), busy, options, request);
+  request->flags = kBulk;
+  return status;
 }
 
 absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, Bytes input,
@@ -176,8 +188,22 @@ Future Client::InvokeAsync(const RemoteFunction& function, const Buffer& buffer,
 
 void Client::InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
                          CallDone done) {
+  absl::Status status = StartCall(function, input, options, done);
+  if (!status.ok()) done(std::move(status));
+}
+
+absl::Status Client::StartCall(const RemoteFunction& function, Bytes input,
+                               const CallOptions& options, CallDone& done) {
   ClientSession::Request request;
   absl::Status status = MakeRequest(function.id(), input, options, &request);
+  if (status.ok()) status = driver_->StartWithCallback(request, done);
+  return status;
+}
+
+void Client::InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
+                         const CallOptions& options, CallDone done) {
+  ClientSession::Request request;
+  absl::Status status = MakeRequest(function.id(), buffer, size, options, &request);
   if (status.ok()) status = driver_->StartWithCallback(request, done);
   if (!status.ok()) done(status);
 }
@@ -208,6 +234,7 @@ absl::Status Client::Ping(Bytes payload, const CallOptions& options) {
 }
 
 absl::Status Client::status() const { return driver_->status(); }
+const std::string& Client::server() const { return connection_->server(); }
 const std::string& Client::provider() const { return driver_->reactor().profile().provider; }
 const std::string& Client::fabric_choice() const { return connection_->fabric_choice(); }
 transport::Notification Client::notification() const { return driver_->notification(); }

@@ -34,8 +34,14 @@
 
 namespace invoker {
 
+class BulkFuture;
 class CallDriver;
 class Connection;
+class RegisteredWindow;
+enum class WindowAccess : uint8_t;
+struct BulkInput;
+struct BulkOutput;
+struct BulkResult;
 struct ConnectTimes;
 
 struct ClientOptions {
@@ -50,6 +56,9 @@ struct ClientOptions {
   transport::Notification notification = transport::Notification::kAuto;
   // Bytes per direction: a power of two, at most the worker's; 0: the worker's.
   uint64_t window_bytes = 0;
+  // The worker is in this very process: fabrics that are for one host only are left out, since
+  // their endpoints in one process share memory that goes with the first of them.
+  bool worker_in_this_process = false;
   // For each step of connecting.
   absl::Duration connect_timeout = absl::Seconds(10);
   // For one probe of the data path. Each fabric that is tried gets two at most, one for each
@@ -148,6 +157,9 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view server,
                                                          const ClientOptions& options = {});
 
+  // Of a session that has been opened.
+  static std::unique_ptr<Client> Of(std::unique_ptr<Connection> connection);
+
   // Closes, unless Close has been called. Other threads may be inside a call, which ends, but none
   // may be about to enter one. Futures, responses and buffers may outlive the client.
   ~Client();
@@ -189,9 +201,32 @@ class Client {
   // may make calls; other results wait meanwhile.
   void InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
                    CallDone done);
+  // With the first `size` bytes of the buffer, which may go at once: the call keeps their memory.
+  void InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
+                   const CallOptions& options, CallDone done);
+
+  // As above, but says whether the call has been started. If it has not, `done` has not been taken
+  // and is not called.
+  absl::Status StartCall(const RemoteFunction& function, Bytes input, const CallOptions& options,
+                         CallDone& done);
 
   // RESOURCE_EXHAUSTED if the request window has no room for `size` adjacent bytes now.
   absl::StatusOr<Buffer> AllocateBuffer(size_t size);
+
+  // Payloads of any size: registered_window.h, which has the types, says how.
+
+  // Gives the executor access to memory of the caller's, which outlives the window. Blocks for a
+  // round trip to the server. FAILED_PRECONDITION if the fabric cannot do it.
+  absl::StatusOr<RegisteredWindow> RegisterWindow(void* data, size_t size, WindowAccess access);
+  absl::StatusOr<BulkResult> InvokeBulk(const RemoteFunction& function, const BulkInput& input,
+                                        const BulkOutput& output, const CallOptions& options = {});
+  BulkFuture InvokeBulkAsync(const RemoteFunction& function, const BulkInput& input,
+                             const BulkOutput& output, const CallOptions& options = {});
+  // Calls with input and output of any size, in memory of the caller's own: registers for this call
+  // what does not fit in the session's windows. Returns how many bytes of output there are.
+  absl::StatusOr<uint64_t> InvokeLarge(const RemoteFunction& function, Bytes input,
+                                       absl::Span<std::byte> output,
+                                       const CallOptions& options = {});
 
   // A round trip through the executor that runs no function and returns the same bytes.
   absl::Status Ping(Bytes payload, const CallOptions& options = {});
@@ -199,6 +234,11 @@ class Client {
   // OK, or why no further call can succeed (the worker has gone, or is shutting down).
   absl::Status status() const;
 
+  // For what goes together with the session: leases, code that is loaded.
+  Connection& connection() const { return *connection_; }
+
+  // "HOST:PORT" of its worker.
+  const std::string& server() const;
   const std::string& provider() const;
   // The provider and why it was taken, for people: "a: same host; the worker also offers b".
   const std::string& fabric_choice() const;
@@ -218,6 +258,12 @@ class Client {
                            ClientSession::Request* request) const;
   absl::Status MakeRequest(uint16_t function, const Buffer& buffer, size_t size,
                            const CallOptions& options, ClientSession::Request* request) const;
+  struct BulkRequest;
+  absl::Status MakeBulkRequest(uint16_t function, Bytes payload, bool* busy,
+                               const CallOptions& options, ClientSession::Request* request) const;
+  absl::Status MakeBulk(const RemoteFunction& function, const BulkInput& input,
+                        const BulkOutput& output, const CallOptions& options,
+                        BulkRequest* bulk) const;
   Future StartAsync(const absl::Status& status, const ClientSession::Request& request);
 
   std::unique_ptr<Connection> connection_;

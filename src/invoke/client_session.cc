@@ -141,6 +141,7 @@ Call* ClientSession::Start(const Request& request) {
 
   RequestHeader header;
   header.kind = request.kind;
+  header.flags = request.flags;
   header.function_id = request.function_id;
   header.payload_bytes = static_cast<uint32_t>(request.input.size());
   header.sequence = call->sequence;
@@ -197,7 +198,8 @@ void ClientSession::TakeLateResponse(Call* call) {
 void ClientSession::TakeFailure(const ResponseHeader& header, const std::byte* payload,
                                 Call* call) {
   const bool ran = header.status == StatusCode::kFunctionFailed ||
-                   header.status == StatusCode::kResponseTooLarge;
+                   header.status == StatusCode::kResponseTooLarge ||
+                   (header.status == StatusCode::kTransferFailed && header.detail != 0);
   const absl::string_view message(reinterpret_cast<const char*>(payload), header.payload_bytes);
   absl::Status status = WithFate(ToStatus(header.status, header.detail, message),
                                  ran ? CallFate::kExecuted : CallFate::kNotExecuted);
@@ -307,6 +309,12 @@ void ClientSession::ReleaseBuffer(HeldCells cells, const bool* busy) {
     if (call.buffer_busy != busy) continue;
     call.buffer_busy = nullptr;
     call.owns_request_cells = true;
+  }
+}
+
+void ClientSession::ForgetBusy(const bool* busy) {
+  for (Call& call : calls_) {
+    if (call.buffer_busy == busy) call.buffer_busy = nullptr;
   }
 }
 

@@ -97,12 +97,13 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     uint16_t function_id = 0;
     // Copied, unless `cells` says that it stands in staging already.
     absl::Span<const std::byte> input;
-    HeldCells cells;  // of a Buffer, whose payload is `input`; or none
-    bool* buffer_busy = nullptr;
+    HeldCells cells;              // of a Buffer, whose payload is `input`; or none
+    bool* buffer_busy = nullptr;  // set until the request has been answered
     uint32_t response_capacity = 0;
     int64_t deadline_ns = 0;
     bool (*interrupted)() = nullptr;  // see CallOptions
     WhenFull when_full = WhenFull::kWaitForCalls;
+    uint8_t flags = 0;  // the header's
   };
 
   // Encodes and queues a request; Flush posts it. nullptr if no cells or slots are free now. The
@@ -135,6 +136,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void FreeRequestCells(HeldCells cells) { Freed(request_cells_.Free(cells.first, cells.cells)); }
   // Ends a Buffer: its cells are freed, or left to the call that still uses them.
   void ReleaseBuffer(HeldCells cells, const bool* busy);
+  // Nobody wants to know any more whether the call of this flag is under way.
+  void ForgetBusy(const bool* busy);
   void FreeResponseCells(HeldCells cells) { Freed(response_cells_.Free(cells.first, cells.cells)); }
   std::byte* RequestPayload(HeldCells cells) const;
   const std::byte* ResponsePayload(HeldCells cells) const {

@@ -1,62 +1,78 @@
-// A client's connection to a worker: the bootstrap, one lease, and the session on the best fabric
-// that works.
+// A client's connection to one executor: a lease, which may be shared with others, and the session
+// on the best fabric that works.
 
 #ifndef INVOKER_SRC_INVOKE_CONNECTION_H_
 #define INVOKER_SRC_INVOKE_CONNECTION_H_
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
-#include "absl/status/status.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/lease.h"
+#include "absl/synchronization/mutex.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
-#include "src/invoke/fabric_finder.h"
 #include "src/invoke/fabric_session.h"
+#include "src/invoke/held_lease.h"
 #include "src/invoke/session_watch.h"
 
 namespace invoker {
 
 class Connection {
  public:
+  // With one of the executors that the worker shares among its clients, and a lease of its own.
   // Blocks as Client::Connect does. Any thread.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(absl::string_view server,
                                                           const ClientOptions& options);
+  // With the lease's executor of that number. Several at the same time, for one lease, if
+  // options.times is nullptr.
+  static absl::StatusOr<std::unique_ptr<Connection>> OpenUnder(std::shared_ptr<HeldLease> lease,
+                                                               uint32_t executor,
+                                                               const ClientOptions& options);
   ~Connection();
 
-  // Ends the calls, tells the worker, releases the lease. Blocks for a round trip to the server.
+  // Ends the calls, tells the worker, and lets go of the lease. Blocks for a round trip to the
+  // server.
   void Close();
+  // Ends the calls. Does not block: the lease's end is to tell the worker.
+  void EndCalls() { session_->EndCalls(); }
 
-  const bootstrap::WorkerInfo& info() const { return info_; }
+  // As BootstrapClient's, for the session.
+  absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
+                                          bool writable) {
+    return session_->RegisterWindow(window, readable, writable);
+  }
+  absl::Status ForgetWindow(uint16_t number) { return session_->ForgetWindow(number); }
+
   const std::shared_ptr<CallDriver>& driver() const { return session_->driver(); }
+  const std::string& server() const { return contact_->target(); }
   const std::string& downgrade_reason() const { return session_->downgrade_reason(); }
   // Client::fabric_choice.
   const std::string& fabric_choice() const { return fabric_choice_; }
   uint32_t executor() const { return session_->executor(); }
 
- private:
-  Connection(const ClientOptions& options, std::unique_ptr<bootstrap::BootstrapClient> bootstrap);
+  // What the session can call, by id. Any thread.
+  std::vector<bootstrap::FunctionInfo> functions() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // What it can call after code has been loaded into the executor: ids stay, so of answers that
+  // overtake one another the longest is the latest.
+  void AddFunctions(std::vector<bootstrap::FunctionInfo> functions) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  bool named() const;
-  absl::Status KeepNamedOffer();
-  absl::StatusOr<std::vector<FoundFabric>> FindOffers() const;
-  absl::Status AcquireLease();
-  absl::Status OpenBest();
+ private:
+  Connection(std::shared_ptr<HeldLease> lease, const ClientOptions& options);
 
   ClientOptions options_;
-  const std::unique_ptr<bootstrap::BootstrapClient> bootstrap_;
-  bootstrap::WorkerInfo info_;
-  SessionWatch watch_;
+  std::shared_ptr<HeldLease> lease_;  // nullptr once closed
+  // Outlives the lease here, since sessions refer to it.
+  const std::shared_ptr<const WorkerContact> contact_;
+  const std::shared_ptr<SessionWatch> watch_;
   std::unique_ptr<FabricSession> session_;
   std::string fabric_choice_;
-  // Last, so that its thread has ended before anything that it may call goes.
-  std::unique_ptr<bootstrap::Lease> lease_;
+  mutable absl::Mutex mutex_;
+  std::vector<bootstrap::FunctionInfo> functions_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace invoker

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 
 namespace invoker {
@@ -19,6 +20,9 @@ constexpr int kTurnsPerLook = 16;
 // So many sessions make a poll without a wait object as slow as one with it.
 constexpr uint32_t kFewSessions = 16;
 
+// How long the transfers of a window that is forgotten may take to end.
+constexpr absl::Duration kForgetLimit = absl::Seconds(5);
+
 }  // namespace
 
 std::unique_ptr<Executor> Executor::Start(std::vector<transport::FabricChoice> fabrics,
@@ -33,29 +37,33 @@ std::unique_ptr<Executor> Executor::Start(std::vector<transport::FabricChoice> f
 
 Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionRegistry* functions,
                    const ExecutorOptions& options, SessionFailed on_session_failed)
-    : options_(options) {
-  shared_.functions = functions;
+    : options_(options),
+      functions_(*functions),
+      always_hot_(options.hot_timeout == absl::InfiniteDuration()),
+      hot_ns_(absl::ToInt64Nanoseconds(options.hot_timeout)) {
+  shared_.watch = options.watch != nullptr ? options.watch : &own_watch_;
+  shared_.functions = &functions_;
   shared_.on_session_failed = std::move(on_session_failed);
-  shared_.times = FunctionTimes(functions->size());
+  shared_.times = FunctionTimes(functions_.size());
   shared_.index = options.index;
+  shared_.bulk_budget.limit = options.bulk_bytes;
   shared_.next_epoch = options.first_epoch;
   transport::ReactorOptions reactor = options.reactor;
-  if (options.hot_timeout == absl::InfiniteDuration()) reactor.use = transport::ReactorUse::kHot;
+  if (always_hot_) reactor.use = transport::ReactorUse::kHot;
   std::vector<std::unique_ptr<FabricPort>> second_ports;
   for (transport::FabricChoice& fabric : fabrics) {
     const uint16_t place = static_cast<uint16_t>(ports_.size());
     absl::StatusOr<transport::FabricChoice> copy = absl::NotFoundError("no second port");
-    if (reactor.use == transport::ReactorUse::kHot && fabric.profile.wait_slows_polling) {
-      copy = transport::CopyOf(fabric);
-    }
+    if (fabric.profile.wait_slows_polling) copy = transport::CopyOf(fabric);
     ports_.push_back(std::make_unique<FabricPort>(place, std::move(fabric), &shared_,
                                                   options.first_session, reactor));
     second_ports_.push_back(nullptr);
     if (!copy.ok()) continue;
-    transport::ReactorOptions blocking = reactor;
-    blocking.use = transport::ReactorUse::kBlocking;
+    transport::ReactorOptions other = reactor;
+    other.use = reactor.use == transport::ReactorUse::kHot ? transport::ReactorUse::kBlocking
+                                                           : transport::ReactorUse::kHot;
     second_ports.push_back(std::make_unique<FabricPort>(place, *std::move(copy), &shared_,
-                                                        options.first_session, blocking));
+                                                        options.first_session, other));
     second_ports_.back() = second_ports.back().get();
   }
   for (std::unique_ptr<FabricPort>& port : second_ports) ports_.push_back(std::move(port));
@@ -67,8 +75,7 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
 Executor::~Executor() { Stop(absl::Seconds(1)); }
 
 void Executor::ThreadMain() {
-  const bool may_sleep = options_.hot_timeout != absl::InfiniteDuration();
-  const int64_t hot_ns = may_sleep ? absl::ToInt64Nanoseconds(options_.hot_timeout) : 0;
+  if (options_.on_thread_start) options_.on_thread_start();
   int64_t idle_since_ns = 0;
   uint32_t idle_turns = 0;
   uint32_t turns = 0;
@@ -77,11 +84,14 @@ void Executor::ThreadMain() {
     if (shared_.rearrange) Arrange();
     if (live_.empty()) {
       // No call can come.
+      EndPolling();
       PollLeaving();
       if (!shared_.rearrange) inbox_.Sleep(reactors_, kLongestSleep);
       idle_turns = 0;
       continue;
     }
+    if (polling_since_ticks_ == 0) polling_since_ticks_ = ReadTicks();
+    const bool may_sleep = !always_hot_.load(std::memory_order_relaxed);
     bool active = false;
     // Several turns for each look at what else there is, which rarely changes.
     for (int i = 0; i < kTurnsPerLook && !inbox_.HasTasks(); ++i) {
@@ -94,18 +104,23 @@ void Executor::ThreadMain() {
     if (turns >= kTurnsPerLeavingTurn) {
       turns = 0;
       PollLeaving();
+      Publish();
     }
     if (!may_sleep) continue;
     if (active) {
       idle_turns = 0;
       continue;
     }
+    const int64_t hot_ns = hot_ns_.load(std::memory_order_relaxed);
     // The clock is read on the first idle turn and then now and then.
     if (idle_turns++ == 0) idle_since_ns = transport::MonotonicNs();
     if (idle_turns % 64 != 0 && hot_ns > 0) continue;
-    if (transport::MonotonicNs() - idle_since_ns >= hot_ns) inbox_.Sleep(reactors_, kLongestSleep);
+    if (transport::MonotonicNs() - idle_since_ns < hot_ns) continue;
+    EndPolling();
+    inbox_.Sleep(reactors_, kLongestSleep);
   }
   FinishPorts();
+  EndPolling();
   absl::MutexLock lock(&stopped_mutex_);
   stopped_ = true;
   // Nobody can put a task after this, and those put before still run.
@@ -132,6 +147,27 @@ void Executor::PollLeaving() {
   }
 }
 
+void Executor::Publish() {
+  for (FabricPort* port : live_) port->Publish();
+  UsageCounters& usage = shared_.usage;
+  if (polling_since_ticks_ != 0) {
+    const uint64_t now = ReadTicks();
+    shared_.scale.Refine(now);
+    awake_ns_ += shared_.scale.ToNs(now - polling_since_ticks_);
+    polling_since_ticks_ = now;
+    // Functions of ports that are polled now and then are none of the time awake.
+    if (awake_ns_ > usage.function_ns + usage.polling_ns) {
+      usage.polling_ns = awake_ns_ - usage.function_ns;
+    }
+  }
+  shared_.watch->usage().Set(usage);
+}
+
+void Executor::EndPolling() {
+  Publish();
+  polling_since_ticks_ = 0;
+}
+
 // Lets what is ready leave, while there is time, and ends every session.
 void Executor::FinishPorts() {
   bool finishing = true;
@@ -149,8 +185,13 @@ void Executor::FinishPorts() {
 }
 
 FabricPort& Executor::PortFor(size_t fabric) const {
-  const bool many = ports_[fabric]->live_sessions() >= kFewSessions;
-  return many && second_ports_[fabric] != nullptr ? *second_ports_[fabric] : *ports_[fabric];
+  FabricPort* first = ports_[fabric].get();
+  FabricPort* second = second_ports_[fabric];
+  if (second == nullptr) return *first;
+  FabricPort* hot = first->use() == transport::ReactorUse::kHot ? first : second;
+  const bool take_hot = always_hot_.load(std::memory_order_relaxed) &&
+                        hot->live_sessions() < kFewSessions && hot->healthy();
+  return take_hot == (hot == first) ? *first : *second;
 }
 
 FabricPort* Executor::PortOf(SessionKey key) {
@@ -158,6 +199,11 @@ FabricPort* Executor::PortOf(SessionKey key) {
     if (port != nullptr && port->open() && port->Find(key) != nullptr) return port;
   }
   return nullptr;
+}
+
+void Executor::SetHotTimeout(absl::Duration hot_timeout) {
+  hot_ns_.store(absl::ToInt64Nanoseconds(hot_timeout), std::memory_order_relaxed);
+  always_hot_.store(hot_timeout == absl::InfiniteDuration(), std::memory_order_relaxed);
 }
 
 bool Executor::RunOnThread(std::function<void()> task) {
@@ -176,7 +222,7 @@ bool Executor::RunOnThread(std::function<void()> task) {
 
 absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
     size_t fabric, const bootstrap::OpenSessionRequest& request,
-    transport::Notification notification) {
+    transport::Notification notification, std::shared_ptr<UsageMeter> meter) {
   if (shared_.draining.load(std::memory_order_relaxed)) {
     return absl::UnavailableError("the worker is shutting down");
   }
@@ -196,7 +242,8 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
       reply = absl::UnavailableError("the worker is shutting down");
       return;
     }
-    reply = port.OpenSession(request, notification, *std::move(window), *std::move(staging));
+    reply = port.OpenSession(request, notification, *std::move(window), *std::move(staging),
+                             std::move(meter));
   });
   return reply;
 }
@@ -210,6 +257,34 @@ absl::Status Executor::SwitchNotification(SessionKey key, transport::Notificatio
     }
   });
   return status;
+}
+
+absl::StatusOr<uint16_t> Executor::RegisterWindow(SessionKey key,
+                                                  const bootstrap::WindowDescriptor& window,
+                                                  bool readable, bool writable) {
+  absl::StatusOr<uint16_t> number = absl::NotFoundError("the session has ended");
+  RunOnThread([&] {
+    if (FabricPort* port = PortOf(key); port != nullptr) {
+      number = port->Find(key)->RegisterWindow(window, readable, writable);
+    }
+  });
+  return number;
+}
+
+absl::Status Executor::ForgetWindow(SessionKey key, uint16_t number) {
+  absl::Status status = absl::NotFoundError("the session has ended");
+  // Whoever is told may be so long after this has given up.
+  const auto unused = std::make_shared<absl::Notification>();
+  RunOnThread([&] {
+    if (FabricPort* port = PortOf(key); port != nullptr) {
+      status = port->Find(key)->ForgetWindow(number, [unused] { unused->Notify(); });
+    }
+  });
+  if (!status.ok() || unused->WaitForNotificationWithTimeout(kForgetLimit)) return status;
+  return absl::DeadlineExceededError(
+      absl::StrCat("transfers of window ", number, " have been under way for ",
+                   absl::FormatDuration(kForgetLimit),
+                   ": the client's side of the fabric takes no part in them"));
 }
 
 void Executor::CloseSessionLater(SessionKey key) {
@@ -235,6 +310,12 @@ ExecutorCounters Executor::Counters() {
   ExecutorCounters sum;
   const auto add = [&] {
     for (const std::unique_ptr<FabricPort>& port : ports_) sum.Add(port->Counters());
+    Publish();
+    const UsageCounters& usage = shared_.usage;
+    sum.function_ns = usage.function_ns;
+    sum.polling_ns = usage.polling_ns;
+    sum.bytes_in = usage.bytes_in;
+    sum.bytes_out = usage.bytes_out;
   };
   // A thread that has stopped changes nothing any more.
   if (!RunOnThread(add)) add();
@@ -257,6 +338,15 @@ std::vector<Executor::FabricUse> Executor::Uses() {
   };
   if (!RunOnThread(add)) add();
   return uses;
+}
+
+absl::Status Executor::AddFunctions(std::vector<FunctionEntry> entries) {
+  absl::Status status = absl::UnavailableError("the executor has stopped");
+  RunOnThread([&] {
+    status = functions_.AddAll(std::move(entries));
+    shared_.times.Grow(functions_.size());
+  });
+  return status;
 }
 
 void Executor::Stop(absl::Duration limit) {

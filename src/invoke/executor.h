@@ -26,8 +26,10 @@
 #include "absl/time/time.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/executor_inbox.h"
+#include "src/invoke/executor_watch.h"
 #include "src/invoke/fabric_port.h"
 #include "src/invoke/function_registry.h"
+#include "src/invoke/usage_meter.h"
 #include "src/transport/discovery.h"
 #include "src/transport/reactor.h"
 
@@ -35,9 +37,16 @@ namespace invoker {
 
 struct ExecutorOptions {
   uint32_t index = 0;
+  // Memory for the input and output of bulk calls at a time. Those that want more together wait for
+  // one another; one that wants more by itself is refused.
+  uint64_t bulk_bytes = kDefaultBulkBytes;
   // How long the executor busy-polls after the last message before it sleeps until the next.
   // Infinite: always hot, while it has a session.
   absl::Duration hot_timeout = absl::InfiniteDuration();
+  // Where the executor shows what it does, or nullptr; outlives it.
+  ExecutorWatch* watch = nullptr;
+  // The first that the thread runs, if set.
+  std::function<void()> on_thread_start;
   // Where numbering begins. Numbers wrap; starting near the end makes them wrap soon.
   uint16_t first_session = 0;
   uint32_t first_epoch = 1;
@@ -59,8 +68,8 @@ class Executor {
     uint64_t turns = 0;  // how often it has been polled
   };
 
-  // Starts the thread; no endpoint is opened yet. `functions` must not change any more and outlives
-  // the executor. At most 65536 fabrics; from now on they are named by their place in `fabrics`.
+  // Starts the thread; no endpoint is opened yet. `functions` is copied. At most 65536 fabrics;
+  // from now on they are named by their place in `fabrics`.
   static std::unique_ptr<Executor> Start(std::vector<transport::FabricChoice> fabrics,
                                          const FunctionRegistry* functions,
                                          const ExecutorOptions& options,
@@ -69,8 +78,9 @@ class Executor {
   // Stops as Stop() does.
   ~Executor();
 
-  // Opens a fabric's endpoint, which else its first session does. Blocks for some milliseconds.
-  absl::Status OpenFabric(size_t fabric) { return ports_[fabric]->Open(); }
+  // Opens the endpoint that the fabric's next session will use, which else that session does.
+  // Blocks for some milliseconds.
+  absl::Status OpenFabric(size_t fabric) { return PortFor(fabric).Open(); }
 
   // On all fabrics.
   uint32_t live_sessions() const { return shared_.live_sessions.load(std::memory_order_relaxed); }
@@ -83,16 +93,36 @@ class Executor {
   // These block until the thread's next turn, which may be after a function that is running.
 
   // `notification` is what the session is to use, already decided. The reply's handle is left to
-  // the caller. Opens the fabric's endpoint if need be, on the calling thread.
+  // the caller. Opens the fabric's endpoint if need be, on the calling thread. `meter` shows what
+  // the session uses, and is let go of when the session has ended; nullptr: nobody reads it.
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       size_t fabric, const bootstrap::OpenSessionRequest& request,
-      transport::Notification notification);
+      transport::Notification notification, std::shared_ptr<UsageMeter> meter = nullptr);
   absl::Status SwitchNotification(SessionKey key, transport::Notification notification);
   absl::Status CloseSession(SessionKey key);
-  // The same, but does not block, and does not mind if the session has ended.
+  // As bootstrap::SessionHost's. Forgetting waits for what is under way, but not for ever, since
+  // the client may be gone: then DEADLINE_EXCEEDED.
+  absl::StatusOr<uint16_t> RegisterWindow(SessionKey key, const bootstrap::WindowDescriptor& window,
+                                          bool readable, bool writable);
+  absl::Status ForgetWindow(SessionKey key, uint16_t number);
+  // As CloseSession, but does not block, and does not mind if the session has ended.
   void CloseSessionLater(SessionKey key);
   ExecutorCounters Counters();
   std::vector<FabricUse> Uses();
+
+  // What all sessions have used so far, those that have ended included. Does not block: what has
+  // run in the last 64 turns, or runs now, may be missing.
+  UsageCounters Usage() const { return shared_.watch->usage().Read(); }
+
+  // Offers further functions from now on, in every session: all of them, under the next ids, or, if
+  // one is refused, none. What they point into must outlive the executor. UNAVAILABLE if the
+  // executor has stopped.
+  absl::Status AddFunctions(std::vector<FunctionEntry> entries);
+
+  // From the thread's next turn on. Sessions stay on the endpoints that they have, which differ
+  // only where a wait object slows polling: opened while the executor was always hot, they have
+  // one without, and wake the thread up to a millisecond late. Does not block.
+  void SetHotTimeout(absl::Duration hot_timeout);
 
   // From now on requests are refused as "draining"; the one that runs finishes. Does not block.
   void Drain() { shared_.draining.store(true, std::memory_order_relaxed); }
@@ -113,6 +143,10 @@ class Executor {
   void ThreadMain();
   void Arrange();
   void PollLeaving();
+  // Shows what has been used, up to now.
+  void Publish();
+  // The thread will not poll for a while.
+  void EndPolling();
   void FinishPorts();
   // The port that the fabric's next session goes to. Any thread.
   FabricPort& PortFor(size_t fabric) const;
@@ -123,18 +157,27 @@ class Executor {
   bool RunOnThread(std::function<void()> task);
 
   ExecutorOptions options_;
+  FunctionRegistry functions_;  // the thread's, once it runs
   ExecutorShared shared_;
   // One for each fabric, and then the second ones.
   std::vector<std::unique_ptr<FabricPort>> ports_;
-  // By fabric: the port for those beyond the first few sessions, or nullptr. Where an endpoint that
-  // is polled hot does without a wait object, polling it takes longer with every peer.
+  // By fabric: where an endpoint that is polled hot does without a wait object, a port of the other
+  // kind than its first one; else nullptr. The one without serves the first few sessions while the
+  // executor is always hot: polling it takes longer with every peer.
   std::vector<FabricPort*> second_ports_;
   ExecutorInbox inbox_;
 
+  ExecutorWatch own_watch_;  // where nobody has given another
+
   // The thread's.
-  std::vector<FabricPort*> live_;              // with sessions: polled on every turn
-  std::vector<FabricPort*> leaving_;           // without, but not settled: polled now and then
+  uint64_t polling_since_ticks_ = 0;  // up to which awake_ns_ goes; 0: the thread does not poll
+  uint64_t awake_ns_ = 0;             // that the thread has polled, functions included
+  std::vector<FabricPort*> live_;     // with sessions: polled on every turn
+  std::vector<FabricPort*> leaving_;  // without, but not settled: polled now and then
   std::vector<transport::Reactor*> reactors_;  // of both: what a sleep is ended by
+
+  std::atomic<bool> always_hot_;
+  std::atomic<int64_t> hot_ns_;
 
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> stop_deadline_ns_{0};

@@ -6,6 +6,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "src/invoke/fork_guard.h"
 
 namespace invoker {
 namespace {
@@ -51,6 +52,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
       sequences_(parts_.first_sequence) {}
 
 ExecutorSession::~ExecutorSession() {
+  bulk_.reset();
   parts_.reactor->Disown(this);
   parts_.reactor->Retire(std::move(requests_));
   parts_.reactor->Retire(std::move(staging_));
@@ -83,6 +85,11 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Respond(const RequestH
   if (first) pending_since_ns_ = clock_ns_;
 }
 
+void ExecutorSession::RespondTo(const RequestHeader& request, StatusCode status,
+                                uint32_t payload_bytes, uint32_t detail) {
+  Respond(request, status, payload_bytes, detail);
+}
+
 void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,
                              absl::string_view message) {
   ++counters_.refused;
@@ -109,6 +116,7 @@ void ExecutorSession::RespondFailure(const RequestHeader& request, const CallOut
         static_cast<uint32_t>(std::min<uint64_t>(outcome.error_size, request.response_capacity));
     memcpy(staging_.data() + geometry_.OffsetOf(request.response_cell) + kHeaderBytes,
            error_text_.data(), bytes);
+    counters_.bytes_out += bytes;
     Respond(request, StatusCode::kFunctionFailed, bytes, static_cast<uint32_t>(outcome.code));
   }
   error_text_.fill(0);
@@ -188,10 +196,14 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
       return;
     }
   }
+  parts_.watch->Begin(header.function_id, counters_.executed);
   const CallOutcome outcome = RunFunctionCleared(
       *function, {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
       {reinterpret_cast<uint8_t*>(output), header.response_capacity}, absl::MakeSpan(error_text_));
+  EndForkedChild();
+  parts_.watch->End();
   ++counters_.executed;
+  counters_.bytes_in += header.payload_bytes;
   clock_is_now_ = clocked;
   if (clocked) {
     const int64_t began_ns = clock_ns_;
@@ -202,6 +214,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
     RespondFailure(header, outcome);
     return;
   }
+  counters_.bytes_out += outcome.output_size;
   Respond(header, StatusCode::kOk, static_cast<uint32_t>(outcome.output_size), 0);
 }
 
@@ -233,17 +246,43 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
     }
     more = (header.flags & kMoreFollows) != 0;
     if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
-    if (Admit(header)) Run(header, message + kHeaderBytes);
+    if (Admit(header)) {
+      if (ABSL_PREDICT_TRUE((header.flags & kBulk) == 0)) {
+        Run(header, message + kHeaderBytes);
+      } else {
+        StartBulk(header, message + kHeaderBytes);
+      }
+    }
     cell += geometry_.CellsFor(message_bytes);
   }
+}
+
+void ExecutorSession::Publish(const TickScale& scale, UsageCounters* sum) {
+  unpublished_ = false;
+  UsageCounters now = published_;
+  now.calls = counters_.executed;
+  now.bytes_in = counters_.bytes_in;
+  now.bytes_out = counters_.bytes_out;
+  const uint64_t busy_ns = scale.ToNs(counters_.busy_ticks - scaled_ticks_);
+  now.function_ns += busy_ns;
+  scaled_ticks_ = counters_.busy_ticks;
+  sum->calls += now.calls - published_.calls;
+  sum->function_ns += busy_ns;
+  sum->bytes_in += now.bytes_in - published_.bytes_in;
+  sum->bytes_out += now.bytes_out - published_.bytes_out;
+  published_ = now;
+  if (parts_.meter != nullptr) parts_.meter->Set(now);
 }
 
 void ExecutorSession::OnOperationFailed(const transport::Operation& operation,
                                         const absl::Status& status) {
   static_cast<void>(operation);
+  Fail(absl::Status(status.code(), absl::StrCat("cannot write to the client: ", status.message())));
+}
+
+void ExecutorSession::Fail(const absl::Status& reason) {
   if (!failure_.ok()) return;
-  failure_ =
-      absl::Status(status.code(), absl::StrCat("cannot write to the client: ", status.message()));
+  failure_ = reason;
   if (parts_.failed != nullptr) parts_.failed->push_back(parts_.number);
 }
 

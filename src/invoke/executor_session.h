@@ -8,16 +8,21 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/bootstrap/messages.h"
+#include "src/invoke/bulk_session.h"
+#include "src/invoke/executor_watch.h"
 #include "src/invoke/function_registry.h"
 #include "src/invoke/message_batch.h"
 #include "src/invoke/sequence_window.h"
+#include "src/invoke/usage_meter.h"
 #include "src/invoke/wire.h"
 #include "src/transport/reactor.h"
 
@@ -33,6 +38,9 @@ class FunctionTimes {
   explicit FunctionTimes(size_t functions) : ns_(functions, INT64_MAX) {}
 
   bool IsSlow(uint16_t id) const { return ns_[id] > kCoalesceNs; }
+
+  // Makes room for further functions, not timed yet.
+  void Grow(size_t functions) { ns_.resize(functions, INT64_MAX); }
 
   // So fast that looking at the clock would cost as much.
   bool IsTiny(uint16_t id) const { return ns_[id] <= kTinyNs; }
@@ -68,6 +76,9 @@ struct DropCounters {
 struct ExecutorSessionCounters {
   uint64_t executed = 0;  // functions run
   uint64_t refused = 0;   // answered without running
+  uint64_t bytes_in = 0;  // as UsageCounters
+  uint64_t bytes_out = 0;
+  uint64_t busy_ticks = 0;  // function time
   DropCounters dropped;
 };
 
@@ -77,8 +88,14 @@ class ExecutorSession final : public transport::OperationOwner {
   struct Parts {
     transport::Reactor* reactor = nullptr;
     const FunctionRegistry* functions = nullptr;
+    ExecutorWatch* watch = nullptr;               // the executor's
     const std::atomic<bool>* draining = nullptr;  // the executor's
     FunctionTimes* times = nullptr;               // the executor's
+    std::shared_ptr<UsageMeter> meter;            // of this session; nullptr: nobody reads it
+    BulkBudget* bulk_budget = nullptr;            // the executor's; nullptr: no bulk calls
+    // Told the number when the session needs Continue in every turn, unless it is there; or
+    // nullptr.
+    std::vector<uint16_t>* unfinished = nullptr;
     std::vector<uint16_t>* failed = nullptr;  // told the number if the session fails; or nullptr
     uint16_t number = 0;                      // in request immediates
     uint32_t epoch = 0;
@@ -104,9 +121,32 @@ class ExecutorSession final : public transport::OperationOwner {
   // Posts pending responses. False if some had to stay for want of a slot.
   bool Flush() { return responses_.Flush(); }
   bool pending() const { return responses_.pending(); }
+
+  // What has become of work that takes more than a turn.
+  enum class Progress : uint8_t {
+    kDone,     // nothing is left
+    kWaiting,  // for transfers: a completion will come
+    kMoving,   // there is more to do at once
+  };
+  // Moves bulk calls on, runs the function of one that is ready, and flushes.
+  Progress Continue();
+
+  // As bootstrap::SessionHost's; `on_unused` as BulkSession's.
+  absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
+                                          bool writable);
+  absl::Status ForgetWindow(uint16_t number, std::function<void()> on_unused);
   const MessageBatch& responses() const { return responses_; }
 
   void SetNotification(transport::Notification notification);
+
+  // The executor has spent so long on this session's requests.
+  void AddBusy(uint64_t ticks) { counters_.busy_ticks += ticks; }
+  // Whether somebody has said that the session is to be published. Publish takes it back.
+  bool unpublished() const { return unpublished_; }
+  void set_unpublished() { unpublished_ = true; }
+  // Writes what has been counted to the session's meter, and adds what is new since the last time
+  // to `sum`.
+  void Publish(const TickScale& scale, UsageCounters* sum);
 
   // OK, or why the session can no longer answer its client.
   const absl::Status& failure() const { return failure_; }
@@ -126,6 +166,15 @@ class ExecutorSession final : public transport::OperationOwner {
   bool Admit(const RequestHeader& header);
   bool Unclocked(const RequestHeader& header);
   void Run(const RequestHeader& header, const std::byte* payload);
+  // Respond, for other source files.
+  ABSL_ATTRIBUTE_NOINLINE void RespondTo(const RequestHeader& request, StatusCode status,
+                                         uint32_t payload_bytes, uint32_t detail);
+  // The first reason stays.
+  void Fail(const absl::Status& reason);
+  ABSL_ATTRIBUTE_NOINLINE void StartBulk(const RequestHeader& header, const std::byte* payload);
+  bool ContinueBulk();
+  void RunBulk(BulkCall* call);
+  void RespondBulk(const BulkCall& call);
   void Respond(const RequestHeader& request, StatusCode status, uint32_t payload_bytes,
                uint32_t detail);
   ABSL_ATTRIBUTE_NOINLINE void Refuse(const RequestHeader& request, StatusCode status,
@@ -140,6 +189,7 @@ class ExecutorSession final : public transport::OperationOwner {
   transport::MemoryRegion requests_;
   transport::MemoryRegion staging_;
   MessageBatch responses_;
+  std::unique_ptr<BulkSession> bulk_;  // nullptr: no window has been registered
   SequenceWindow sequences_;
   int64_t turn_began_ns_ = 0;     // 0: nothing has run before the message at hand
   int64_t clock_ns_ = 0;          // when the clock was last read
@@ -147,6 +197,9 @@ class ExecutorSession final : public transport::OperationOwner {
   uint32_t unclocked_ = 0;        // tiny functions that have
   int64_t pending_since_ns_ = 0;  // when the first of the pending responses was begun, or before
   ExecutorSessionCounters counters_;
+  bool unpublished_ = false;   // has been busy since Publish
+  uint64_t scaled_ticks_ = 0;  // of counters_.busy_ticks, what is in published_
+  UsageCounters published_;
   absl::Status failure_;
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_ = {};  // zeros between calls
 };

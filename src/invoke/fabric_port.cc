@@ -11,6 +11,10 @@ namespace {
 
 constexpr uint32_t kSessionNumbers = 1u << 16;
 
+// About a millisecond: whoever reads meters does not have to wait for later turns after a function
+// that took so long.
+constexpr uint64_t kLongTicks = 1u << 21;
+
 }  // namespace
 
 void ExecutorCounters::Add(const ExecutorCounters& other) {
@@ -19,6 +23,10 @@ void ExecutorCounters::Add(const ExecutorCounters& other) {
   dropped += other.dropped;
   unknown_doorbells += other.unknown_doorbells;
   live_sessions += other.live_sessions;
+  function_ns += other.function_ns;
+  polling_ns += other.polling_ns;
+  bytes_in += other.bytes_in;
+  bytes_out += other.bytes_out;
 }
 
 FabricPort::FabricPort(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
@@ -73,12 +81,43 @@ void FabricPort::OnToken(uint32_t token) {
     if (gathering_ != nullptr) FlushGathering();
     gathering_ = session;
     gathering_number_ = immediate->session;
+    gathering_began_ticks_ = ReadTicks();
   }
   session->OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
 }
 
+// What the session has run in this turn has run.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricPort::EndGathering() {
+  const uint64_t ticks = ReadTicks() - gathering_began_ticks_;
+  gathering_->AddBusy(ticks);
+  if (ABSL_PREDICT_FALSE(!gathering_->unpublished() || ticks >= kLongTicks)) {
+    PublishLater(gathering_, gathering_number_, ticks);
+  }
+}
+
+void FabricPort::PublishLater(ExecutorSession* session, uint16_t number, uint64_t ticks) {
+  if (!session->unpublished()) {
+    session->set_unpublished();
+    unpublished_.push_back(number);
+  }
+  if (ticks >= kLongTicks) Publish();
+}
+
+void FabricPort::Publish() {
+  if (unpublished_.empty()) return;
+  shared_->scale.Refine(ReadTicks());
+  for (const uint16_t number : unpublished_) {
+    // It may have ended meanwhile, and its number may be another's: no matter.
+    ExecutorSession* session = sessions_[number].get();
+    if (session != nullptr) session->Publish(shared_->scale, &shared_->usage);
+  }
+  unpublished_.clear();
+  shared_->watch->usage().Set(shared_->usage);
+}
+
 // Posts what the session has ready that was served last. Where there is no slot, another turn does.
 void FabricPort::FlushGathering() {
+  EndGathering();
   const bool flushed = gathering_->Flush();
   gathering_ = nullptr;
   if (ABSL_PREDICT_TRUE(flushed)) return;
@@ -87,13 +126,26 @@ void FabricPort::FlushGathering() {
   }
 }
 
-void FabricPort::FlushDirty() {
+// Whether any of the unfinished sessions can go on at once.
+bool FabricPort::FlushDirty() {
   size_t kept = 0;
-  for (uint16_t number : dirty_) {
+  bool moving = false;
+  for (const uint16_t number : dirty_) {
     ExecutorSession* session = sessions_[number].get();
-    if (session != nullptr && !session->Flush()) dirty_[kept++] = number;
+    if (session == nullptr) continue;
+    const uint64_t executed = session->counters().executed;
+    const uint64_t began_ticks = ReadTicks();
+    const ExecutorSession::Progress progress = session->Continue();
+    if (session->counters().executed != executed) {
+      const uint64_t ticks = ReadTicks() - began_ticks;
+      session->AddBusy(ticks);
+      PublishLater(session, number, ticks);
+    }
+    moving |= progress == ExecutorSession::Progress::kMoving;
+    if (progress != ExecutorSession::Progress::kDone) dirty_[kept++] = number;
   }
   dirty_.resize(kept);
+  return moving;
 }
 
 void FabricPort::OnTick(int64_t now_ns) {
@@ -121,7 +173,12 @@ void FabricPort::FailSession(uint16_t number, const absl::Status& status) {
 }
 
 void FabricPort::EndSession(uint16_t number) {
-  if (gathering_ == sessions_[number].get()) gathering_ = nullptr;
+  if (gathering_ == sessions_[number].get()) {
+    EndGathering();
+    gathering_ = nullptr;
+  }
+  shared_->scale.Refine(ReadTicks());
+  sessions_[number]->Publish(shared_->scale, &shared_->usage);
   const ExecutorSessionCounters& counters = sessions_[number]->counters();
   ended_.executed += counters.executed;
   ended_.refused += counters.refused;
@@ -151,15 +208,20 @@ ExecutorSession* FabricPort::Find(SessionKey key) {
 
 absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
     const bootstrap::OpenSessionRequest& request, transport::Notification notification,
-    transport::HostBuffer request_window, transport::HostBuffer response_staging) {
+    transport::HostBuffer request_window, transport::HostBuffer response_staging,
+    std::shared_ptr<UsageMeter> meter) {
   if (!reactor_->health().ok()) return reactor_->health();
   absl::StatusOr<uint16_t> number = FreeNumber();
   if (!number.ok()) return number.status();
   ExecutorSession::Parts parts;
   parts.reactor = reactor_.get();
   parts.functions = shared_->functions;
+  parts.watch = shared_->watch;
   parts.draining = &shared_->draining;
   parts.times = &shared_->times;
+  parts.meter = std::move(meter);
+  parts.bulk_budget = &shared_->bulk_budget;
+  parts.unfinished = &dirty_;
   parts.failed = &failed_;
   parts.number = *number;
   parts.epoch = shared_->next_epoch++;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -23,7 +24,9 @@
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/executor_session.h"
+#include "src/invoke/executor_watch.h"
 #include "src/invoke/function_registry.h"
+#include "src/invoke/usage_meter.h"
 #include "src/transport/discovery.h"
 #include "src/transport/reactor.h"
 
@@ -36,6 +39,11 @@ struct ExecutorCounters {
   uint64_t dropped = 0;            // bad messages, by sessions
   uint64_t unknown_doorbells = 0;  // of no session, or no doorbell at all
   uint64_t live_sessions = 0;
+  // As UsageCounters.
+  uint64_t function_ns = 0;
+  uint64_t polling_ns = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
 
   void Add(const ExecutorCounters& other);
 };
@@ -51,12 +59,16 @@ struct SessionKey {
 // `draining`; the atomics may be read by any.
 struct ExecutorShared {
   const FunctionRegistry* functions = nullptr;
+  ExecutorWatch* watch = nullptr;  // the thread's to write
   // A session has ended by itself; it is fenced already. Must not block on the executor.
   std::function<void(SessionKey, const absl::Status&)> on_session_failed;
   FunctionTimes times{0};
   uint32_t index = 0;       // the executor's
   uint32_t next_epoch = 1;  // of all ports' sessions, so that no two have the same
   bool rearrange = false;   // a port has got its first session, or lost its last
+  BulkBudget bulk_budget;
+  TickScale scale;
+  UsageCounters usage;  // of all ports' sessions, those that have ended included
   std::atomic<uint32_t> live_sessions{0};
   std::atomic<bool> busy{false};
   std::atomic<bool> draining{false};
@@ -80,6 +92,7 @@ class FabricPort final : public transport::ReactorHandler {
   // Any thread.
   const transport::Profile& profile() const { return choice_.profile; }
   const fi_info& info() const { return *choice_.info; }
+  transport::ReactorUse use() const { return options_.use; }
   // False once the endpoint can no longer be trusted (Reactor::health): it takes no more sessions.
   bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
   bool open() const { return open_.load(std::memory_order_acquire); }
@@ -94,9 +107,9 @@ class FabricPort final : public transport::ReactorHandler {
     turn_began_ = false;
     const int events = reactor_->Poll();
     if (gathering_ != nullptr) FlushGathering();
-    if (ABSL_PREDICT_FALSE(!dirty_.empty())) FlushDirty();
+    if (ABSL_PREDICT_FALSE(!dirty_.empty())) moving_ = FlushDirty();
     if (turn_began_) shared_->busy.store(false, std::memory_order_relaxed);
-    return events != 0 || !dirty_.empty();
+    return events != 0 || (!dirty_.empty() && moving_);
   }
 
   bool live() const { return !numbers_.empty(); }
@@ -106,13 +119,17 @@ class FabricPort final : public transport::ReactorHandler {
   // As Executor's.
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       const bootstrap::OpenSessionRequest& request, transport::Notification notification,
-      transport::HostBuffer request_window, transport::HostBuffer response_staging);
+      transport::HostBuffer request_window, transport::HostBuffer response_staging,
+      std::shared_ptr<UsageMeter> meter);
   ExecutorSession* Find(SessionKey key);
   // The session must live.
   void EndSession(uint16_t number);
 
   // Whether responses that are ready have still to leave, and can.
   bool finishing() const;
+  // Adds what sessions have used since the last time to the executor's usage, and shows it in their
+  // meters.
+  void Publish();
   // Ends what is left. Nothing may be called after it but the destructor and Counters.
   void EndAll();
 
@@ -122,8 +139,13 @@ class FabricPort final : public transport::ReactorHandler {
   void OnTick(int64_t now_ns) override;
 
  private:
+  void EndGathering();
+  // The session, which has just been busy for so long, is to be published: soon, or at once if that
+  // was long.
+  ABSL_ATTRIBUTE_NOINLINE void PublishLater(ExecutorSession* session, uint16_t number,
+                                            uint64_t ticks);
   void FlushGathering();
-  void FlushDirty();
+  bool FlushDirty();
   void FailSession(uint16_t number, const absl::Status& status);
   absl::StatusOr<uint16_t> FreeNumber();
 
@@ -143,9 +165,12 @@ class FabricPort final : public transport::ReactorHandler {
   // another session has its turn.
   ExecutorSession* gathering_ = nullptr;
   uint16_t gathering_number_ = 0;
-  std::vector<uint16_t> dirty_;    // sessions whose responses found no slot, each once
-  std::vector<uint16_t> failed_;   // sessions that can no longer answer, until the next tick
-  std::vector<uint16_t> numbers_;  // of live sessions
+  uint64_t gathering_began_ticks_ = 0;
+  std::vector<uint16_t> unpublished_;  // sessions that have been busy since Publish
+  std::vector<uint16_t> dirty_;        // sessions with unfinished work, each once
+  bool moving_ = false;                // of these, one can go on at once
+  std::vector<uint16_t> failed_;       // sessions that can no longer answer, until the next tick
+  std::vector<uint16_t> numbers_;      // of live sessions
   uint32_t next_number_;
   bool turn_began_ = false;    // a doorbell of this turn has been taken
   int64_t turn_began_ns_ = 0;  // when the first one was; 0: it came alone

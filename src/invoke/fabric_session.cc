@@ -70,12 +70,30 @@ FabricSession::Opened FabricSession::Open(const Setting& setting,
 
 FabricSession::~FabricSession() { Close(); }
 
+absl::StatusOr<uint16_t> FabricSession::RegisterWindow(const bootstrap::WindowDescriptor& window,
+                                                       bool readable, bool writable) {
+  return setting_.bootstrap->RegisterWindow(setting_.lease, reply_.handle, window, readable,
+                                            writable, options().connect_timeout);
+}
+
+absl::Status FabricSession::ForgetWindow(uint16_t number) {
+  return setting_.bootstrap->ForgetWindow(setting_.lease, reply_.handle, number,
+                                          options().connect_timeout);
+}
+
+void FabricSession::EndCalls() {
+  if (driver_ == nullptr) return;
+  driver_->Close();
+  setting_.watch->End();
+}
+
 void FabricSession::Close() {
   if (driver_ == nullptr) return;
   driver_->Close();
   if (const uint64_t handle = setting_.watch->End(); handle != 0) {
     // The lease's end closes the session as well, if this does not get through.
     setting_.bootstrap->CloseSession(setting_.lease, handle, kCloseTimeout).IgnoreError();
+    driver_->LetTransfersEnd();
   }
 }
 
@@ -108,6 +126,7 @@ absl::Status FabricSession::OpenSession(Notification wanted, absl::string_view d
   bootstrap::OpenSessionRequest request = driver_->MakeRequest(wanted);
   request.fabric = {reactor.profile().provider, reactor.info().ep_attr->protocol,
                     reactor.info().ep_attr->protocol_version, reactor.info().addr_format};
+  request.executor = setting_.executor;
   request.downgrade_reason = std::string(downgrade_reason);
   setting_.watch->Begin(driver_);
   absl::StatusOr<bootstrap::OpenSessionReply> reply =

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +28,7 @@ class FabricSession {
   struct Setting {
     bootstrap::BootstrapClient* bootstrap = nullptr;
     uint64_t lease = 0;
+    uint32_t executor = 0;  // of a lease with executors of its own: which
     const bootstrap::WorkerInfo* info = nullptr;
     const ClientOptions* options = nullptr;
     SessionWatch* watch = nullptr;
@@ -51,9 +53,19 @@ class FabricSession {
   // nothing.
   void Close();
 
+  // As BootstrapClient's. Block for a round trip to the server.
+  absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
+                                          bool writable);
+  absl::Status ForgetWindow(uint16_t number);
+
   const std::shared_ptr<CallDriver>& driver() const { return driver_; }
   const std::string& downgrade_reason() const { return downgrade_reason_; }
   uint32_t executor() const { return reply_.executor; }
+  // What it can call, by id.
+  const std::vector<bootstrap::FunctionInfo>& functions() const { return reply_.functions; }
+
+  // As Close, but the worker is not told, since the lease's end tells it. Does not block.
+  void EndCalls();
 
  private:
   FabricSession(const Setting& setting, const bootstrap::FabricOffer& offer)

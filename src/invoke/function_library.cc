@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "src/invoke/exported_functions.h"
 
 namespace invoker {
 namespace {
@@ -37,9 +38,9 @@ constexpr unsigned char kByteOrder = ELFDATA2LSB;
 constexpr unsigned char kByteOrder = ELFDATA2MSB;
 #endif
 
-absl::Status FileError(const std::string& path, int error) {
+absl::Status FileError(const std::string& name, int error) {
   const std::string message =
-      absl::StrCat("cannot open function library \"", path, "\": ", std::strerror(error));
+      absl::StrCat("cannot open function library \"", name, "\": ", std::strerror(error));
   switch (error) {
     case ENOENT:
     case ENOTDIR:
@@ -57,12 +58,12 @@ absl::Status FileError(const std::string& path, int error) {
 
 // What dlopen would say about these files is either vague ("invalid ELF header") or misleading (for
 // a directory, "cannot read file data").
-absl::Status CheckIsSharedLibrary(const std::string& path) {
-  const auto wrong = [&path](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", path, "\" ", what));
+absl::Status CheckIsSharedLibrary(const std::string& path, const std::string& name) {
+  const auto wrong = [&name](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" ", what));
   };
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) return FileError(path, errno);
+  if (stat(path.c_str(), &info) != 0) return FileError(name, errno);
   if (S_ISDIR(info.st_mode)) {
     return wrong("is a directory, not a shared library; name the .so file in it");
   }
@@ -70,11 +71,11 @@ absl::Status CheckIsSharedLibrary(const std::string& path) {
   if (!S_ISREG(info.st_mode)) return wrong("is not a regular file, let alone a shared library");
 
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return FileError(path, errno);
+  if (file < 0) return FileError(name, errno);
   const absl::Cleanup close_file = [file] { close(file); };
   ElfW(Ehdr) header;
   const ssize_t size = pread(file, &header, sizeof(header), 0);
-  if (size < 0) return FileError(path, errno);
+  if (size < 0) return FileError(name, errno);
 
   if (size < EI_NIDENT || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
     return wrong("is not a shared library (no ELF file); build it with -shared -fPIC");
@@ -98,7 +99,7 @@ absl::Status CheckIsSharedLibrary(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status DlopenError(const std::string& path, absl::string_view reason) {
+absl::Status DlopenError(const std::string& name, absl::string_view reason) {
   absl::string_view advice;
   if (absl::StrContains(reason, "undefined symbol")) {
     advice =
@@ -108,7 +109,7 @@ absl::Status DlopenError(const std::string& path, absl::string_view reason) {
     advice = "; install the library that it needs, or say where it is in LD_LIBRARY_PATH";
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("cannot load function library \"", path, "\": ", reason, advice));
+      absl::StrCat("cannot load function library \"", name, "\": ", reason, advice));
 }
 
 std::string LastDlError() {
@@ -118,37 +119,35 @@ std::string LastDlError() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FunctionLibrary>> FunctionLibrary::Load(const std::string& path) {
+absl::StatusOr<std::unique_ptr<FunctionLibrary>> FunctionLibrary::Load(
+    const std::string& path, const FunctionLibraryOptions& options) {
   if (path.empty()) return absl::InvalidArgumentError("the path of a function library is empty");
   if (path.find('\0') != std::string::npos) {
     return absl::InvalidArgumentError("the path of a function library contains a NUL character");
   }
   // Without a slash dlopen would search the system's library path.
   const std::string file = absl::StrContains(path, '/') ? path : absl::StrCat("./", path);
-  if (absl::Status status = CheckIsSharedLibrary(file); !status.ok()) return status;
+  const std::string& shown = options.name.empty() ? file : options.name;
+  if (absl::Status status = CheckIsSharedLibrary(file, shown); !status.ok()) return status;
 
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return DlopenError(file, LastDlError());
-  std::unique_ptr<FunctionLibrary> library(new FunctionLibrary(path, handle));
-  if (absl::Status status = library->ReadTable(); !status.ok()) return status;
+  if (handle == nullptr) return DlopenError(shown, LastDlError());
+  std::unique_ptr<FunctionLibrary> library(
+      new FunctionLibrary(options.name.empty() ? path : options.name, handle));
+  if (absl::Status status = library->ReadTable(options); !status.ok()) return status;
   return library;
 }
 
-FunctionLibrary::FunctionLibrary(std::string path, void* handle)
-    : path_(std::move(path)), handle_(handle) {}
+FunctionLibrary::FunctionLibrary(std::string name, void* handle)
+    : name_(std::move(name)), handle_(handle) {}
 
 FunctionLibrary::~FunctionLibrary() { dlclose(handle_); }
 
-absl::Status FunctionLibrary::ReadTable() {
-  const std::string prefix = absl::StrCat("function library \"", path_, "\" ");
+absl::Status FunctionLibrary::ReadTable(const FunctionLibraryOptions& options) {
+  const std::string prefix = absl::StrCat("function library \"", name_, "\" ");
   using Getter = const invoker_module* (*)(void);
   const auto getter = reinterpret_cast<Getter>(dlsym(handle_, "invoker_get_module"));
-  if (getter == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(prefix,
-                     "has no invoker_get_module: define a function with INVOKER_FUNCTION(name, "
-                     "input, output) from src/invoke/function.h, or export that symbol by hand"));
-  }
+  if (getter == nullptr) return ReadExports(options);
   const invoker_module* module = getter();
   if (module == nullptr) {
     return absl::InvalidArgumentError(
@@ -183,7 +182,7 @@ absl::Status FunctionLibrary::ReadTable() {
     }
     absl::StatusOr<std::uint16_t> added =
         registry.Add({entry->name, entry->function, entry->context,
-                      entry->doc != nullptr ? entry->doc : "", path_});
+                      entry->doc != nullptr ? entry->doc : "", name_});
     if (absl::IsAlreadyExists(added.status())) {
       return absl::InvalidArgumentError(
           absl::StrCat(prefix, "defines function \"", entry->name, "\" twice; rename one of them"));
@@ -194,10 +193,38 @@ absl::Status FunctionLibrary::ReadTable() {
   return absl::OkStatus();
 }
 
+absl::Status FunctionLibrary::ReadExports(const FunctionLibraryOptions& options) {
+  const std::string prefix = absl::StrCat("function library \"", name_, "\" ");
+  absl::StatusOr<std::vector<ExportedFunction>> exported = ExportedFunctions(handle_);
+  if (!exported.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(prefix, "has no invoker_get_module, and its exported functions cannot be ",
+                     "found: ", exported.status().message()));
+  }
+  for (const ExportedFunction& function : *exported) {
+    // What no call could name, like C++ code of other compilers.
+    if (!function_internal::IsValidName(function.name)) continue;
+    rfaas_functions_.push_back(
+        {function.name, reinterpret_cast<RfaasSignature>(function.address), options.on_overrun});
+  }
+  if (rfaas_functions_.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        prefix,
+        "has no invoker_get_module and exports no plain C function: define a function with "
+        "INVOKER_FUNCTION(name, input, output) from src/invoke/function.h, export that symbol by "
+        "hand, or export rFaaS functions (docs/rfaas.md)"));
+  }
+  for (RfaasFunction& function : rfaas_functions_) {
+    functions_.push_back(
+        {function.name, &CallRfaasFunction, &function, "an rFaaS function", name_});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status FunctionLibrary::RegisterAll(FunctionRegistry* registry) const {
   if (registry->size() + functions_.size() > FunctionRegistry::kMaxFunctions) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("function library \"", path_, "\" has ", functions_.size(),
+        absl::StrCat("function library \"", name_, "\" has ", functions_.size(),
                      " functions, and with the ", registry->size(),
                      " there are already that is more than ", FunctionRegistry::kMaxFunctions));
   }

@@ -55,6 +55,18 @@ absl::StatusOr<std::uint16_t> FunctionRegistry::Add(FunctionEntry entry) {
   return id;
 }
 
+absl::Status FunctionRegistry::AddAll(std::vector<FunctionEntry> entries) {
+  const std::size_t size_before = entries_.size();
+  for (FunctionEntry& entry : entries) {
+    if (absl::Status status = Add(std::move(entry)).status(); !status.ok()) {
+      for (std::size_t i = size_before; i < entries_.size(); ++i) ids_.erase(entries_[i].name);
+      entries_.resize(size_before);
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::optional<std::uint16_t> FunctionRegistry::FindId(absl::string_view name) const {
   const auto found = ids_.find(name);
   if (found == ids_.end()) return absl::nullopt;

@@ -1,9 +1,10 @@
 // The functions that a worker offers, and how one of them is run.
 //
-// Filled once, at start-up, by one thread; then shared, unchanged, by all executors: the const
-// methods and RunFunction may be called from any number of threads. The registry does not keep the
-// libraries loaded that its entries point into: whoever loaded them unloads them after the last
-// executor stopped.
+// While nobody adds to it, the const methods and RunFunction may be called from any number of
+// threads. An executor has a copy of its own, which its thread alone reads, and adds to between two
+// calls (Executor::AddFunctions). Functions are added, never removed or changed, so that an id
+// holds for ever. The registry does not keep the libraries loaded that its entries point into:
+// whoever loaded them unloads them after the last executor stopped.
 
 #ifndef INVOKER_SRC_INVOKE_FUNCTION_REGISTRY_H_
 #define INVOKER_SRC_INVOKE_FUNCTION_REGISTRY_H_
@@ -42,10 +43,13 @@ class FunctionRegistry {
   // name that is not allowed (function.h) or taken already, for a null function, and when full.
   absl::StatusOr<std::uint16_t> Add(FunctionEntry entry);
 
+  // Registers all of them, in this order, or, if one is refused, none.
+  absl::Status AddAll(std::vector<FunctionEntry> entries);
+
   // What Add would answer for it, without adding.
   absl::Status CheckAdd(const FunctionEntry& entry) const;
 
-  // Null if no function has this id. The entry stays where it is once the registry is not added to.
+  // Null if no function has this id. The entry stays where it is until the registry is added to.
   const FunctionEntry* Find(std::uint16_t id) const {
     return id < entries_.size() ? &entries_[id] : nullptr;
   }

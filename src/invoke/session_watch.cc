@@ -1,8 +1,19 @@
 #include "src/invoke/session_watch.h"
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/reactor.h"
 
 namespace invoker {
+namespace {
+
+// How long responses are looked for that a worker sent just before it ended the session.
+constexpr int64_t kDeliveryNs = 10'000'000;
+
+absl::Status Closed(absl::string_view reason) {
+  return absl::UnavailableError(absl::StrCat("the worker ended the session: ", reason));
+}
+
+}  // namespace
 
 void SessionWatch::Begin(std::shared_ptr<CallDriver> driver) {
   absl::MutexLock lock(&mutex_);
@@ -13,22 +24,18 @@ void SessionWatch::Begin(std::shared_ptr<CallDriver> driver) {
 
 void SessionWatch::Opened(uint64_t handle) {
   std::shared_ptr<CallDriver> driver;
-  std::string reason;
+  absl::Status reason;
   {
     absl::MutexLock lock(&mutex_);
     handle_ = handle;
     for (const auto& [closed, why] : early_) {
-      if (closed != handle) continue;
-      driver = driver_;
-      reason = absl::StrCat("the worker ended the session: ", why);
+      if (closed == handle) reason = Closed(why);
     }
     early_.clear();
-    if (!lost_.ok()) {
-      driver = driver_;
-      reason = std::string(lost_.message());
-    }
+    if (!lost_.ok()) reason = lost_;
+    driver = driver_;
   }
-  if (driver != nullptr) Fail(driver.get(), reason);
+  if (!reason.ok()) driver->FailAfterDelivery(Ended(reason), DeliveryDeadlineNs());
 }
 
 uint64_t SessionWatch::End() {
@@ -55,22 +62,26 @@ void SessionWatch::OnSessionClosed(uint64_t handle, absl::string_view reason) {
     if (handle != handle_) return;
     driver = driver_;
   }
-  Fail(driver.get(), absl::StrCat("the worker ended the session: ", reason));
+  driver->FailAfterDelivery(Ended(Closed(reason)), DeliveryDeadlineNs());
 }
 
-void SessionWatch::OnLost(const absl::Status& reason) {
+void SessionWatch::OnLost(const absl::Status& reason, int64_t deadline_ns) {
   std::shared_ptr<CallDriver> driver;
   {
     absl::MutexLock lock(&mutex_);
     lost_ = reason;
     driver = driver_;
   }
-  if (driver != nullptr) Fail(driver.get(), reason.message());
+  if (driver != nullptr) driver->FailAfterDelivery(Ended(reason), deadline_ns);
 }
 
-void SessionWatch::Fail(CallDriver* driver, absl::string_view reason) const {
-  driver->FailAfterDelivery(absl::UnavailableError(
-      absl::StrCat("the session with the worker at ", worker_, " has ended: ", reason)));
+int64_t SessionWatch::DeliveryDeadlineNs() { return transport::MonotonicNs() + kDeliveryNs; }
+
+// What calls are told. A lease that ended by what ran under it says so itself.
+absl::Status SessionWatch::Ended(const absl::Status& why) const {
+  if (absl::IsAborted(why)) return why;
+  return absl::UnavailableError(
+      absl::StrCat("the session with the worker at ", worker_, " has ended: ", why.message()));
 }
 
 }  // namespace invoker

@@ -1,7 +1,7 @@
-// Brings what a lease hears of its session to the session's calls.
+// Brings what a lease hears of one of its sessions to that session's calls.
 //
-// A lease may have several sessions one after the other, while a client looks for a fabric that
-// works. What is heard of a session before the client knows its handle is kept until it does.
+// There may be several sessions one after the other, while a client looks for a fabric that works.
+// What is heard of a session before the client knows its handle is kept until it does.
 
 #ifndef INVOKER_SRC_INVOKE_SESSION_WATCH_H_
 #define INVOKER_SRC_INVOKE_SESSION_WATCH_H_
@@ -36,12 +36,18 @@ class SessionWatch {
   // OK, or why the lease is lost.
   absl::Status lost() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What the lease hears (LeaseEvents). Block for some milliseconds while calls are under way.
+  // What the lease hears. A `reason` with ABORTED is what calls end with; of others they are told
+  // that the session has ended, with UNAVAILABLE. Block for some milliseconds while calls are under
+  // way: what the worker sent before it ended the session is waited for until `deadline_ns`, which
+  // several sessions of one lease share.
   void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnLost(const absl::Status& reason, int64_t deadline_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // For `deadline_ns` above: from now.
+  static int64_t DeliveryDeadlineNs();
 
  private:
-  void Fail(CallDriver* driver, absl::string_view reason) const;
+  absl::Status Ended(const absl::Status& why) const;
 
   const std::string worker_;
   mutable absl::Mutex mutex_;

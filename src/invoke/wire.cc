@@ -20,6 +20,10 @@ absl::string_view StatusCodeName(StatusCode code) {
       return "draining";
     case StatusCode::kInvalidRequest:
       return "invalid_request";
+    case StatusCode::kNoMemory:
+      return "no_memory";
+    case StatusCode::kTransferFailed:
+      return "transfer_failed";
   }
   return "undefined";
 }
@@ -66,9 +70,50 @@ absl::Status ToStatus(StatusCode code, uint32_t detail, absl::string_view messag
     case StatusCode::kInvalidRequest:
       return absl::InvalidArgumentError(
           absl::StrCat("the worker refused the request", colon, message));
+    case StatusCode::kNoMemory:
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the executor has not the memory for the call", colon, message));
+    case StatusCode::kTransferFailed:
+      return absl::AbortedError(
+          absl::StrCat(detail == 0 ? "the input could not be read, and the function did not run"
+                                   : "the function has run, and its output could not be written",
+                       colon, message));
   }
   return absl::InternalError(absl::StrCat("a response has the undefined status code ",
                                           static_cast<uint16_t>(code), colon, message));
+}
+
+void EncodeBulkDescriptor(const BulkDescriptor& descriptor, std::byte* to) {
+  using wire_internal::Store;
+  Store<uint16_t>(descriptor.input_window, to);
+  Store<uint16_t>(descriptor.output_window, to + 2);
+  Store<uint32_t>(0, to + 4);
+  Store<uint64_t>(descriptor.input_offset, to + 8);
+  Store<uint64_t>(descriptor.input_length, to + 16);
+  Store<uint64_t>(descriptor.output_offset, to + 24);
+  Store<uint64_t>(descriptor.output_capacity, to + 32);
+}
+
+bool DecodeBulkDescriptor(const std::byte* from, BulkDescriptor* descriptor) {
+  using wire_internal::Load;
+  std::array<std::byte, kBulkDescriptorBytes> snapshot;
+  std::memcpy(snapshot.data(), from, snapshot.size());
+  // As HeaderSnapshot::Take.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const std::byte* at = snapshot.data();
+  BulkDescriptor read;
+  read.input_window = Load<uint16_t>(at);
+  read.output_window = Load<uint16_t>(at + 2);
+  read.input_offset = Load<uint64_t>(at + 8);
+  read.input_length = Load<uint64_t>(at + 16);
+  read.output_offset = Load<uint64_t>(at + 24);
+  read.output_capacity = Load<uint64_t>(at + 32);
+  const bool input_ok = read.input_window != 0 || (read.input_offset | read.input_length) == 0;
+  const bool output_ok =
+      read.output_window != 0 || (read.output_offset | read.output_capacity) == 0;
+  if (Load<uint32_t>(at + 4) != 0 || !input_ok || !output_ok) return false;
+  *descriptor = read;
+  return true;
 }
 
 absl::StatusOr<WindowGeometry> WindowGeometry::Make(uint64_t window_bytes) {

@@ -1,5 +1,6 @@
-// The data path's wire format, version 2: the 32-bit immediate, the 32-byte header, the geometry of
-// a window. docs/wire_format.md is the specification; this is the only code that knows the layout.
+// The data path's wire format, version 3: the 32-bit immediate, the 32-byte header, the descriptor
+// of a bulk request, the geometry of a window. docs/wire_format.md is the specification; this is
+// the only code that knows the layout.
 //
 // Everything here is a value: nothing is owned, nothing allocates unless it returns a non-OK
 // Status, any thread may call it. What arrives from a peer is decoded from a HeaderSnapshot only,
@@ -32,8 +33,10 @@ inline constexpr uint64_t kMaxWindowBytes = 1ull << 30;  // cells of 64 KiB
 
 // Header flags. A bit without a name here must be 0.
 inline constexpr uint8_t kMoreFollows =
-    0x01;  // another message begins at the next cell, same write
-inline constexpr uint8_t kKnownFlags = kMoreFollows;
+    0x01;                               // another message begins at the next cell, same write
+inline constexpr uint8_t kBulk = 0x02;  // of a request: the payload begins with a BulkDescriptor
+inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk;
+inline constexpr uint8_t kKnownResponseFlags = kMoreFollows;
 
 // The values are the immediate's. A header carries the value plus one, so that zeroed memory is no
 // header.
@@ -49,8 +52,10 @@ enum class StatusCode : uint16_t {
   kDeadlineExpired = 4,   // not run: the deadline passed before its turn came
   kDraining = 5,          // not run: the worker is going away
   kInvalidRequest = 6,    // not run: the message says why
+  kNoMemory = 7,          // not run: a bulk request wants more memory than an executor gives
+  kTransferFailed = 8,  // bulk: the message says what; detail is 1 if the function has run, else 0
 };
-inline constexpr uint16_t kStatusCodes = 7;
+inline constexpr uint16_t kStatusCodes = 9;
 
 // Why a snapshot is not a header.
 enum class WireError : uint8_t {
@@ -104,6 +109,27 @@ struct RequestHeader {
   uint32_t response_capacity = 0;  // payload bytes that run can take
   uint32_t deadline_us = 0;        // microseconds left when it was posted; 0: none
 };
+
+// What a bulk request says of the memory that it is about: registered windows of the session, by
+// number. 0 is no window: then the input is the rest of the payload, and the output goes into the
+// response, and the other two fields are 0. With an output window, a response of status ok has a
+// payload of kBulkResultBytes: the output's length, 64 bits.
+struct BulkDescriptor {
+  uint16_t input_window = 0;
+  uint16_t output_window = 0;
+  uint64_t input_offset = 0;
+  uint64_t input_length = 0;
+  uint64_t output_offset = 0;
+  uint64_t output_capacity = 0;
+};
+inline constexpr uint32_t kBulkDescriptorBytes = 40;
+inline constexpr uint32_t kBulkResultBytes = 8;
+
+// Writes exactly kBulkDescriptorBytes at `to`.
+void EncodeBulkDescriptor(const BulkDescriptor& descriptor, std::byte* to);
+// Reads kBulkDescriptorBytes at `from`, which a peer may be changing, once. False if a reserved
+// field is in use, or the fields of a window that is none.
+[[nodiscard]] bool DecodeBulkDescriptor(const std::byte* from, BulkDescriptor* descriptor);
 
 struct ResponseHeader {
   uint8_t flags = 0;
@@ -193,7 +219,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void EncodeResponse(const ResponseHeader& he
     return WireError::kBadKind;
   }
   const uint8_t flags = Load<uint8_t>(from + 1);
-  if ((flags & ~kKnownFlags) != 0) return WireError::kUnknownFlags;
+  if ((flags & ~kKnownRequestFlags) != 0) return WireError::kUnknownFlags;
   if (Load<uint16_t>(from + 22) != 0) return WireError::kNonzeroReserved;
   header->kind = static_cast<MessageKind>(kind - 1);
   header->flags = flags;
@@ -216,7 +242,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void EncodeResponse(const ResponseHeader& he
     return WireError::kBadKind;
   }
   const uint8_t flags = Load<uint8_t>(from + 1);
-  if ((flags & ~kKnownFlags) != 0) return WireError::kUnknownFlags;
+  if ((flags & ~kKnownResponseFlags) != 0) return WireError::kUnknownFlags;
   if ((Load<uint32_t>(from + 20) | Load<uint32_t>(from + 28)) != 0)
     return WireError::kNonzeroReserved;
   const uint16_t status = Load<uint16_t>(from + 2);

@@ -1,5 +1,6 @@
 #include "src/invoke/worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,14 @@ bootstrap::FabricOffer MakeOffer(const transport::FabricChoice& fabric) {
   return offer;
 }
 
+// By id.
+std::vector<bootstrap::FunctionInfo> InfosOf(const FunctionRegistry& functions) {
+  std::vector<bootstrap::FunctionInfo> infos;
+  infos.reserve(functions.size());
+  for (const FunctionEntry& entry : functions.entries()) infos.push_back({entry.name});
+  return infos;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options,
@@ -46,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
       SelectServedFabrics(options.providers, options.addresses, options.window_bytes);
   if (!served.ok()) return served.status();
   const bool by_name = served->by_name;
-  std::unique_ptr<Worker> worker(new Worker(options, std::move(functions), *std::move(served)));
+  std::unique_ptr<Worker> worker(new Worker(options, functions, *std::move(served)));
   for (uint32_t index = 0; index < options.executors; ++index) {
     std::vector<transport::FabricChoice> fabrics;
     for (const transport::FabricChoice& fabric : worker->served_.fabrics) {
@@ -57,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
     ExecutorOptions executor_options = options.executor;
     executor_options.index = index;
     worker->executors_.push_back(Executor::Start(
-        std::move(fabrics), &worker->functions_, executor_options,
+        std::move(fabrics), &functions, executor_options,
         [raw = worker.get(), index](Executor::SessionKey key, const absl::Status& status) {
           raw->OnSessionFailed(index, key, status);
         }));
@@ -71,7 +80,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
 }
 
 Worker::Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served)
-    : options_(options), functions_(std::move(functions)), served_(std::move(served)) {}
+    : options_(options), served_(std::move(served)), functions_(std::move(functions)) {}
 
 Worker::~Worker() { Stop(absl::Seconds(1)); }
 
@@ -95,8 +104,27 @@ bootstrap::WorkerInfo Worker::Info() const {
   info.window_bytes = options_.window_bytes;
   info.executors = static_cast<uint32_t>(executors_.size());
   info.host_identity = HostIdentity();
-  for (const FunctionEntry& entry : functions_.entries()) info.functions.push_back({entry.name});
+  absl::MutexLock lock(&mutex_);
+  info.functions = InfosOf(functions_);
   return info;
+}
+
+absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Worker::AddFunctions(
+    std::vector<FunctionEntry> entries) {
+  absl::MutexLock adding(&adding_mutex_);
+  FunctionRegistry grown;
+  {
+    absl::MutexLock lock(&mutex_);
+    grown = functions_;
+  }
+  // What is refused is refused here: the executors have the same.
+  if (absl::Status status = grown.AddAll(entries); !status.ok()) return status;
+  for (const std::unique_ptr<Executor>& executor : executors_) {
+    if (absl::Status status = executor->AddFunctions(entries); !status.ok()) return status;
+  }
+  absl::MutexLock lock(&mutex_);
+  functions_ = std::move(grown);
+  return InfosOf(functions_);
 }
 
 Executor* Worker::LeastLoaded(size_t fabric) {
@@ -148,8 +176,9 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
     if (draining_) return absl::UnavailableError("the worker is shutting down");
     ++opening_;
   }
+  const auto meter = std::make_shared<UsageMeter>();
   absl::StatusOr<bootstrap::OpenSessionReply> reply =
-      executor->OpenSession(*fabric, request, *notification);
+      executor->OpenSession(*fabric, request, *notification, meter);
   absl::Status status = reply.status();
   {
     absl::MutexLock lock(&mutex_);
@@ -161,6 +190,10 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
         status = failed->second;
       } else {
         sessions_[reply->handle] = {lease, reply->executor, key, *notification};
+        Bill& bill = bills_[lease];
+        bill.Fold();
+        bill.meters.push_back(meter);
+        reply->functions = InfosOf(functions_);
       }
     }
     if (--opening_ == 0) failed_early_.clear();
@@ -214,10 +247,29 @@ absl::Status Worker::CloseSession(uint64_t lease, uint64_t handle) {
   return executors_[session->executor]->CloseSession(session->key);
 }
 
+absl::StatusOr<uint16_t> Worker::RegisterWindow(uint64_t lease, uint64_t handle,
+                                                const bootstrap::WindowDescriptor& window,
+                                                bool readable, bool writable) {
+  absl::StatusOr<Session> session = FindSession(lease, handle);
+  if (!session.ok()) return session.status();
+  return executors_[session->executor]->RegisterWindow(session->key, window, readable, writable);
+}
+
+absl::Status Worker::ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) {
+  absl::StatusOr<Session> session = FindSession(lease, handle);
+  if (!session.ok()) return session.status();
+  return executors_[session->executor]->ForgetWindow(session->key, number);
+}
+
 bootstrap::Usage Worker::CloseLease(uint64_t lease) {
   std::vector<Session> closing;
+  UsageCounters used;
   {
     absl::MutexLock lock(&mutex_);
+    if (const auto bill = bills_.find(lease); bill != bills_.end()) {
+      used = bill->second.Sum();
+      bills_.erase(bill);
+    }
     for (auto entry = sessions_.begin(); entry != sessions_.end();) {
       if (entry->second.lease == lease) {
         closing.push_back(entry->second);
@@ -231,7 +283,12 @@ bootstrap::Usage Worker::CloseLease(uint64_t lease) {
   for (const Session& session : closing) {
     executors_[session.executor]->CloseSessionLater(session.key);
   }
-  return {};
+  bootstrap::Usage usage;
+  usage.calls = used.calls;
+  usage.function_time = absl::Nanoseconds(used.function_ns);
+  usage.bytes_in = used.bytes_in;
+  usage.bytes_out = used.bytes_out;
+  return usage;
 }
 
 void Worker::OnSessionFailed(uint32_t executor, Executor::SessionKey key,
@@ -253,6 +310,16 @@ void Worker::OnSessionFailed(uint32_t executor, Executor::SessionKey key,
   if (callback) callback(lease, handle, status.message());
 }
 
+absl::Status Worker::SetHotTimeout(absl::Duration hot_timeout) {
+  for (const std::unique_ptr<Executor>& executor : executors_) {
+    executor->SetHotTimeout(hot_timeout);
+    for (size_t fabric = 0; fabric < served_.fabrics.size(); ++fabric) {
+      if (absl::Status status = executor->OpenFabric(fabric); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
 void Worker::Drain() {
   {
     absl::MutexLock lock(&mutex_);
@@ -266,6 +333,34 @@ void Worker::Stop(absl::Duration limit) {
   // Those that are idle go on refusing calls while another still runs its last one.
   for (const std::unique_ptr<Executor>& executor : executors_) executor->FinishTurn();
   for (const std::unique_ptr<Executor>& executor : executors_) executor->Stop(limit);
+}
+
+void Worker::Bill::Fold() {
+  const auto running = std::partition(
+      meters.begin(), meters.end(),
+      [](const std::shared_ptr<const UsageMeter>& meter) { return meter.use_count() == 1; });
+  // The executor let go of them after it had written to them for the last time.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  for (auto meter = meters.begin(); meter != running; ++meter) ended.Add((*meter)->Read());
+  meters.erase(meters.begin(), running);
+}
+
+UsageCounters Worker::Bill::Sum() const {
+  UsageCounters sum = ended;
+  for (const std::shared_ptr<const UsageMeter>& meter : meters) sum.Add(meter->Read());
+  return sum;
+}
+
+UsageCounters Worker::LeaseUsage(uint64_t lease) const {
+  absl::MutexLock lock(&mutex_);
+  const auto bill = bills_.find(lease);
+  return bill == bills_.end() ? UsageCounters() : bill->second.Sum();
+}
+
+UsageCounters Worker::Usage() const {
+  UsageCounters sum;
+  for (const std::unique_ptr<Executor>& executor : executors_) sum.Add(executor->Usage());
+  return sum;
 }
 
 ExecutorCounters Worker::Counters() {

@@ -69,12 +69,26 @@ class Worker final : public bootstrap::SessionHost {
                                   transport::Notification notification,
                                   absl::string_view reason) override;
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
+  absl::StatusOr<uint16_t> RegisterWindow(uint64_t lease, uint64_t handle,
+                                          const bootstrap::WindowDescriptor& window, bool readable,
+                                          bool writable) override;
+  absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override;
   bootstrap::Usage CloseLease(uint64_t lease) override;
+
+  // Offers further functions from now on, on every executor and in every session: all of them,
+  // under the next ids, or, if one is refused, none. What they point into must outlive the worker.
+  // Blocks until every executor has ended the function that it runs. Returns all functions, by id.
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> AddFunctions(
+      std::vector<FunctionEntry> entries) ABSL_LOCKS_EXCLUDED(adding_mutex_, mutex_);
 
   // What is served, best first; the same for the life of the worker.
   const std::vector<transport::FabricChoice>& fabrics() const { return served_.fabrics; }
   // ServedFabrics::notes.
   const std::vector<std::string>& notes() const { return served_.notes; }
+
+  // Executor::SetHotTimeout, on every executor; then opens the endpoints that their next sessions
+  // will use. Blocks for some milliseconds if those are not open yet.
+  absl::Status SetHotTimeout(absl::Duration hot_timeout);
 
   // Refuses new sessions and calls from now on, on every executor. Does not block.
   void Drain();
@@ -83,13 +97,29 @@ class Worker final : public bootstrap::SessionHost {
   // for at most `limit`, and ends the executors.
   void Stop(absl::Duration limit);
 
-  // Summed over the executors.
+  // Summed over the executors. Blocks until each has ended its turn, and the function that it runs.
   ExecutorCounters Counters();
+
+  // What has been used so far: by everybody, and by the sessions of one lease, those that have
+  // ended included. Do not block: what runs now, or has run in an executor's last 64 turns, may be
+  // missing. An open lease's polling time is nobody's but its executors', and 0 here.
+  UsageCounters Usage() const;
+  UsageCounters LeaseUsage(uint64_t lease) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sessions whose clients have given up write-with-immediate.
   uint64_t downgrades() const { return downgrades_.load(std::memory_order_relaxed); }
 
  private:
+  // What the sessions of one lease have used.
+  struct Bill {
+    UsageCounters ended;
+    std::vector<std::shared_ptr<const UsageMeter>> meters;
+
+    // Drops the meters of sessions that have ended; what they show is kept.
+    void Fold();
+    UsageCounters Sum() const;
+  };
+
   struct Session {
     uint64_t lease;
     uint32_t executor;
@@ -108,10 +138,12 @@ class Worker final : public bootstrap::SessionHost {
   void ReportDowngrade(size_t fabric, absl::string_view reason);
 
   WorkerOptions options_;
-  FunctionRegistry functions_;
   const ServedFabrics served_;
   std::atomic<uint64_t> downgrades_{0};
-  absl::Mutex mutex_;
+  // Held while functions are added, so that they get the same ids on every executor.
+  absl::Mutex adding_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable absl::Mutex mutex_;
+  FunctionRegistry functions_ ABSL_GUARDED_BY(mutex_);  // what every executor has
   SessionClosed on_session_closed_ ABSL_GUARDED_BY(mutex_);
   Downgraded on_downgraded_ ABSL_GUARDED_BY(mutex_);
   // Sessions that failed while some were being opened, which may be these: whoever opens them finds
@@ -119,6 +151,7 @@ class Worker final : public bootstrap::SessionHost {
   uint32_t opening_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, absl::Status> failed_early_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(mutex_);  // by handle
+  absl::flat_hash_map<uint64_t, Bill> bills_ ABSL_GUARDED_BY(mutex_);        // by lease
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   // Last: their threads call back into the above.
   std::vector<std::unique_ptr<Executor>> executors_;

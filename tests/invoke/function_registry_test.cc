@@ -49,6 +49,23 @@ TEST(FunctionRegistryTest, DuplicateIsRefusedAndBothLibrariesAreNamed) {
   EXPECT_EQ(registry.size(), 1u);
 }
 
+TEST(FunctionRegistryTest, SeveralAreAddedTogetherOrNotAtAll) {
+  FunctionRegistry registry;
+  ASSERT_TRUE(registry.AddAll({Entry("a"), Entry("b")}).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(registry.AddAll({Entry("c"), Entry("a")})));
+  EXPECT_TRUE(absl::IsAlreadyExists(registry.AddAll({Entry("c"), Entry("c")})));
+  EXPECT_TRUE(absl::IsInvalidArgument(registry.AddAll({Entry("c"), Entry("d"), Entry("")})));
+  EXPECT_EQ(registry.size(), 2u);
+  EXPECT_EQ(registry.FindId("c"), absl::nullopt);
+  // Nothing is left of what was refused.
+  ASSERT_TRUE(registry.AddAll({Entry("d"), Entry("c")}).ok());
+  EXPECT_EQ(registry.FindId("a"), 0);
+  EXPECT_EQ(registry.FindId("b"), 1);
+  EXPECT_EQ(registry.FindId("d"), 2);
+  EXPECT_EQ(registry.FindId("c"), 3);
+  EXPECT_TRUE(registry.AddAll({}).ok());
+}
+
 TEST(FunctionRegistryTest, OnlyNamesOfTheAllowedCharactersAreAccepted) {
   FunctionRegistry registry;
   const std::string longest(INVOKER_MAX_NAME, 'x');

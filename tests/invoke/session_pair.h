@@ -135,7 +135,9 @@ class SessionPair final : public transport::ReactorHandler {
     ExecutorSession::Parts parts;
     parts.reactor = executor_reactor_.get();
     parts.functions = &registry_;
+    parts.watch = &watch_;
     parts.draining = &draining;
+    parts.bulk_budget = &bulk_budget;
     times.emplace(registry_.size());
     parts.times = &*times;
     parts.number = options.number;
@@ -163,7 +165,7 @@ class SessionPair final : public transport::ReactorHandler {
   void PollExecutor() {
     turn_began_ns_ = 0;
     executor_reactor_->Poll();
-    executor_->Flush();
+    if (executor_ != nullptr) executor_->Continue();
   }
   // One turn of the client.
   void PollClient() {
@@ -238,7 +240,7 @@ class SessionPair final : public transport::ReactorHandler {
     ++tokens;
     const std::optional<Immediate> immediate = Immediate::Decode(token);
     if (!immediate.has_value() || immediate->session != number_ ||
-        immediate->kind == MessageKind::kResponse) {
+        immediate->kind == MessageKind::kResponse || executor_ == nullptr) {
       return;
     }
     if (turn_began_ns_ == 0) turn_began_ns_ = transport::MonotonicNs();
@@ -248,17 +250,22 @@ class SessionPair final : public transport::ReactorHandler {
 
   ClientSession& client() { return *client_; }
   ExecutorSession& executor() { return *executor_; }
+  // The worker ends the session; the client does not know.
+  void EndExecutor() { executor_.reset(); }
   transport::Reactor& client_reactor() { return *client_reactor_; }
+  transport::Reactor& executor_reactor() { return *executor_reactor_; }
   const WindowGeometry& geometry() const { return client_->geometry(); }
   uint16_t number() const { return number_; }
 
   TestFunctions functions;
   std::atomic<bool> draining{false};
+  BulkBudget bulk_budget;
   std::optional<FunctionTimes> times;
   uint64_t tokens = 0;  // that the executor got
 
  private:
   FunctionRegistry registry_;
+  ExecutorWatch watch_;
   Way way_;
   uint16_t number_;
   std::unique_ptr<transport::Reactor> client_reactor_;

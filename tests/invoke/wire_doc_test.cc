@@ -141,9 +141,9 @@ void ExpectEqual(const RequestHeader& a, const RequestHeader& b) {
 TEST_F(WireDocTest, HasTheBlocksCheckedHereAndNoOthers) {
   std::vector<std::string> names;
   for (const auto& [name, bytes] : blocks_) names.push_back(name);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"coalesced_pair", "eager_header", "request",
-                                      "request_immediate", "response", "response_immediate"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"bulk_descriptor", "coalesced_pair", "eager_header",
+                                             "request", "request_immediate", "response",
+                                             "response_immediate"}));
 }
 
 TEST_F(WireDocTest, EncodersWriteTheExample) {
@@ -246,6 +246,23 @@ TEST_F(WireDocTest, EagerHeaderIsAsTheExampleSays) {
   EXPECT_EQ(header.token, immediate);
   EXPECT_EQ(header.key, 0x0123456789abcdefu);
   EXPECT_EQ(header.offset, 192u);
+}
+
+TEST_F(WireDocTest, BulkDescriptorIsAsTheExampleSays) {
+  BulkDescriptor descriptor;
+  descriptor.input_window = 1;
+  descriptor.output_window = 2;
+  descriptor.input_length = uint64_t{1} << 30;
+  descriptor.output_offset = descriptor.output_capacity = uint64_t{1} << 29;
+  Bytes bytes(kBulkDescriptorBytes);
+  EncodeBulkDescriptor(descriptor, bytes.data());
+  EXPECT_EQ(bytes, Block("bulk_descriptor"));
+  BulkDescriptor read;
+  ASSERT_TRUE(DecodeBulkDescriptor(Block("bulk_descriptor").data(), &read));
+  EXPECT_EQ(read.input_window, 1);
+  EXPECT_EQ(read.output_window, 2);
+  EXPECT_EQ(read.input_length, descriptor.input_length);
+  EXPECT_EQ(read.output_offset, descriptor.output_offset);
 }
 
 TEST_F(WireDocTest, TableNamesEveryStatusCodeAndNoOthers) {

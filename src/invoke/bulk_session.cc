@@ -1,0 +1,174 @@
+#include "src/invoke/bulk_session.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace invoker {
+namespace {
+
+constexpr size_t kMostWindows = std::numeric_limits<uint16_t>::max();
+
+}  // namespace
+
+BulkSession::~BulkSession() { calls_.clear(); }
+
+absl::StatusOr<uint16_t> BulkSession::RegisterWindow(const bootstrap::WindowDescriptor& window,
+                                                     bool readable, bool writable) {
+  if (window.length == 0 || window.base > std::numeric_limits<uint64_t>::max() - window.length) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a window of ", window.length,
+                     " bytes is not possible: it needs at least one, and to end in the address "
+                     "space"));
+  }
+  if (!readable && !writable) {
+    return absl::InvalidArgumentError("a window that the executor may neither read nor write");
+  }
+  if (readable && !reactor_->profile().remote_reads) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("fabric ", reactor_->profile().provider,
+                     " has no remote reads, so that the executor cannot fetch a large input; send "
+                     "it in pieces that fit in the session's window"));
+  }
+  if (windows_.size() >= kMostWindows) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the session has ", windows_.size(), " windows, which is all it can"));
+  }
+  do {
+    ++last_number_;
+  } while (last_number_ == 0 || windows_.contains(last_number_));
+  auto registered = std::make_shared<ClientWindow>();
+  registered->window = {peer_, window.base, window.length, window.key};
+  registered->readable = readable;
+  registered->writable = writable;
+  windows_[last_number_] = std::move(registered);
+  return last_number_;
+}
+
+absl::Status BulkSession::ForgetWindow(uint16_t number, std::function<void()> on_unused) {
+  const auto found = windows_.find(number);
+  if (found == windows_.end()) {
+    return absl::NotFoundError(absl::StrCat("the session has no window ", number));
+  }
+  const std::shared_ptr<ClientWindow> window = std::move(found->second);
+  windows_.erase(found);
+  for (const std::unique_ptr<BulkCall>& call : calls_) {
+    if (!call->Names(window.get())) continue;
+    call->Stop(call->has_run() ? StatusCode::kTransferFailed : StatusCode::kInvalidRequest,
+               absl::StrCat("the client has forgotten window ", number));
+  }
+  if (window->calls == 0) {
+    on_unused();
+  } else {
+    window->on_unused = std::move(on_unused);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<ClientWindow>> BulkSession::FindWindow(uint16_t number,
+                                                                      uint64_t offset,
+                                                                      uint64_t length,
+                                                                      bool writes) const {
+  if (number == 0) return std::shared_ptr<ClientWindow>();
+  const auto found = windows_.find(number);
+  if (found == windows_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("the session has no window ", number));
+  }
+  const std::shared_ptr<ClientWindow>& window = found->second;
+  if (writes ? !window->writable : !window->readable) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "window ", number, " has not been registered to be ", writes ? "written" : "read"));
+  }
+  if (!window->window.Contains(offset, length)) {
+    return absl::InvalidArgumentError(absl::StrCat(length, " bytes at ", offset,
+                                                   " do not lie in window ", number, " of ",
+                                                   window->window.length, " bytes"));
+  }
+  return window;
+}
+
+std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& request,
+                                                       const std::byte* payload,
+                                                       absl::Span<std::byte> output,
+                                                       int64_t now_ns) {
+  BulkCall::Parts parts;
+  if (request.kind != MessageKind::kRequest || request.payload_bytes < kBulkDescriptorBytes ||
+      !DecodeBulkDescriptor(payload, &parts.descriptor)) {
+    return Refusal{StatusCode::kInvalidRequest, "a bulk request without a valid descriptor"};
+  }
+  const BulkDescriptor& descriptor = parts.descriptor;
+  absl::StatusOr<std::shared_ptr<ClientWindow>> in =
+      FindWindow(descriptor.input_window, descriptor.input_offset, descriptor.input_length, false);
+  if (!in.ok()) return Refusal{StatusCode::kInvalidRequest, std::string(in.status().message())};
+  absl::StatusOr<std::shared_ptr<ClientWindow>> out = FindWindow(
+      descriptor.output_window, descriptor.output_offset, descriptor.output_capacity, true);
+  if (!out.ok()) return Refusal{StatusCode::kInvalidRequest, std::string(out.status().message())};
+  const uint32_t inline_bytes = request.payload_bytes - kBulkDescriptorBytes;
+  if (*in != nullptr && inline_bytes > 0) {
+    return Refusal{StatusCode::kInvalidRequest, "a bulk request with two inputs"};
+  }
+  if (*out != nullptr && request.response_capacity < kBulkResultBytes) {
+    return Refusal{StatusCode::kInvalidRequest, "a response without room for the output's length"};
+  }
+  // The lengths lie in windows, so that each is less than 2^64, but both may not be.
+  if (descriptor.input_length > budget_->limit ||
+      descriptor.output_capacity > budget_->limit - descriptor.input_length) {
+    return Refusal{StatusCode::kNoMemory,
+                   absl::StrCat("an input of ", descriptor.input_length, " bytes and an output of ",
+                                descriptor.output_capacity, " are more than the ", budget_->limit,
+                                " bytes that an executor gives to large payloads")};
+  }
+  parts.reactor = reactor_;
+  parts.budget = budget_;
+  parts.request = request;
+  parts.input_window = *std::move(in);
+  parts.output_window = *std::move(out);
+  parts.input = {payload + kBulkDescriptorBytes, inline_bytes};
+  parts.output = output;
+  if (request.deadline_us != 0) parts.deadline_ns = now_ns + int64_t{request.deadline_us} * 1000;
+  calls_.push_back(std::make_unique<BulkCall>(std::move(parts)));
+  return std::nullopt;
+}
+
+bool BulkSession::Advance(int64_t now_ns, bool draining) {
+  bool moved = false;
+  bool memory_is_short = false;
+  for (const std::unique_ptr<BulkCall>& call : calls_) {
+    const bool waits = call->state() == BulkCall::State::kWaiting;
+    if (draining && !call->has_run()) {
+      call->Stop(StatusCode::kDraining, "the worker is shutting down and takes no more calls");
+    }
+    // Who came first has memory first. A deadline may pass meanwhile all the same.
+    if (waits && memory_is_short && !call->Overdue(now_ns)) continue;
+    moved |= call->Advance(now_ns);
+    memory_is_short |= call->state() == BulkCall::State::kWaiting;
+  }
+  return moved;
+}
+
+bool BulkSession::stalled() const {
+  return std::any_of(calls_.begin(), calls_.end(),
+                     [](const std::unique_ptr<BulkCall>& call) { return call->stalled(); });
+}
+
+BulkCall* BulkSession::FindReady() {
+  for (const std::unique_ptr<BulkCall>& call : calls_) {
+    if (call->state() == BulkCall::State::kReady) return call.get();
+  }
+  return nullptr;
+}
+
+std::unique_ptr<BulkCall> BulkSession::TakeEnded() {
+  const auto ended =
+      std::find_if(calls_.begin(), calls_.end(), [](const std::unique_ptr<BulkCall>& call) {
+        return call->state() == BulkCall::State::kEnded;
+      });
+  if (ended == calls_.end()) return nullptr;
+  std::unique_ptr<BulkCall> call = std::move(*ended);
+  calls_.erase(ended);
+  return call;
+}
+
+}  // namespace invoker

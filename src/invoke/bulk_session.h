@@ -1,0 +1,78 @@
+// The bulk calls of one session at its executor, and the windows that its client has registered.
+// Driver thread of the executor's reactor only.
+
+#ifndef INVOKER_SRC_INVOKE_BULK_SESSION_H_
+#define INVOKER_SRC_INVOKE_BULK_SESSION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/bulk_call.h"
+#include "src/invoke/wire.h"
+#include "src/transport/reactor.h"
+
+namespace invoker {
+
+class BulkSession {
+ public:
+  // `reactor` and `budget` outlive the session; `peer` is the client's address.
+  BulkSession(transport::Reactor* reactor, BulkBudget* budget, fi_addr_t peer)
+      : reactor_(reactor), budget_(budget), peer_(peer) {}
+  // Whoever waits for windows to be out of use is told.
+  ~BulkSession();
+
+  // Returns the window's number, from 1. FAILED_PRECONDITION if the fabric cannot do it.
+  absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
+                                          bool writable);
+  // From now on no call can name the window; those that do are stopped. `on_unused` is called, now
+  // or later, once nothing of it is under way; not if this fails with NOT_FOUND.
+  absl::Status ForgetWindow(uint16_t number, std::function<void()> on_unused);
+
+  struct Refusal {
+    StatusCode status;
+    std::string reason;
+  };
+  // Starts the call of a request whose header has been admitted. `output` is the response's place.
+  // The payload stays as it is until the response, as every request's.
+  std::optional<Refusal> Start(const RequestHeader& request, const std::byte* payload,
+                               absl::Span<std::byte> output, int64_t now_ns);
+
+  bool active() const { return !calls_.empty(); }
+
+  // Moves every call on, in the order of their requests. True if anything moved. A worker that is
+  // draining stops those that have not run.
+  bool Advance(int64_t now_ns, bool draining);
+
+  // Whether the transfers of a call do not end any more.
+  bool stalled() const;
+
+  // A call whose function is to run now; nullptr if there is none. It stays the session's.
+  BulkCall* FindReady();
+  // A call that has ended, which is the caller's now; nullptr if there is none.
+  std::unique_ptr<BulkCall> TakeEnded();
+
+ private:
+  absl::StatusOr<std::shared_ptr<ClientWindow>> FindWindow(uint16_t number, uint64_t offset,
+                                                           uint64_t length, bool writes) const;
+
+  transport::Reactor* const reactor_;
+  BulkBudget* const budget_;
+  const fi_addr_t peer_;
+  uint16_t last_number_ = 0;
+  absl::flat_hash_map<uint16_t, std::shared_ptr<ClientWindow>> windows_;
+  std::deque<std::unique_ptr<BulkCall>> calls_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_BULK_SESSION_H_

@@ -1,0 +1,60 @@
+// CallDriver: memory of the program that peers have access to.
+
+#include <algorithm>
+#include <utility>
+
+#include "src/invoke/call_driver.h"
+#include "src/invoke/client.h"
+
+namespace invoker {
+
+absl::StatusOr<transport::MemoryRegion> CallDriver::RegisterMemory(transport::HostBuffer buffer,
+                                                                   transport::RegionUse use) {
+  lock_.Lock();
+  absl::StatusOr<transport::MemoryRegion> region = reactor_->Register(std::move(buffer), use);
+  lock_.Unlock();
+  return region;
+}
+
+void CallDriver::CloseMemory(transport::MemoryRegion region) {
+  lock_.Lock();
+  std::move(region).Close();
+  lock_.Unlock();
+}
+
+void CallDriver::RunLocked(absl::FunctionRef<void()> task) {
+  lock_.Lock();
+  task();
+  lock_.Unlock();
+}
+
+void CallDriver::LetTransfersEnd() {
+  // Where a target takes part by polling, they stand in its queue, which this empties.
+  constexpr int kPolls = 64;
+  lock_.Lock();
+  for (int i = 0; i < kPolls; ++i) reactor_->Poll();
+  lock_.Unlock();
+}
+
+bool CallDriver::DriveUntil(absl::FunctionRef<bool()> done, int64_t deadline_ns) {
+  lock_.Lock();
+  while (!done() && session_->failure().ok() && transport::MonotonicNs() < deadline_ns) {
+    if (driven_) {
+      WaitLocked(nullptr, deadline_ns);
+      continue;
+    }
+    driven_ = true;
+    const int events = reactor_->Poll();
+    session_->Flush();
+    if (lock_.Contended()) lock_.Yield();
+    if (events == 0 && !done()) SleepLocked(deadline_ns);
+    driven_ = false;
+    if (!session_->finished().empty()) RunFinishedLocked();
+  }
+  const bool result = done();
+  if (!driven_) LeaveLocked();
+  lock_.Unlock();
+  return result;
+}
+
+}  // namespace invoker

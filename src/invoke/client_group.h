@@ -1,0 +1,122 @@
+// Several executors, of one worker or of several, called as one.
+//
+//   auto group = invoker::ClientGroup::Connect("10.0.0.7:7000,10.0.0.8:7000");
+//   absl::StatusOr<invoker::GroupFunction> sum = (*group)->Function("sum");
+//   absl::StatusOr<invoker::Response> response = (*group)->Invoke(*sum, "1 2 3");
+//   std::vector<absl::StatusOr<std::string>> sums = (*group)->Map(*sum, inputs);
+//
+// A call goes to the executor with the fewest calls under way. Calls are at-most-once: what was
+// sent to an executor that is lost fails and says so (GetCallFate), and the executor is called no
+// more; what could not be sent to it goes to another one. Failures of other kinds are their
+// caller's.
+
+#ifndef INVOKER_SRC_INVOKE_CLIENT_GROUP_H_
+#define INVOKER_SRC_INVOKE_CLIENT_GROUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/client.h"
+#include "src/invoke/executor_loads.h"
+#include "src/invoke/lease.h"
+#include "src/invoke/map_run.h"
+
+namespace invoker {
+
+// A function that every executor of a group has. A value; valid for the group that returned it.
+class GroupFunction {
+ public:
+  const std::string& name() const { return functions_.front().name(); }
+
+ private:
+  friend class ClientGroup;
+  explicit GroupFunction(std::vector<RemoteFunction> functions)
+      : functions_(std::move(functions)) {}
+
+  std::vector<RemoteFunction> functions_;  // one for each executor: ids may differ
+};
+
+// All methods but the destructor may be called from any thread.
+class ClientGroup {
+ public:
+  // Sessions with the shared executors of the servers in "HOST:PORT,HOST:PORT": so many on each; 0:
+  // as many as the server has executors. Blocks as Client::Connect does, for all servers at the
+  // same time. Fails if one of them does.
+  static absl::StatusOr<std::unique_ptr<ClientGroup>> Connect(absl::string_view servers,
+                                                              const ClientOptions& options = {},
+                                                              size_t sessions_each = 0);
+
+  // Leases on those servers, of options.executors in all: each executor where the most cores are
+  // free. Blocks as Lease::Acquire does. Fails, and holds none, if one of the leases does.
+  static absl::StatusOr<std::unique_ptr<ClientGroup>> Acquire(absl::string_view servers,
+                                                              const LeaseOptions& options);
+
+  // Of what has been opened already: at least one executor.
+  static absl::StatusOr<std::unique_ptr<ClientGroup>> Of(
+      std::vector<std::unique_ptr<Client>> clients, std::vector<std::unique_ptr<Lease>> leases);
+
+  // As of Client and Lease. Runs of Map must have gone.
+  ~ClientGroup();
+  ClientGroup(const ClientGroup&) = delete;
+  ClientGroup& operator=(const ClientGroup&) = delete;
+
+  size_t size() const { return clients_.size(); }
+  // Executors that have not been lost.
+  size_t left() const { return loads_->left(); }
+  Client& client(size_t index) const { return *clients_[index]; }
+  // Calls under way on one of them, as far as they were made through the group.
+  uint32_t calls(size_t index) const { return loads_->calls(index); }
+  const std::vector<std::unique_ptr<Lease>>& leases() const { return leases_; }
+
+  // OK while an executor is left, or why the last one was lost.
+  absl::Status status() const { return loads_->status(); }
+
+  // NOT_FOUND if an executor does not have it: which one, and what it has.
+  absl::StatusOr<GroupFunction> Function(absl::string_view name) const;
+
+  // Calls and waits.
+  absl::StatusOr<Response> Invoke(const GroupFunction& function, Bytes input,
+                                  const CallOptions& options = {});
+  absl::StatusOr<Response> Invoke(const GroupFunction& function, absl::string_view input,
+                                  const CallOptions& options = {});
+
+  // As Client's.
+  void InvokeAsync(const GroupFunction& function, Bytes input, const CallOptions& options,
+                   CallDone done);
+
+  // Starts to call `function` with each input of the source. `total` is for on_progress alone; 0:
+  // not known.
+  MapRun StartMap(const GroupFunction& function, MapSource source, MapOptions options = {},
+                  uint64_t total = 0);
+
+  // Calls `function` with each input and waits for all. Results are the inputs' in their order
+  // (options.ordered is of no effect); after stop_on_error, those of inputs that were not taken any
+  // more are CANCELLED.
+  std::vector<absl::StatusOr<std::string>> Map(const GroupFunction& function,
+                                               absl::Span<const std::string> inputs,
+                                               MapOptions options = {});
+
+  // Releases every lease: Lease::Release of each, with its server named in errors.
+  std::vector<absl::StatusOr<bootstrap::LeaseEnd>> Release();
+
+ private:
+  ClientGroup(std::vector<std::unique_ptr<Client>> owned,
+              std::vector<std::unique_ptr<Lease>> leases, std::vector<Client*> clients);
+
+  const std::vector<std::unique_ptr<Client>> owned_;
+  const std::vector<std::unique_ptr<Lease>> leases_;
+  const std::vector<Client*> clients_;  // all of them, the leases' too
+  const std::shared_ptr<ExecutorLoads> loads_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_CLIENT_GROUP_H_

@@ -1,0 +1,66 @@
+// How busy each of several executors is, and which of them are lost.
+//
+// Shared by everything that calls them and by the callbacks of calls, which may come after the
+// clients have gone.
+
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_LOADS_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_LOADS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+namespace invoker {
+
+// Any thread.
+class ExecutorLoads {
+ public:
+  explicit ExecutorLoads(size_t executors)
+      : size_(executors), loads_(std::make_unique<Load[]>(executors)) {}
+
+  size_t size() const { return size_; }
+
+  // Counts a call for the executor with the fewest under way; those that are equal take turns.
+  // Nothing if all are lost. Threads that ask at the same moment may get the same one.
+  std::optional<size_t> Begin();
+  void End(size_t executor) { loads_[executor].calls.fetch_sub(1, std::memory_order_relaxed); }
+
+  // Calls under way.
+  uint32_t calls(size_t executor) const {
+    return loads_[executor].calls.load(std::memory_order_relaxed);
+  }
+
+  // Nothing can be called there any more.
+  void Lose(size_t executor, const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t left() const { return size_ - lost_.load(std::memory_order_relaxed); }
+
+  // OK while one is left; then why the last one was lost.
+  absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Load {
+    std::atomic<uint32_t> calls{0};
+    std::atomic<bool> lost{false};
+  };
+
+  const size_t size_;
+  const std::unique_ptr<Load[]> loads_;
+  std::atomic<size_t> next_{0};  // where to begin to look
+  std::atomic<size_t> lost_{0};
+  mutable absl::Mutex mutex_;
+  absl::Status reason_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Whether a call that failed like this shows that its executor takes no calls any more: its session
+// has ended, or its worker is shutting down.
+bool ShowsLostExecutor(const absl::Status& status);
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_LOADS_H_

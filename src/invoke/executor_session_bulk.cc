@@ -1,0 +1,116 @@
+// ExecutorSession: requests whose input or output lies in registered windows of the client.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "src/invoke/executor_session.h"
+#include "src/invoke/fork_guard.h"
+
+namespace invoker {
+
+absl::StatusOr<uint16_t> ExecutorSession::RegisterWindow(const bootstrap::WindowDescriptor& window,
+                                                         bool readable, bool writable) {
+  if (parts_.bulk_budget == nullptr) {
+    return absl::FailedPreconditionError("this executor takes no large payloads");
+  }
+  if (bulk_ == nullptr) {
+    bulk_ = std::make_unique<BulkSession>(parts_.reactor, parts_.bulk_budget, peer_->address);
+  }
+  return bulk_->RegisterWindow(window, readable, writable);
+}
+
+absl::Status ExecutorSession::ForgetWindow(uint16_t number, std::function<void()> on_unused) {
+  if (bulk_ == nullptr) return absl::NotFoundError("the session has no windows");
+  return bulk_->ForgetWindow(number, std::move(on_unused));
+}
+
+// What is refused is so before anything is read.
+void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* payload) {
+  if (parts_.draining->load(std::memory_order_relaxed)) {
+    return Refuse(header, StatusCode::kDraining,
+                  "the worker is shutting down and takes no more calls");
+  }
+  if (parts_.functions->Find(header.function_id) == nullptr) return RefuseUnknown(header);
+  if (bulk_ == nullptr) {
+    return Refuse(header, StatusCode::kInvalidRequest, "the session has no windows");
+  }
+  std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
+  const std::optional<BulkSession::Refusal> refusal =
+      bulk_->Start(header, payload, {output, header.response_capacity}, transport::MonotonicNs());
+  if (refusal.has_value()) return Refuse(header, refusal->status, refusal->reason);
+  std::vector<uint16_t>* unfinished = parts_.unfinished;
+  if (unfinished != nullptr &&
+      std::find(unfinished->begin(), unfinished->end(), parts_.number) == unfinished->end()) {
+    unfinished->push_back(parts_.number);
+  }
+}
+
+ExecutorSession::Progress ExecutorSession::Continue() {
+  const bool moved = bulk_ != nullptr && bulk_->active() && ContinueBulk();
+  const bool flushed = responses_.Flush();
+  if (moved || !flushed) return Progress::kMoving;
+  return bulk_ != nullptr && bulk_->active() ? Progress::kWaiting : Progress::kDone;
+}
+
+bool ExecutorSession::ContinueBulk() {
+  clock_ns_ = transport::MonotonicNs();
+  bool moved = bulk_->Advance(clock_ns_, parts_.draining->load(std::memory_order_relaxed));
+  if (bulk_->stalled()) {
+    Fail(absl::UnavailableError(
+        "the client takes no part in reading or writing its registered memory, or that is not "
+        "what it registered"));
+  }
+  // One in a turn: others' requests may have come meanwhile.
+  if (BulkCall* call = bulk_->FindReady(); call != nullptr) {
+    RunBulk(call);
+    moved = true;
+  }
+  while (const std::unique_ptr<BulkCall> call = bulk_->TakeEnded()) {
+    if (!call->answered()) RespondBulk(*call);
+    moved = true;
+  }
+  return moved;
+}
+
+void ExecutorSession::RunBulk(BulkCall* call) {
+  const RequestHeader& header = call->request();
+  const FunctionEntry* function = parts_.functions->Find(header.function_id);
+  const absl::Span<const std::byte> input = call->input();
+  const absl::Span<std::byte> output = call->output();
+  parts_.watch->Begin(header.function_id, counters_.executed);
+  const CallOutcome outcome = RunFunctionCleared(
+      *function, {reinterpret_cast<const uint8_t*>(input.data()), input.size()},
+      {reinterpret_cast<uint8_t*>(output.data()), output.size()}, absl::MakeSpan(error_text_));
+  EndForkedChild();
+  parts_.watch->End();
+  ++counters_.executed;
+  counters_.bytes_in += input.size();
+  if (outcome.kind != CallOutcome::Kind::kOk) {
+    RespondFailure(header, outcome);
+    call->EndAnswered();
+    return;
+  }
+  counters_.bytes_out += outcome.output_size;
+  call->Write(outcome.output_size);
+}
+
+void ExecutorSession::RespondBulk(const BulkCall& call) {
+  const RequestHeader& header = call.request();
+  std::byte* payload = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
+  if (call.status() != StatusCode::kOk) {
+    if (!call.has_run()) return Refuse(header, call.status(), call.reason());
+    const uint32_t bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(call.reason().size(), header.response_capacity));
+    memcpy(payload, call.reason().data(), bytes);
+    return RespondTo(header, call.status(), bytes, /*detail=*/1);
+  }
+  uint32_t bytes = static_cast<uint32_t>(call.output_bytes());
+  if (call.has_output_window()) {
+    wire_internal::Store<uint64_t>(call.output_bytes(), payload);
+    bytes = kBulkResultBytes;
+  }
+  RespondTo(header, StatusCode::kOk, bytes, 0);
+}
+
+}  // namespace invoker

@@ -1,0 +1,48 @@
+// What an executor shows to whoever watches it, perhaps from another process: which function it
+// runs, and what it has used. It stays readable after a crash.
+//
+// The executor's thread writes, with plain stores; anybody may read, at any time. What is in it is
+// to be believed as far as the functions that the executor runs are: they share its memory.
+
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_WATCH_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_WATCH_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/invoke/usage_meter.h"
+
+namespace invoker {
+
+class ExecutorWatch {
+ public:
+  // A run of a function; another run of it, at once, has another value.
+  struct Run {
+    uint64_t value = 0;  // 0: none
+
+    bool running() const { return value != 0; }
+    uint16_t function() const { return static_cast<uint16_t>(value); }
+  };
+
+  // Around a function. `executed` is how many the session has run before.
+  void Begin(uint16_t function, uint64_t executed) {
+    run_.store((executed + 1) << 16 | function, std::memory_order_relaxed);
+  }
+  void End() { run_.store(0, std::memory_order_relaxed); }
+
+  // Any thread, of any process.
+  Run Now() const { return {run_.load(std::memory_order_relaxed)}; }
+
+  UsageMeter& usage() { return usage_; }
+  const UsageMeter& usage() const { return usage_; }
+
+ private:
+  std::atomic<uint64_t> run_{0};
+  UsageMeter usage_;
+};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "works between processes");
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_WATCH_H_

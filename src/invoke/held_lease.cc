@@ -1,0 +1,72 @@
+#include "src/invoke/held_lease.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace invoker {
+
+HeldLease::HeldLease(std::shared_ptr<const WorkerContact> contact) : contact_(std::move(contact)) {}
+
+HeldLease::~HeldLease() = default;
+
+absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
+    std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
+    absl::Duration timeout, std::function<void(uint32_t)> on_queued) {
+  std::shared_ptr<HeldLease> held(new HeldLease(std::move(contact)));
+  bootstrap::LeaseEvents events;
+  events.on_queued = std::move(on_queued);
+  events.on_lost = [raw = held.get()](const absl::Status& reason) { raw->OnLost(reason); };
+  events.on_session_closed = [raw = held.get()](uint64_t handle, absl::string_view reason) {
+    raw->OnSessionClosed(handle, reason);
+  };
+  absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
+      bootstrap::Lease::Acquire(held->contact_->bootstrap(), terms, std::move(events), timeout);
+  if (!lease.ok()) return lease.status();
+  held->lease_ = *std::move(lease);
+  return held;
+}
+
+void HeldLease::Add(std::shared_ptr<SessionWatch> watch) {
+  absl::Status lost;
+  {
+    absl::MutexLock lock(&mutex_);
+    watches_.push_back(watch);
+    lost = lost_;
+  }
+  if (!lost.ok()) watch->OnLost(lost, SessionWatch::DeliveryDeadlineNs());
+}
+
+void HeldLease::Remove(const SessionWatch* watch) {
+  absl::MutexLock lock(&mutex_);
+  watches_.erase(std::remove_if(watches_.begin(), watches_.end(),
+                                [watch](const auto& one) { return one.get() == watch; }),
+                 watches_.end());
+}
+
+absl::Status HeldLease::status() const {
+  absl::MutexLock lock(&mutex_);
+  return lost_;
+}
+
+// Watches are told without the lock: they run callbacks of calls, which may close other sessions.
+std::vector<std::shared_ptr<SessionWatch>> HeldLease::watches() const {
+  absl::MutexLock lock(&mutex_);
+  return watches_;
+}
+
+void HeldLease::OnLost(const absl::Status& reason) {
+  {
+    absl::MutexLock lock(&mutex_);
+    lost_ = reason;
+  }
+  const int64_t deadline_ns = SessionWatch::DeliveryDeadlineNs();
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) watch->OnLost(reason, deadline_ns);
+}
+
+void HeldLease::OnSessionClosed(uint64_t handle, absl::string_view reason) {
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) {
+    watch->OnSessionClosed(handle, reason);
+  }
+}
+
+}  // namespace invoker

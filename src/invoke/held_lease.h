@@ -1,0 +1,70 @@
+// One lease on a worker as a client holds it, and the sessions under it that hear what becomes of
+// it.
+
+#ifndef INVOKER_SRC_INVOKE_HELD_LEASE_H_
+#define INVOKER_SRC_INVOKE_HELD_LEASE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "src/bootstrap/lease.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/session_watch.h"
+#include "src/invoke/worker_contact.h"
+
+namespace invoker {
+
+// Any thread, where nothing else is said.
+class HeldLease {
+ public:
+  // Blocks until the worker has granted it, for `timeout` at most, and terms.wait beyond that.
+  static absl::StatusOr<std::shared_ptr<HeldLease>> Acquire(
+      std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
+      absl::Duration timeout, std::function<void(uint32_t ahead)> on_queued = {});
+  // Gives it back and does not wait. Not on a thread of its own, such as that of a callback.
+  ~HeldLease();
+
+  uint64_t id() const { return lease_->id(); }
+  // As granted.
+  const bootstrap::LeaseTerms& terms() const { return lease_->terms(); }
+  const WorkerContact& contact() const { return *contact_; }
+  const std::shared_ptr<const WorkerContact>& shared_contact() const { return contact_; }
+
+  // A session's watch that hears from now on, and at once if the lease is lost already.
+  void Add(std::shared_ptr<SessionWatch> watch) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Remove(const SessionWatch* watch) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // OK, or why there is no lease any more.
+  absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Gives it back and waits for the bill, as bootstrap::Lease::Release. Not on a thread of its own.
+  absl::StatusOr<bootstrap::LeaseEnd> Release(absl::Duration timeout) {
+    return lease_->Release(timeout);
+  }
+
+ private:
+  explicit HeldLease(std::shared_ptr<const WorkerContact> contact);
+
+  std::vector<std::shared_ptr<SessionWatch>> watches() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::shared_ptr<const WorkerContact> contact_;
+  mutable absl::Mutex mutex_;
+  std::vector<std::shared_ptr<SessionWatch>> watches_ ABSL_GUARDED_BY(mutex_);
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  // Last, so that its thread has ended before anything that it may call goes.
+  std::unique_ptr<bootstrap::Lease> lease_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_HELD_LEASE_H_

@@ -1,0 +1,308 @@
+#include "src/invoke/map_run.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+
+namespace invoker {
+namespace {
+
+constexpr size_t kCallsPerExecutor = 2;
+
+// So many times max_in_flight may be under way or done and not taken.
+constexpr size_t kHeldPerCall = 4;
+
+}  // namespace
+
+// What the calls' callbacks share with the run. Calls are started by whoever finds that one may be:
+// the run's own thread, or a callback; by one thread at a time, so that they leave in the inputs'
+// order. No lock is held while one is started.
+class MapRun::Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(std::vector<Executor> executors, std::shared_ptr<ExecutorLoads> loads,
+       const MapOptions& options)
+      : executors_(std::move(executors)),
+        loads_(std::move(loads)),
+        ordered_(options.ordered),
+        stop_on_error_(options.stop_on_error),
+        max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
+                                                  : kCallsPerExecutor * executors_.size()),
+        max_held_(kHeldPerCall * max_in_flight_),
+        call_(options.call) {
+    // Calls are cancelled by ending the run.
+    call_.interrupted = nullptr;
+  }
+
+  // Whether the source is to be asked for another input.
+  bool WantsInput() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return !source_ended_ && !stopped_ && ready_.size() < max_in_flight_ && HasRoomLocked();
+  }
+  void AddInput(std::optional<absl::StatusOr<MapInput>> input) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Starts what may be started.
+  void Start() ABSL_LOCKS_EXCLUDED(mutex_);
+  // As Start, for the run's own thread: responses may have been released, and it may wait for room
+  // where nothing of this run will make any.
+  void StartAndWaitForRoom() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Waits until there is a result or there will be none, or until more is to be done for one. True
+  // in the former cases.
+  bool WaitUntil(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<MapResult> Take() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nobody takes results any more. When this returns, no client is called any more.
+  void Abandon() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Ready {
+    uint64_t index;
+    MapInput input;
+  };
+
+  bool HasRoomLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return under_way_ + results_.size() < max_held_;
+  }
+  bool MayStartLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return !ready_.empty() && !stopped_ && !blocked_ && under_way_ < max_in_flight_ &&
+           HasRoomLocked();
+  }
+  bool HasResultLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    if (results_.empty()) return false;
+    // A run that has been stopped may lack some.
+    return !ordered_ || results_.begin()->first == next_result_ || (stopped_ && under_way_ == 0);
+  }
+  bool IsOverLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return results_.empty() && under_way_ == 0 && (stopped_ || (source_ended_ && ready_.empty()));
+  }
+  // Whether the run's thread is to take inputs or to wait for room.
+  bool NeedsRunLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    if (stopped_) return false;
+    if (blocked_ && under_way_ == 0) return true;
+    return !source_ended_ && 2 * ready_.size() < max_in_flight_ && HasRoomLocked();
+  }
+  void WakeRunLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (HasResultLocked() || IsOverLocked() || NeedsRunLocked()) changed_.SignalAll();
+  }
+  void StartLocked(WhenFull when_full) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartOneLocked(WhenFull when_full) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddResultLocked(uint64_t index, absl::StatusOr<Response> response)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnDone(uint64_t index, size_t executor, absl::StatusOr<Response> response)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Clients are used by a thread that starts calls only, and so not after Abandon.
+  const std::vector<Executor> executors_;
+  const std::shared_ptr<ExecutorLoads> loads_;
+  const bool ordered_;
+  const bool stop_on_error_;
+  const size_t max_in_flight_;
+  const size_t max_held_;
+  CallOptions call_;
+
+  absl::Mutex mutex_;
+  absl::CondVar changed_;
+  std::deque<Ready> ready_ ABSL_GUARDED_BY(mutex_);  // inputs that wait for their calls
+  std::map<uint64_t, absl::StatusOr<Response>> results_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_input_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t next_result_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;  // calls so far
+  bool source_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+  bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // a thread starts calls
+  bool blocked_ ABSL_GUARDED_BY(mutex_) = false;   // a window had no room for the next one
+};
+
+void MapRun::Core::AddInput(std::optional<absl::StatusOr<MapInput>> input) {
+  absl::MutexLock lock(&mutex_);
+  if (!input.has_value()) {
+    source_ended_ = true;
+  } else if (input->ok()) {
+    ready_.push_back({next_input_++, **std::move(input)});
+  } else {
+    AddResultLocked(next_input_++, input->status());
+  }
+}
+
+void MapRun::Core::AddResultLocked(uint64_t index, absl::StatusOr<Response> response) {
+  if (!response.ok() && stop_on_error_) StopLocked();
+  results_.emplace(index, std::move(response));
+}
+
+void MapRun::Core::StopLocked() {
+  stopped_ = true;
+  ready_.clear();
+}
+
+void MapRun::Core::Start() {
+  absl::MutexLock lock(&mutex_);
+  StartLocked(WhenFull::kFail);
+  WakeRunLocked();
+}
+
+void MapRun::Core::StartAndWaitForRoom() {
+  absl::MutexLock lock(&mutex_);
+  blocked_ = false;
+  StartLocked(WhenFull::kFail);
+  if (!blocked_ || under_way_ > 0 || HasResultLocked() || starting_) return;
+  blocked_ = false;
+  starting_ = true;
+  if (MayStartLocked()) StartOneLocked(WhenFull::kWaitForCalls);
+  starting_ = false;
+  StartLocked(WhenFull::kFail);
+}
+
+void MapRun::Core::StartLocked(WhenFull when_full) {
+  if (starting_) return;
+  starting_ = true;
+  while (MayStartLocked()) StartOneLocked(when_full);
+  starting_ = false;
+  if (abandoned_) changed_.SignalAll();
+}
+
+// Unlocks meanwhile.
+void MapRun::Core::StartOneLocked(WhenFull when_full) {
+  Ready next = std::move(ready_.front());
+  ready_.pop_front();
+  const std::optional<size_t> executor = loads_->Begin();
+  if (!executor.has_value()) {
+    AddResultLocked(next.index, loads_->status());
+    return;
+  }
+  ++under_way_;
+  const uint64_t ended = ended_;
+  CallOptions options = call_;
+  options.when_full = when_full;
+  mutex_.Unlock();
+  CallDone done = [core = shared_from_this(), index = next.index,
+                   executor = *executor](absl::StatusOr<Response> response) {
+    core->OnDone(index, executor, std::move(response));
+  };
+  const Executor& at = executors_[*executor];
+  const absl::Status status = at.client->StartCall(at.function, next.input.bytes(), options, done);
+  mutex_.Lock();
+  if (status.ok()) return;
+  --under_way_;
+  loads_->End(*executor);
+  if (absl::IsResourceExhausted(status) && when_full == WhenFull::kFail) {
+    // A call that has ended meanwhile may have made room.
+    blocked_ = ended_ == ended;
+  } else if (ShowsLostExecutor(status)) {
+    loads_->Lose(*executor, status);
+  } else {
+    AddResultLocked(next.index, status);
+    return;
+  }
+  if (!stopped_) ready_.push_front(std::move(next));
+}
+
+void MapRun::Core::OnDone(uint64_t index, size_t executor, absl::StatusOr<Response> response) {
+  loads_->End(executor);
+  if (!response.ok() && ShowsLostExecutor(response.status())) {
+    loads_->Lose(executor, response.status());
+  }
+  absl::MutexLock lock(&mutex_);
+  --under_way_;
+  ++ended_;
+  blocked_ = false;
+  if (!abandoned_) AddResultLocked(index, std::move(response));
+  StartLocked(WhenFull::kFail);
+  WakeRunLocked();
+}
+
+bool MapRun::Core::WaitUntil(absl::Time deadline) {
+  absl::MutexLock lock(&mutex_);
+  while (!HasResultLocked() && !IsOverLocked()) {
+    if (NeedsRunLocked() || changed_.WaitWithDeadline(&mutex_, deadline)) {
+      return HasResultLocked() || IsOverLocked();
+    }
+  }
+  return true;
+}
+
+std::optional<MapResult> MapRun::Core::Take() {
+  absl::MutexLock lock(&mutex_);
+  if (!HasResultLocked()) return std::nullopt;
+  const auto first = results_.begin();
+  next_result_ = first->first + 1;
+  std::optional<MapResult> result(std::in_place);
+  result->index = first->first;
+  result->response = std::move(first->second);
+  results_.erase(first);
+  return result;
+}
+
+void MapRun::Core::Stop() {
+  absl::MutexLock lock(&mutex_);
+  StopLocked();
+}
+
+void MapRun::Core::Abandon() {
+  std::map<uint64_t, absl::StatusOr<Response>> results;
+  absl::MutexLock lock(&mutex_);
+  abandoned_ = true;
+  StopLocked();
+  results.swap(results_);
+  while (starting_) changed_.Wait(&mutex_);
+}
+
+MapRun::MapRun(std::vector<Executor> executors, std::shared_ptr<ExecutorLoads> loads,
+               MapSource source, uint64_t total, MapOptions options)
+    : core_(std::make_shared<Core>(std::move(executors), std::move(loads), options)),
+      source_(std::move(source)),
+      total_(total),
+      on_progress_(std::move(options.on_progress)) {
+  TakeInputs();
+  core_->Start();
+}
+
+MapRun::MapRun(MapRun&&) noexcept = default;
+
+MapRun& MapRun::operator=(MapRun&& other) noexcept {
+  std::swap(core_, other.core_);
+  std::swap(source_, other.source_);
+  std::swap(total_, other.total_);
+  std::swap(taken_, other.taken_);
+  std::swap(on_progress_, other.on_progress_);
+  return *this;
+}
+
+MapRun::~MapRun() {
+  if (core_ != nullptr) core_->Abandon();
+}
+
+void MapRun::TakeInputs() {
+  while (core_->WantsInput()) core_->AddInput(source_());
+}
+
+bool MapRun::Wait(absl::Duration limit) {
+  const absl::Time deadline = absl::Now() + limit;
+  do {
+    TakeInputs();
+    core_->StartAndWaitForRoom();
+    if (core_->WaitUntil(deadline)) return true;
+  } while (absl::Now() < deadline);
+  return false;
+}
+
+std::optional<MapResult> MapRun::Next() {
+  Wait(absl::InfiniteDuration());
+  std::optional<MapResult> result = core_->Take();
+  if (!result.has_value()) return result;
+  ++taken_;
+  if (on_progress_) on_progress_(taken_, total_);
+  return result;
+}
+
+void MapRun::Stop() { core_->Stop(); }
+
+}  // namespace invoker

@@ -1,0 +1,97 @@
+#include "src/invoke/registered_window.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/invoke/call_driver.h"
+#include "src/invoke/connection.h"
+#include "src/invoke/registered_window_state.h"
+
+namespace invoker {
+namespace {
+
+transport::RegionUse UseFor(WindowAccess access) {
+  switch (access) {
+    case WindowAccess::kRead:
+      return transport::RegionUse::kRemoteSource;
+    case WindowAccess::kWrite:
+      return transport::RegionUse::kRemoteSink;
+    case WindowAccess::kReadWrite:
+      return transport::RegionUse::kRemoteSourceSink;
+  }
+  return transport::RegionUse::kRemoteSourceSink;
+}
+
+}  // namespace
+
+absl::StatusOr<RegisteredWindow> Client::RegisterWindow(void* data, size_t size,
+                                                        WindowAccess access) {
+  if (data == nullptr || size == 0) {
+    return absl::InvalidArgumentError("a window of no bytes cannot be registered");
+  }
+  const transport::Profile& profile = driver_->reactor().profile();
+  if (access != WindowAccess::kWrite && !profile.remote_reads) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("fabric ", profile.provider,
+                     " has no remote reads, so that the executor cannot fetch a large input; send "
+                     "it in pieces of at most ",
+                     max_payload(), " bytes"));
+  }
+  if (absl::Status status = driver_->status(); !status.ok()) return status;
+  absl::StatusOr<transport::MemoryRegion> region =
+      driver_->RegisterMemory(transport::HostBuffer::Borrow(data, size), UseFor(access));
+  if (!region.ok()) return region.status();
+  auto state = std::make_unique<RegisteredWindow::State>();
+  state->driver = driver_;
+  state->connection = connection_.get();
+  state->access = access;
+  state->region = *std::move(region);
+  absl::StatusOr<uint16_t> number =
+      connection_->RegisterWindow({state->region.remote_base(), size, state->region.key()},
+                                  access != WindowAccess::kWrite, access != WindowAccess::kRead);
+  if (!number.ok()) {
+    driver_->CloseMemory(std::move(state->region));
+    return number.status();
+  }
+  state->number = *number;
+  return RegisteredWindow(std::move(state));
+}
+
+RegisteredWindow::RegisteredWindow(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RegisteredWindow::RegisteredWindow(RegisteredWindow&& other) noexcept = default;
+
+RegisteredWindow& RegisteredWindow::operator=(RegisteredWindow&& other) noexcept {
+  state_.swap(other.state_);
+  return *this;
+}
+
+RegisteredWindow::~RegisteredWindow() {
+  if (state_ == nullptr) return;
+  CallDriver& driver = *state_->driver;
+  const auto unused = [this] {
+    return std::none_of(state_->uses.begin(), state_->uses.end(),
+                        [](const std::shared_ptr<WindowUse>& use) { return use->busy; });
+  };
+  const int64_t deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(kForgetLimit);
+  // The executor's transfers end only while this side drives.
+  const bool answered = driver.DriveUntil(unused, deadline_ns);
+  // A session that has ended has no windows; nor may the connection be there any more.
+  if (answered && driver.status().ok()) {
+    state_->connection->ForgetWindow(state_->number).IgnoreError();
+  }
+  driver.RunLocked([this, &driver] {
+    for (const std::shared_ptr<WindowUse>& use : state_->uses) {
+      if (use->busy) driver.ForgetBusyLocked(&use->busy);
+      use->busy = false;
+    }
+  });
+  driver.CloseMemory(std::move(state_->region));
+}
+
+std::byte* RegisteredWindow::data() const { return state_->region.data(); }
+size_t RegisteredWindow::size() const { return state_->region.size(); }
+WindowAccess RegisteredWindow::access() const { return state_->access; }
+
+}  // namespace invoker

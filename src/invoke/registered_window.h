@@ -1,0 +1,99 @@
+// Payloads larger than a session's windows: memory of the caller's own, which the executor reads
+// and writes itself.
+//
+//   absl::StatusOr<invoker::RegisteredWindow> window =
+//       client->RegisterWindow(array.data(), array_bytes, invoker::WindowAccess::kRead);
+//   absl::StatusOr<invoker::BulkResult> result =
+//       client->InvokeBulk(*sum, {&*window, 0, array_bytes}, {});
+//
+// The bytes cross the fabric once in each direction, without a copy on the caller's side. While a
+// call is under way the memory that it names is the call's: the input stays as it is, the output is
+// not looked at. A call that has failed may have written some of the output.
+//
+// Registering takes a round trip to the server, and on fabrics that pin memory some time for every
+// megabyte, so a window that is used again is better kept.
+
+#ifndef INVOKER_SRC_INVOKE_REGISTERED_WINDOW_H_
+#define INVOKER_SRC_INVOKE_REGISTERED_WINDOW_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "src/invoke/client.h"
+#include "src/invoke/response.h"
+
+namespace invoker {
+
+// What the executor may do with the memory.
+enum class WindowAccess : uint8_t { kRead, kWrite, kReadWrite };
+
+// Memory that the executor of one client's session has access to, for as long as this lives.
+// Movable. Any number of calls, of any threads, may use it at the same time.
+class RegisteredWindow {
+ public:
+  RegisteredWindow(RegisteredWindow&& other) noexcept;
+  RegisteredWindow& operator=(RegisteredWindow&& other) noexcept;
+  // From here on nobody but the caller has access to the memory. Blocks for a round trip to the
+  // server, and before that while calls that use the window have not been answered (also those that
+  // ended at a deadline): for kForgetLimit at most, after which the worker finds the memory closed,
+  // which may end the session. No other thread may be inside a call with it. May outlive the
+  // client's Close, not a Close that is under way.
+  ~RegisteredWindow();
+
+  std::byte* data() const;
+  size_t size() const;
+  WindowAccess access() const;
+
+  static constexpr absl::Duration kForgetLimit = absl::Seconds(10);
+
+ private:
+  friend class Client;
+  struct State;
+  explicit RegisteredWindow(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;  // nullptr once moved from
+};
+
+// Where a call's input is.
+struct BulkInput {
+  const RegisteredWindow* window = nullptr;  // nullptr: `bytes` are the input
+  uint64_t offset = 0;                       // in the window
+  uint64_t length = 0;
+  Bytes bytes;  // copied, as any call's; so many as a request takes beside a descriptor
+};
+
+// Where its output goes.
+struct BulkOutput {
+  const RegisteredWindow* window = nullptr;  // nullptr: into the response, as any call's
+  uint64_t offset = 0;                       // in the window
+  uint64_t capacity = 0;                     // for CallOptions::response_capacity
+};
+
+struct BulkResult {
+  uint64_t size = 0;                 // of the output, in bytes
+  std::optional<Response> response;  // with the output, if no window was named for it
+};
+
+// A bulk call under way. As Future, and its windows must outlive it.
+class BulkFuture {
+ public:
+  absl::StatusOr<BulkResult> Get();
+  bool Wait(absl::Duration limit) { return future_.Wait(limit); }
+
+ private:
+  friend class Client;
+  BulkFuture(Future future, const BulkOutput& output)
+      : future_(std::move(future)), output_(output) {}
+
+  Future future_;
+  BulkOutput output_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_REGISTERED_WINDOW_H_

@@ -1,0 +1,264 @@
+// Bulk calls turn by turn: what a client can claim that does not use the library, what happens
+// between the turns, and how a call ends that is not let run to its end.
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "tests/invoke/session_pair.h"
+
+namespace invoker {
+namespace {
+
+constexpr uint64_t kPiece = 1 << 20;
+constexpr uint32_t kCapacity = 512;
+
+class BulkSessionTest : public testing::TestWithParam<Way> {
+ protected:
+  BulkSessionTest() : pair_(GetParam(), SessionPair::Options()), memory_(32 * kPiece) {
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      memory_[i] = static_cast<std::byte>((i * 0x9e3779b1u) >> 11);
+    }
+    original_ = memory_;
+    both_ = Register(transport::RegionUse::kRemoteSourceSink, true, true);
+  }
+  ~BulkSessionTest() override {
+    for (transport::MemoryRegion& region : regions_) std::move(region).Close();
+  }
+
+  uint16_t Register(transport::RegionUse use, bool readable, bool writable) {
+    auto region = pair_.client_reactor().Register(
+        transport::HostBuffer::Borrow(memory_.data(), memory_.size()), use);
+    EXPECT_TRUE(region.ok()) << region.status();
+    auto number = pair_.executor().RegisterWindow(
+        {region->remote_base(), region->size(), region->key()}, readable, writable);
+    EXPECT_TRUE(number.ok()) << number.status();
+    regions_.push_back(*std::move(region));
+    return *number;
+  }
+
+  // A request with whatever the payload is.
+  Call* StartRaw(const std::vector<std::byte>& payload, uint32_t capacity = kCapacity,
+                 int64_t deadline_ns = 0, MessageKind kind = MessageKind::kRequest) {
+    ClientSession::Request request;
+    request.kind = kind;
+    request.function_id = kEcho;
+    request.input = payload;
+    request.response_capacity = capacity;
+    request.deadline_ns = deadline_ns;
+    request.flags = kBulk;
+    Call* call = pair_.client().Start(request);
+    EXPECT_NE(call, nullptr);
+    pair_.client().Flush();
+    return call;
+  }
+  static std::vector<std::byte> Payload(const BulkDescriptor& descriptor, size_t more = 0) {
+    std::vector<std::byte> payload(kBulkDescriptorBytes + more);
+    EncodeBulkDescriptor(descriptor, payload.data());
+    return payload;
+  }
+  Call* Start(const BulkDescriptor& descriptor, int64_t deadline_ns = 0) {
+    return StartRaw(Payload(descriptor), kCapacity, deadline_ns);
+  }
+  // An echo of the first half of the memory into the second.
+  BulkDescriptor Halves() const {
+    return {both_, both_, 0, memory_.size() / 2, memory_.size() / 2, memory_.size() / 2};
+  }
+
+  // What the call's end is, and the call given back.
+  absl::Status End(Call* call) {
+    EXPECT_TRUE(pair_.UntilEnded(call));
+    const absl::Status status = call->status;
+    pair_.client().Finish(call, false);
+    return status;
+  }
+  void ExpectRefused(Call* call, absl::string_view words) {
+    const uint64_t refused = pair_.executor().counters().refused;
+    const absl::Status status = End(call);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), words)) << status;
+    EXPECT_EQ(GetCallFate(status), CallFate::kNotExecuted);
+    EXPECT_EQ(pair_.executor().counters().refused, refused + 1);
+    EXPECT_EQ(pair_.functions.calls, 0u);
+  }
+  void ExpectWorks() {
+    memory_ = original_;
+    const uint64_t half = memory_.size() / 2;
+    const absl::Status status = End(Start(Halves()));
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(memcmp(memory_.data() + half, original_.data(), half), 0);
+    EXPECT_EQ(pair_.bulk_budget.used, 0u);
+    EXPECT_TRUE(pair_.executor().failure().ok()) << pair_.executor().failure();
+  }
+
+  SessionPair pair_;
+  std::vector<std::byte> memory_;
+  std::vector<std::byte> original_;
+  std::vector<transport::MemoryRegion> regions_;
+  uint16_t both_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Ways, BulkSessionTest, testing::ValuesIn(kWays), NameOfWay);
+
+TEST_P(BulkSessionTest, WindowsThatAreNotThereAreRefusedAndCounted) {
+  const uint64_t size = memory_.size();
+  const uint16_t unknown = static_cast<uint16_t>(both_ + 1);
+  ExpectRefused(Start({unknown, both_, 0, 1, 0, 1}), "no window");
+  ExpectRefused(Start({both_, 0xffff, 0, 1, 0, 1}), "no window");
+  for (const auto& [offset, length] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{0, size + 1},
+                                                  {size, 1},
+                                                  {size + 1, 0},
+                                                  {1, size},
+                                                  {~uint64_t{0}, 1},
+                                                  {1, ~uint64_t{0}},
+                                                  {~uint64_t{0}, ~uint64_t{0}}}) {
+    ExpectRefused(Start({both_, both_, offset, length, 0, 1}), "do not lie in window");
+    ExpectRefused(Start({both_, both_, 0, 1, offset, length}), "do not lie in window");
+  }
+  ExpectWorks();
+}
+
+TEST_P(BulkSessionTest, AccessThatWasNotGivenIsRefused) {
+  const uint16_t source = Register(transport::RegionUse::kRemoteSource, true, false);
+  const uint16_t sink = Register(transport::RegionUse::kRemoteSink, false, true);
+  ExpectRefused(Start({sink, sink, 0, 1, 0, 1}), "to be read");
+  ExpectRefused(Start({source, source, 0, 1, 0, 1}), "to be written");
+  EXPECT_TRUE(End(Start({source, sink, 0, 1, 0, 1})).ok());
+}
+
+TEST_P(BulkSessionTest, RequestsThatMakeNoSenseAreRefused) {
+  ExpectRefused(StartRaw(std::vector<std::byte>(kBulkDescriptorBytes - 1)), "descriptor");
+  ExpectRefused(StartRaw({}), "descriptor");
+  std::vector<std::byte> reserved = Payload({both_, both_, 0, 1, 0, 1});
+  reserved[5] = std::byte{1};
+  ExpectRefused(StartRaw(reserved), "descriptor");
+  // A place in no window.
+  std::vector<std::byte> nowhere = Payload({0, both_, 0, 0, 0, 1});
+  nowhere[8] = std::byte{1};
+  ExpectRefused(StartRaw(nowhere), "descriptor");
+  ExpectRefused(StartRaw(Payload({both_, both_, 0, 1, 0, 1}, 10)), "two inputs");
+  // Of the words only so many fit.
+  ExpectRefused(StartRaw(Payload({both_, both_, 0, 1, 0, 1}), kBulkResultBytes - 1), "a respo");
+  ExpectRefused(StartRaw(Payload({both_, both_, 0, 1, 0, 1}), kCapacity, 0, MessageKind::kProbe),
+                "descriptor");
+  ExpectWorks();
+}
+
+TEST_P(BulkSessionTest, WindowsThatCannotBeAreNotRegistered) {
+  for (const bootstrap::WindowDescriptor& window : std::vector<bootstrap::WindowDescriptor>{
+           {0x1000, 0, 1}, {~uint64_t{0} - 10, 100, 1}, {1, ~uint64_t{0}, 1}}) {
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(pair_.executor().RegisterWindow(window, true, true).status()));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      pair_.executor().RegisterWindow({0x1000, 100, 1}, false, false).status()));
+}
+
+TEST_P(BulkSessionTest, OtherCallsAreServedInBetween) {
+  Call* const bulk = Start(Halves());
+  Call* const echo = pair_.StartEcho("meanwhile", 16);
+  pair_.client().Flush();
+  ASSERT_TRUE(pair_.Until([this] { return pair_.functions.calls == 1; }));
+  // It has run while the other's input was being read: after that, half of this is given back.
+  EXPECT_EQ(pair_.bulk_budget.used, memory_.size());
+  EXPECT_TRUE(End(echo).ok());
+  EXPECT_TRUE(End(bulk).ok());
+  ExpectWorks();
+}
+
+// The client takes no part, so that nothing can be read, until the deadline has passed at the
+// executor, which counts from when it has read the request.
+TEST_P(BulkSessionTest, ADeadlineDuringTheTransferEndsItThere) {
+  constexpr int64_t kTimeoutNs = 20'000'000;
+  pair_.CheckEcho("before");
+  const uint64_t calls = pair_.functions.calls;
+  Call* const call = Start(Halves(), transport::MonotonicNs() + kTimeoutNs);
+  ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget.used > 0; }));
+  const int64_t past_ns = transport::MonotonicNs() + kTimeoutNs;
+  while (transport::MonotonicNs() <= past_ns) pair_.PollExecutor();
+  const absl::Status status = End(call);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  // The cells come back with the response, which says that nothing of the call is under way.
+  EXPECT_TRUE(pair_.Until([this] { return pair_.AllFree(); }));
+  EXPECT_EQ(pair_.bulk_budget.used, 0u);
+  EXPECT_EQ(pair_.functions.calls, calls);
+  ExpectWorks();
+}
+
+TEST_P(BulkSessionTest, ForgettingAWindowStopsItsCallsAndWaitsForTheirTransfers) {
+  Call* const call = Start(Halves());
+  ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget.used > 0; }));
+  bool unused = false;
+  ASSERT_TRUE(pair_.executor().ForgetWindow(both_, [&] { unused = true; }).ok());
+  EXPECT_TRUE(absl::IsNotFound(pair_.executor().ForgetWindow(both_, [] { FAIL(); })));
+  const absl::Status status = End(call);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "forgotten")) << status;
+  EXPECT_TRUE(unused);
+  EXPECT_EQ(pair_.bulk_budget.used, 0u);
+  EXPECT_EQ(pair_.functions.calls, 0u);
+  // Its number is nobody's.
+  ExpectRefused(Start({both_, 0, 0, 1, 0, 0}), "no window");
+  both_ = Register(transport::RegionUse::kRemoteSourceSink, true, true);
+  ExpectWorks();
+}
+
+TEST_P(BulkSessionTest, AWorkerThatDrainsStopsWhatHasNotRun) {
+  Call* const call = Start(Halves());
+  ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget.used > 0; }));
+  pair_.draining = true;
+  const absl::Status status = End(call);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_EQ(GetCallFate(status), CallFate::kNotExecuted);
+  EXPECT_EQ(pair_.functions.calls, 0u);
+  pair_.draining = false;
+  ExpectWorks();
+}
+
+TEST_P(BulkSessionTest, EndingTheSessionInTheMiddleGivesTheMemoryBack) {
+  bool unused = false;
+  Start(Halves());
+  ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget.used > 0; }));
+  ASSERT_TRUE(pair_.executor().ForgetWindow(both_, [&] { unused = true; }).ok());
+  pair_.EndExecutor();
+  EXPECT_TRUE(unused);
+  EXPECT_EQ(pair_.bulk_budget.used, 0u);
+  // What was under way ends, and hurts nobody.
+  EXPECT_TRUE(
+      pair_.Until([this] { return pair_.executor_reactor().operations().outstanding() == 0; }));
+}
+
+// What the worker was told does not have to be true.
+TEST_P(BulkSessionTest, AWindowThatIsNoMemoryOfTheClientsEndsTheCallOrTheSession) {
+  auto number = pair_.executor().RegisterWindow(
+      {regions_[0].remote_base(), memory_.size(), regions_[0].key() ^ 0x5555}, true, true);
+  ASSERT_TRUE(number.ok()) << number.status();
+  pair_.bulk_budget.stall_ns = 50'000'000;
+  Call* const call = Start({*number, *number, 0, kPiece, kPiece, kPiece});
+  // Some fabrics fail the read, and perhaps the connection; some never end it.
+  ASSERT_TRUE(pair_.Until([&] { return call->ended() || !pair_.executor().failure().ok(); }));
+  EXPECT_FALSE(call->ended() && call->status.ok());
+  EXPECT_EQ(pair_.functions.calls, 0u);
+  EXPECT_EQ(memory_, original_);
+  pair_.EndExecutor();
+  EXPECT_EQ(pair_.bulk_budget.used, 0u);
+}
+
+// With the executor's memory, whatever there is of it.
+TEST_P(BulkSessionTest, AClientThatTakesNoPartLosesItsSession) {
+  pair_.bulk_budget.stall_ns = 20'000'000;
+  Call* const call = Start(Halves());
+  ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget.used > 0; }));
+  while (pair_.executor().failure().ok()) pair_.PollExecutor();
+  EXPECT_FALSE(call->ended());
+  pair_.EndExecutor();
+  EXPECT_EQ(pair_.bulk_budget.used, 0u);
+}
+
+}  // namespace
+}  // namespace invoker
