@@ -47,17 +47,25 @@ PyType_Spec spec = {
 
 }  // namespace
 
-absl::StatusOr<Memory> Memory::CopyOf(absl::Span<const std::byte> bytes) {
+absl::StatusOr<Memory> Memory::OfSize(size_t size) {
   Memory memory;
   // Never nullptr, since a buffer of Python's must point somewhere.
-  memory.data_.reset(static_cast<std::byte*>(std::malloc(bytes.empty() ? 1 : bytes.size())));
+  memory.data_.reset(static_cast<std::byte*>(std::malloc(size == 0 ? 1 : size)));
   if (memory.data_ == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("there is no memory for ", size, " bytes"));
+  }
+  memory.size_ = size;
+  return memory;
+}
+
+absl::StatusOr<Memory> Memory::CopyOf(absl::Span<const std::byte> bytes) {
+  absl::StatusOr<Memory> memory = OfSize(bytes.size());
+  if (!memory.ok()) {
     return WithFate(absl::ResourceExhaustedError(absl::StrCat(
                         "there is no memory for a response of ", bytes.size(), " bytes")),
                     CallFate::kExecuted);
   }
-  if (!bytes.empty()) std::memcpy(memory.data_.get(), bytes.data(), bytes.size());
-  memory.size_ = bytes.size();
+  if (!bytes.empty()) std::memcpy(memory->data(), bytes.data(), bytes.size());
   return memory;
 }
 

@@ -19,11 +19,16 @@ class Memory {
  public:
   Memory() = default;
 
-  // RESOURCE_EXHAUSTED if there is no memory for it.
+  // RESOURCE_EXHAUSTED if there is no memory for it. The bytes are undefined at first.
+  static absl::StatusOr<Memory> OfSize(size_t size);
   static absl::StatusOr<Memory> CopyOf(absl::Span<const std::byte> bytes);
 
   size_t size() const { return size_; }
   std::byte* data() const { return data_.get(); }
+  absl::Span<std::byte> bytes() const { return {data_.get(), size_}; }
+
+  // Keeps the first `size` bytes only.
+  void Truncate(size_t size) { size_ = size; }
 
   // A writable memoryview of the bytes, which now belong to it. A new reference, or nullptr with a
   // Python exception. Needs the GIL.

@@ -6,17 +6,26 @@
 
 #include "src/invoke/version.h"
 #include "src/python/bound_function.h"
+#include "src/python/executor_program.h"
+#include "src/python/fork_mark.h"
 #include "src/python/memory.h"
 #include "src/python/native_client.h"
+#include "src/python/native_lease.h"
+#include "src/python/native_server.h"
+#include "src/python/python_function.h"
 
 namespace py = pybind11;
 using invoker::RemoteFunction;
 using invoker::python::NativeClient;
+using invoker::python::NativeLease;
+using invoker::python::NativeServer;
 
 PYBIND11_MODULE(_invoker, module) {
   module.doc() = "The native half of the package invoker. Use the package.";
   module.attr("__version__") = invoker::kVersion;
   if (!invoker::python::PrepareMemoryType()) throw py::error_already_set();
+  if (!invoker::python::PreparePythonFunctions()) throw py::error_already_set();
+  invoker::python::PrepareForkMarks();
   invoker::python::PrepareNativeClients(
       py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>());
 
@@ -28,6 +37,11 @@ PYBIND11_MODULE(_invoker, module) {
       .def("function_names", &NativeClient::FunctionNames)
       .def("start", &NativeClient::Start, py::arg("token"), py::arg("function"), py::arg("data"),
            py::arg("timeout"), py::arg("response_capacity"), py::arg("may_block"))
+      .def("call_frame", &NativeClient::CallFrame, py::arg("function"), py::arg("parts"),
+           py::arg("timeout"), py::arg("response_capacity"))
+      .def("start_frame", &NativeClient::StartFrame, py::arg("token"), py::arg("function"),
+           py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"), py::arg("may_block"))
+      .def_property_readonly("frames_in_place", &NativeClient::frames_in_place)
       .def("next_results", &NativeClient::NextResults)
       .def("wake", &NativeClient::Wake)
       .def("ping", &NativeClient::Ping, py::arg("size"), py::arg("timeout"))
@@ -53,4 +67,51 @@ PYBIND11_MODULE(_invoker, module) {
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
       py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"));
+
+  py::class_<NativeLease>(module, "NativeLease")
+      .def("executors", &NativeLease::Executors)
+      .def("function_names", &NativeLease::FunctionNames)
+      .def("load", &NativeLease::Load, py::arg("code"), py::arg("python"), py::arg("name"))
+      .def("ended", &NativeLease::Ended)
+      .def("terms", &NativeLease::Terms)
+      .def("release", &NativeLease::Release)
+      .def_property_readonly("closed", &NativeLease::closed)
+      .def_property_readonly("forked", &NativeLease::forked);
+
+  module.def(
+      "lease",
+      [](const std::string& server, const std::string& provider, const std::string& fabric_address,
+         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
+         const py::dict& terms) {
+        return NativeLease::Acquire(
+            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout},
+            terms);
+      },
+      py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
+      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"), py::arg("terms"));
+  module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
+  module.def("capacity", &invoker::python::WorkerCapacity, py::arg("server"), py::arg("timeout"));
+
+  py::class_<NativeServer>(module, "NativeServer")
+      .def("close", &NativeServer::Close, py::arg("drain_timeout"))
+      .def("calls_run", &NativeServer::CallsRun)
+      .def_property_readonly("closed", &NativeServer::closed)
+      .def_property_readonly("forked", &NativeServer::forked)
+      .def_property_readonly("address", &NativeServer::address)
+      .def_property_readonly("providers", &NativeServer::providers);
+
+  module.def(
+      "serve",
+      [](const std::vector<std::tuple<std::string, py::object, bool, std::string>>& functions,
+         const std::string& listen, const std::string& provider, const std::string& fabric_address,
+         const std::string& notify, uint64_t window, uint32_t executors, double hot_timeout) {
+        std::vector<NativeServer::Function> list;
+        for (const auto& [name, callable, framed, doc] : functions) {
+          list.push_back({name, callable, framed, doc});
+        }
+        return NativeServer::Start(std::move(list), {listen, provider, fabric_address, notify,
+                                                     window, executors, hot_timeout});
+      },
+      py::arg("functions"), py::arg("listen"), py::arg("provider"), py::arg("fabric_address"),
+      py::arg("notify"), py::arg("window"), py::arg("executors"), py::arg("hot_timeout"));
 }

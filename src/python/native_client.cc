@@ -1,10 +1,6 @@
 #include "src/python/native_client.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -13,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "src/python/buffer.h"
 #include "src/python/errors.h"
+#include "src/python/frame_parts.h"
 #include "src/python/gil.h"
+#include "src/python/native_server.h"
 #include "src/python/signal_guard.h"
 #include "src/transport/reactor.h"
 
@@ -21,9 +19,6 @@ namespace invoker::python {
 namespace {
 
 namespace py = pybind11;
-
-// How often this process has been forked from another one since the module was imported.
-std::atomic<uint32_t> forks{0};
 
 unsigned long main_thread = 0;
 
@@ -80,22 +75,42 @@ absl::Status WithOutSize(const absl::Status& status, size_t out) {
       CallFate::kExecuted);
 }
 
-}  // namespace
-
-void PrepareNativeClients(unsigned long main) {
-  main_thread = main;
-  pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+// The frame in memory of its own.
+absl::StatusOr<Memory> Assemble(const FrameParts& frame) {
+  absl::StatusOr<Memory> memory = Memory::OfSize(frame.size());
+  if (memory.ok()) frame.CopyTo(memory->bytes());
+  return memory;
 }
 
-NativeClient::NativeClient(std::unique_ptr<Client> client)
-    : client_(std::move(client)), forks_(forks.load()), process_(getpid()) {}
+// The same for when the request window has no room now: the call then waits for some. `why_not` is
+// why it has none.
+absl::StatusOr<Memory> Assemble(const FrameParts& frame, const absl::Status& why_not) {
+  if (!absl::IsResourceExhausted(why_not)) return why_not;
+  return Assemble(frame);
+}
+
+// A call whose request the session's windows do not take: the executor reads it from where it is.
+absl::StatusOr<Memory> CallLarge(Client* client, const RemoteFunction& function, Bytes request,
+                                 size_t response_capacity, const CallOptions& options) {
+  absl::StatusOr<Memory> answer = Memory::OfSize(response_capacity);
+  if (!answer.ok()) return WithFate(answer.status(), CallFate::kNotSent);
+  const absl::StatusOr<uint64_t> size =
+      client->InvokeLarge(function, request, answer->bytes(), options);
+  if (!size.ok()) return size.status();
+  answer->Truncate(static_cast<size_t>(*size));
+  return answer;
+}
+
+}  // namespace
+
+void PrepareNativeClients(unsigned long main) { main_thread = main; }
+
+NativeClient::NativeClient(std::shared_ptr<Client> client, bool owned)
+    : client_(std::move(client)), owned_(owned) {}
 
 NativeClient::~NativeClient() { Close(); }
 
-bool NativeClient::forked() const { return forks.load(std::memory_order_relaxed) != forks_; }
-
-std::unique_ptr<NativeClient> NativeClient::Connect(const std::string& server,
-                                                    const Options& options) {
+ClientOptions NativeClient::MakeClientOptions(const Options& options) {
   ClientOptions client_options;
   if (!transport::ParseNotification(options.notify, &client_options.notification)) {
     Raise(absl::InvalidArgumentError(
@@ -107,18 +122,29 @@ std::unique_ptr<NativeClient> NativeClient::Connect(const std::string& server,
   client_options.window_bytes = options.window_bytes;
   client_options.connect_timeout = Seconds("connect_timeout", options.connect_timeout_s);
   client_options.hot_timeout = Seconds("hot_timeout", options.hot_timeout_s);
+  return client_options;
+}
+
+std::unique_ptr<NativeClient> NativeClient::Of(std::shared_ptr<Client> client) {
+  return std::unique_ptr<NativeClient>(new NativeClient(std::move(client), /*owned=*/false));
+}
+
+std::unique_ptr<NativeClient> NativeClient::Connect(const std::string& server,
+                                                    const Options& options) {
+  ClientOptions client_options = MakeClientOptions(options);
+  client_options.worker_in_this_process = NativeServer::MayServe(server);
   absl::StatusOr<std::unique_ptr<Client>> client = WithoutGil([&] {
     SignalGuard guard;
     return Client::Connect(server, client_options);
   });
   if (!client.ok()) Raise(client.status());
-  return std::unique_ptr<NativeClient>(new NativeClient(*std::move(client)));
+  return std::unique_ptr<NativeClient>(new NativeClient(*std::move(client), /*owned=*/true));
 }
 
 std::shared_ptr<Client> NativeClient::Get() const {
   if (forked()) {
     Raise(WithFate(absl::FailedPreconditionError(absl::StrCat(
-                       "this client was opened by process ", process_,
+                       "this client was opened by process ", mark_.process(),
                        ", and a forked process cannot use it; connect after the fork")),
                    CallFate::kNotSent));
   }
@@ -168,6 +194,11 @@ py::object NativeClient::Call(const RemoteFunction& function, const CallArgument
   const InputBuffer input(arguments.data);
   if (arguments.out == nullptr) {
     absl::StatusOr<Memory> response = WithoutGil([&]() -> absl::StatusOr<Memory> {
+      if (input.bytes().size() > client->max_payload()) {
+        const size_t capacity =
+            options.response_capacity > 0 ? options.response_capacity : input.bytes().size();
+        return CallLarge(client.get(), function, input.bytes(), capacity, options);
+      }
       absl::StatusOr<Response> response = client->Invoke(function, input.bytes(), options);
       if (!response.ok()) return response.status();
       return Memory::CopyOf(response->data());
@@ -184,7 +215,14 @@ py::object NativeClient::Call(const RemoteFunction& function, const CallArgument
     options.response_capacity =
         static_cast<uint32_t>(std::min<uint64_t>(room.size(), client->max_payload()));
   }
+  const bool large = std::max(input.bytes().size(), room.size()) > client->max_payload();
   const absl::StatusOr<size_t> size = WithoutGil([&]() -> absl::StatusOr<size_t> {
+    if (large) {
+      const absl::StatusOr<uint64_t> written =
+          client->InvokeLarge(function, input.bytes(), room, options);
+      if (!written.ok()) return WithOutSize(written.status(), room.size());
+      return static_cast<size_t>(*written);
+    }
     absl::StatusOr<Response> response = client->Invoke(function, input.bytes(), options);
     if (!response.ok()) return WithOutSize(response.status(), room.size());
     if (response->size() > room.size()) return OutTooSmall(response->size(), room.size());
@@ -195,13 +233,9 @@ py::object NativeClient::Call(const RemoteFunction& function, const CallArgument
   return std::move(output).Beginning(*size);
 }
 
-bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::handle data,
-                         std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
-                         bool may_block) {
-  const std::shared_ptr<Client> client = Get();
-  CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
+template <typename Invoke>
+bool NativeClient::Begin(uint64_t token, CallOptions options, bool may_block, Invoke&& invoke) {
   if (!may_block) options.when_full = WhenFull::kFail;
-  const InputBuffer input(data.ptr());
   // Shared with `done`, which may outlive this frame. Why a call could not start is told on the
   // thread that tried, before it returns.
   struct Attempt {
@@ -210,7 +244,7 @@ bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::han
     absl::Status refusal;
   };
   const auto attempt = std::make_shared<Attempt>();
-  const auto done = [attempt, token, results = results_](absl::StatusOr<Response> response) {
+  auto done = [attempt, token, results = results_](absl::StatusOr<Response> response) {
     if (response.ok()) {
       results->Push({token, Memory::CopyOf(response->data())});
     } else if (std::this_thread::get_id() == attempt->thread && !attempt->ended) {
@@ -220,13 +254,78 @@ bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::han
     }
   };
   const absl::Status refusal = WithoutGil([&] {
-    client->InvokeAsync(function, input.bytes(), options, done);
+    invoke(options, std::move(done));
     attempt->ended = true;
     return attempt->refusal;
   });
   if (!may_block && absl::IsResourceExhausted(refusal)) return false;
   RaiseUnlessOk(refusal);
   return true;
+}
+
+bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::handle data,
+                         std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
+                         bool may_block) {
+  const std::shared_ptr<Client> client = Get();
+  const CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
+  const InputBuffer input(data.ptr());
+  return Begin(token, options, may_block, [&](const CallOptions& final_options, CallDone done) {
+    client->InvokeAsync(function, input.bytes(), final_options, std::move(done));
+  });
+}
+
+py::object NativeClient::CallFrame(const RemoteFunction& function, py::handle parts,
+                                   std::optional<double> timeout_s,
+                                   std::optional<int64_t> response_capacity) {
+  const std::shared_ptr<Client> client = Get();
+  const CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
+  const FrameParts frame(parts);
+  absl::StatusOr<Memory> response = WithoutGil([&]() -> absl::StatusOr<Memory> {
+    if (frame.size() > client->max_payload()) {
+      const absl::StatusOr<Memory> whole = Assemble(frame);
+      if (!whole.ok()) return WithFate(whole.status(), CallFate::kNotSent);
+      return CallLarge(client.get(), function, whole->bytes(), options.response_capacity, options);
+    }
+    absl::StatusOr<Buffer> buffer = client->AllocateBuffer(frame.size());
+    if (buffer.ok()) {
+      frames_in_place_.fetch_add(1, std::memory_order_relaxed);
+      frame.CopyTo(buffer->data());
+      absl::StatusOr<Response> done = client->Invoke(function, *buffer, frame.size(), options);
+      if (!done.ok()) return done.status();
+      return Memory::CopyOf(done->data());
+    }
+    absl::StatusOr<Memory> whole = Assemble(frame, buffer.status());
+    if (!whole.ok()) return whole.status();
+    absl::StatusOr<Response> done = client->Invoke(function, whole->bytes(), options);
+    if (!done.ok()) return done.status();
+    return Memory::CopyOf(done->data());
+  });
+  RaiseUnlessOk(response.status());
+  PyObject* view = (*std::move(response)).IntoView();
+  if (view == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(view);
+}
+
+bool NativeClient::StartFrame(uint64_t token, const RemoteFunction& function, py::handle parts,
+                              std::optional<double> timeout_s,
+                              std::optional<int64_t> response_capacity, bool may_block) {
+  const std::shared_ptr<Client> client = Get();
+  const CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
+  const FrameParts frame(parts);
+  return Begin(token, options, may_block, [&](const CallOptions& final_options, CallDone done) {
+    absl::StatusOr<Buffer> buffer = client->AllocateBuffer(frame.size());
+    if (buffer.ok()) {
+      frames_in_place_.fetch_add(1, std::memory_order_relaxed);
+      frame.CopyTo(buffer->data());
+      // The call keeps the buffer's memory until it has ended.
+      client->InvokeAsync(function, *buffer, frame.size(), final_options, std::move(done));
+      return;
+    }
+    if (final_options.when_full == WhenFull::kFail) return done(buffer.status());
+    absl::StatusOr<Memory> whole = Assemble(frame, buffer.status());
+    if (!whole.ok()) return done(whole.status());
+    client->InvokeAsync(function, whole->bytes(), final_options, std::move(done));
+  });
 }
 
 py::list NativeClient::NextResults() {
@@ -278,7 +377,7 @@ void NativeClient::Close() {
     return;
   }
   WithoutGil([&] {
-    client->Close();
+    if (owned_) client->Close();
     client.reset();
     return true;
   });

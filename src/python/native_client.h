@@ -5,6 +5,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "src/invoke/client.h"
+#include "src/python/fork_mark.h"
 #include "src/python/result_queue.h"
 
 namespace invoker::python {
@@ -32,7 +34,13 @@ class NativeClient {
   // Blocks. Raises what Client::Connect returns.
   static std::unique_ptr<NativeClient> Connect(const std::string& server, const Options& options);
 
+  // Of a client that somebody else opened and closes: Close only lets go of it.
+  static std::unique_ptr<NativeClient> Of(std::shared_ptr<Client> client);
+
   ~NativeClient();
+
+  // Raises what is wrong with them.
+  static ClientOptions MakeClientOptions(const Options& options);
 
   RemoteFunction Function(const std::string& name) const;
   std::vector<std::string> FunctionNames() const;
@@ -56,6 +64,18 @@ class NativeClient {
              std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
              bool may_block);
 
+  // The same with a request of several parts (FrameParts), put together in registered memory: in
+  // memory of the process first only where the window has no room at that moment. CallFrame takes
+  // one of any size, but response_capacity must be given; StartFrame one of max_payload at most.
+  pybind11::object CallFrame(const RemoteFunction& function, pybind11::handle parts,
+                             std::optional<double> timeout_s,
+                             std::optional<int64_t> response_capacity);
+  bool StartFrame(uint64_t token, const RemoteFunction& function, pybind11::handle parts,
+                  std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
+                  bool may_block);
+  // Frames that have been put together in registered memory only.
+  uint64_t frames_in_place() const { return frames_in_place_.load(std::memory_order_relaxed); }
+
   // Waits until results are there, or Wake is called: a list of (token, memoryview or exception).
   pybind11::list NextResults();
   void Wake() { results_->Wake(); }
@@ -68,7 +88,7 @@ class NativeClient {
   void Close();
   bool closed() const { return client_ == nullptr; }
   // Whether this is another process than the one that opened the client.
-  bool forked() const;
+  bool forked() const { return mark_.forked(); }
 
   std::string provider() const { return Get()->provider(); }
   std::string notification() const;
@@ -77,17 +97,21 @@ class NativeClient {
   uint64_t max_payload() const { return Get()->max_payload(); }
 
  private:
-  explicit NativeClient(std::unique_ptr<Client> client);
+  NativeClient(std::shared_ptr<Client> client, bool owned);
 
   // The client, which stays while the caller holds it; raises if it is closed or another process's.
   std::shared_ptr<Client> Get() const;
   CallOptions MakeOptions(const Client& client, std::optional<double> timeout_s,
                           std::optional<int64_t> response_capacity) const;
+  // Calls invoke(options, done) without the GIL, once. As Start.
+  template <typename Invoke>
+  bool Begin(uint64_t token, CallOptions options, bool may_block, Invoke&& invoke);
 
   std::shared_ptr<Client> client_;  // under the GIL; nullptr once closed
   std::shared_ptr<ResultQueue> results_ = std::make_shared<ResultQueue>();
-  uint32_t forks_;  // when it was opened
-  int process_;
+  std::atomic<uint64_t> frames_in_place_{0};
+  const bool owned_;  // closed by this
+  const ForkMark mark_;
 };
 
 // Once, when the module is imported, with the identity of Python's main thread.

@@ -236,6 +236,27 @@ def test_out_must_be_writable_and_contiguous(client, out):
         client.submit("echo", b"", out=out)
 
 
+def test_payloads_larger_than_the_window_are_read_and_written_where_they_are(server):
+    with invoker.connect(server.address, window=1 << 16) as client:
+        data = numpy.random.default_rng(3).integers(0, 256, 5_000_000, "u1")
+        result = client.call("echo", data, dtype="u1")
+        assert numpy.array_equal(result, data) and result.flags.writeable
+        out = numpy.zeros(data.size + 10, "u1")
+        view = client.call("echo", data, out=out)
+        assert len(view) == data.size and numpy.shares_memory(numpy.frombuffer(view, "u1"), out)
+        assert numpy.array_equal(out[:-10], data) and not out[-10:].any()
+        # A short request with a long answer, and the other way round.
+        out = bytearray(1_000_000)
+        assert len(client.call("test.fill", struct.pack("<QQ", len(out), 5), out=out)) == len(out)
+        with pytest.raises(invoker.ResourceExhausted):
+            client.call("echo", data, response_capacity=100)
+        with pytest.raises(invoker.ResourceExhausted, match="5000000"):
+            client.call("echo", data, out=bytearray(data.size - 1))
+        with pytest.raises(invoker.FunctionFailed):
+            client.call("test.fail", data)
+        assert client.call("echo", b"still there") == b"still there"
+
+
 def test_response_capacity_decides_what_fits(client):
     assert len(client.call("test.twice", b"x" * 50, response_capacity=100)) == 100
     with pytest.raises(invoker.ResourceExhausted, match="100") as caught:

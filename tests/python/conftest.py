@@ -96,25 +96,28 @@ def own_server(request):
         running.kill()
 
 
+def run_script(code, address=None, *, check=True, options=("-X", "dev", "-W", "error")):
+    """Runs Python code in a process of its own, with `invoker` imported and ADDRESS set, warnings as errors."""
+    head = "import os, signal, sys, threading, time\nimport invoker\nADDRESS = %r\n" % address
+    done = subprocess.run(
+        [sys.executable, *options, "-c", head + textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=prepare_child,
+    )
+    if check:
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
 @pytest.fixture
 def script(server):
-    """Runs Python code in a process of its own, with `invoker` imported and ADDRESS set, warnings as errors."""
+    """run_script() with the server's address."""
 
-    def run(code, *, check=True, options=("-X", "dev", "-W", "error"), address=None):
-        head = "import os, signal, sys, threading, time\nimport invoker\nADDRESS = %r\n" % (
-            address or server.address
-        )
-        done = subprocess.run(
-            [sys.executable, *options, "-c", head + textwrap.dedent(code)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=prepare_child,
-        )
-        if check:
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert "Traceback" not in done.stderr, done.stderr
-        return done
+    def run(code, **options):
+        return run_script(code, server.address, **options)
 
     return run
 

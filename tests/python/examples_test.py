@@ -81,9 +81,15 @@ def test_the_matmul_program_checks_the_result_and_reports_times(server):
     assert "remote" in done.stdout and "numpy" in done.stdout and "agree" in done.stdout
 
 
-def test_the_matmul_program_says_what_is_wrong(server):
-    done = run("matmul.py", "--server=" + server.address, "--size=5000")
-    assert done.returncode == 1 and "--window" in done.stderr and "Traceback" not in done.stderr
+def test_the_matmul_program_takes_matrices_larger_than_the_window(client, server):
+    assert 2 * 400 * 400 * 8 > client.max_payload
+    done = run("matmul.py", "--server=" + server.address, "--size=400", "--count=2")
+    assert done.returncode == 0 and "agree" in done.stdout, done.stderr
+
+
+def test_the_matmul_program_says_what_is_wrong():
+    done = run("matmul.py", "--server=nowhere")
+    assert done.returncode == 1 and "HOST:PORT" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_programs_explain_themselves():

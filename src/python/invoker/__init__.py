@@ -7,12 +7,23 @@
         future = client.submit("echo", b"hello")    # a concurrent.futures.Future
         print(bytes(view), bytes(future.result()))
 
-See connect() for the options, Client for the calls, invoker.errors for what they raise.
+        with client.lease(executors=2) as lease:    # executors of one's own
+            @lease.function                         # a Python function, shipped there
+            def total(array):
+                return array.sum()
+            print(sum(total.map(arrays)))
+        print(lease.usage)
+
+    server = invoker.serve({"echo": bytes})         # functions of this process, for others
+
+See connect() for the options, Client for the calls, Client.lease() and Lease for leases, serve() for serving, invoker.errors
+for what they raise.
 """
 
 # First: it loads the native half.
 from invoker._load import __version__
-from invoker.client import Client, Function, connect
+from invoker.client import Client
+from invoker.connecting import connect
 from invoker.errors import (
     Aborted,
     AlreadyExists,
@@ -27,34 +38,54 @@ from invoker.errors import (
     NotFound,
     OutOfRange,
     PermissionDenied,
+    RemoteError,
+    RemoteTraceback,
     ResourceExhausted,
     Unauthenticated,
     Unavailable,
     Unimplemented,
     UnknownError,
 )
+from invoker.function import Function
+from invoker.group import Group, GroupFunction
+from invoker.lease import Lease
+from invoker.remote_function import RemoteFunction
+from invoker.server import Pickled, Server, pickled, serve
+from invoker.usage import Capacity, Usage
 
 __all__ = [
     "Aborted",
     "AlreadyExists",
     "Cancelled",
+    "Capacity",
     "Client",
     "DataLoss",
     "DeadlineExceeded",
     "FailedPrecondition",
     "Function",
     "FunctionFailed",
+    "Group",
+    "GroupFunction",
     "Internal",
     "InvalidArgument",
     "InvokerError",
+    "Lease",
     "NotFound",
     "OutOfRange",
     "PermissionDenied",
+    "Pickled",
+    "RemoteError",
+    "RemoteFunction",
+    "RemoteTraceback",
     "ResourceExhausted",
+    "Server",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
     "UnknownError",
+    "Usage",
     "__version__",
     "connect",
+    "pickled",
+    "serve",
 ]

@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from invoker._invoker import NativeClient, RemoteFunction
+from invoker._invoker import NativeClient
 from invoker.errors import FailedPrecondition, InvokerError
 
 _logger = logging.getLogger("invoker")
@@ -30,15 +30,12 @@ class Dispatcher:
         self._stopping = False
 
     def start(
-        self,
-        function: RemoteFunction,
-        data: Any,
-        timeout: Optional[float],
-        response_capacity: Optional[int],
-        finish: Callable[[memoryview], Any],
-        may_block: bool,
+        self, begin: Callable[[int], bool], finish: Callable[[memoryview], Any]
     ) -> Optional[Future]:
-        """The future of a call, or None if it would have to wait for room and may not."""
+        """The future of a call that begin(token) starts; None if that is False: it would have to wait for room.
+
+        finish makes the future's result of the response, on the dispatcher's thread.
+        """
         future: Future = Future()
         # A call that has been started cannot be cancelled.
         future.set_running_or_notify_cancel()
@@ -51,9 +48,7 @@ class Dispatcher:
                 self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
                 self._thread.start()
         try:
-            started = self._native.start(
-                token, function, data, timeout, response_capacity, may_block
-            )
+            started = begin(token)
         except InvokerError as error:
             self._forget(token)
             if self._native.closed or self._native.forked:

@@ -7,56 +7,18 @@ import functools
 import weakref
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Type
+from typing import Any, Callable, Dict, List, Optional, Type, Union, overload
 
-from invoker import _buffers, _invoker
+from invoker import _buffers, _frames, _invoker
+from invoker._calls import Calls
 from invoker._dispatch import Dispatcher
-from invoker.errors import InvalidArgument
+from invoker._frame_calls import FrameCalls
+from invoker._leasing import Connecting, Leasing
+from invoker.function import Function
+from invoker.remote_function import RemoteFunction
 
 
-def connect(
-    server: str,
-    *,
-    provider: Optional[str] = "auto",
-    fabric_address: Optional[str] = None,
-    notify: str = "auto",
-    window: Optional[int] = None,
-    connect_timeout: float = 10.0,
-    hot_timeout: float = 0.001,
-) -> Client:
-    """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
-
-    provider: the libfabric provider, one that the worker offers; "auto" or None: the best that both sides
-        have, and the next if that does not work. Client.fabric_choice says which it was, and why.
-    fabric_address: this side's IP address, interface or libfabric domain, for the fabrics that have it; None:
-        the one that routes to the worker.
-    notify: how a peer learns of a write: "write_imm", "send_after_write", or "auto": write_imm if a probe
-        proves it.
-    window: bytes per direction, a power of two and at most the worker's; None: the worker's.
-    connect_timeout: seconds for each step of connecting.
-    hot_timeout: seconds for which a waiting thread busy-polls before it sleeps. Longer: lower latency of
-        slow functions, more CPU.
-
-    Blocks without the GIL, for at most a few connect_timeout, and four seconds more for each fabric that does
-    not work; Ctrl-C takes effect only after that. Raises an InvokerError that says which step failed:
-    Unavailable if nobody answers there or no fabric works, FailedPrecondition if the two sides do not match,
-    InvalidArgument for an option out of its range.
-    """
-    if window is not None and window <= 0:
-        raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
-    native = _invoker.connect(
-        server,
-        provider or "",
-        fabric_address or "",
-        notify,
-        window or 0,
-        connect_timeout,
-        hot_timeout,
-    )
-    return Client(native)
-
-
-class Client:
+class Client(Calls, Leasing):
     """A session with a worker, made by connect(). A context manager; close() ends it.
 
     Any thread may use it. A call sends its data before it returns; the data is not referred to afterwards.
@@ -65,15 +27,17 @@ class Client:
 
     name: the function's name, as functions() lists it. NotFound for any other.
     data: any bytes-like object: bytes, bytearray, memoryview, array, numpy array of any plain dtype and shape.
-        A C-contiguous one is sent from where it is, another one is copied first, in C order. At most
-        max_payload bytes. TypeError for a str: encode it first.
+        A C-contiguous one is sent from where it is, another one is copied first, in C order. TypeError for
+        a str: encode it first. With submit() and acall() at most max_payload bytes; call() takes any size,
+        and registers what is larger for the executor to read it where it is.
     timeout: seconds from the start of the call to its end, waiting for room in the windows included; then
         DeadlineExceeded. None: none.
     response_capacity: bytes of response to make room for; None: as many as data has, or out=, or 1/64 of
         the window, whichever is most. A longer response is ResourceExhausted, and the message says how much
         it needs.
     out: a writable C-contiguous buffer to copy the response into. The result is then its beginning. Too
-        small for the response: ResourceExhausted with both sizes, out unchanged.
+        small for the response: ResourceExhausted with both sizes, out unchanged. call() takes one larger
+        than max_payload, which the executor writes to.
     dtype: a numpy dtype. The result is then a 1-D array of it.
 
     The result is a writable memoryview, or array, of fresh memory that belongs to the caller.
@@ -81,10 +45,14 @@ class Client:
     Errors are those of invoker.errors. Each has .fate, which says whether the function ran.
     """
 
-    def __init__(self, native: _invoker.NativeClient) -> None:
-        """For connect()."""
+    def __init__(
+        self, native: _invoker.NativeClient, connecting: Optional[Connecting] = None
+    ) -> None:
+        """For connect() and Lease."""
+        Leasing.__init__(self, connecting)
         self._native = native
         self._dispatcher = Dispatcher(native)
+        self._frames = FrameCalls(native, self._dispatcher)
         # They hold the native client only, so that a Client nobody refers to any more can go.
         self._bound: Dict[str, _invoker.BoundFunction] = {}
         # Also runs when the interpreter exits.
@@ -151,9 +119,22 @@ class Client:
             self._handle(name), data, timeout, response_capacity, out, dtype
         )
 
-    def function(self, name: str) -> Function:
-        """The function of that name, to call without looking it up each time."""
-        return Function(self, self._handle(name))
+    @overload
+    def function(self, function: str) -> Function: ...
+
+    @overload
+    def function(self, function: Callable[..., Any]) -> RemoteFunction: ...
+
+    def function(
+        self, function: Union[str, Callable[..., Any]]
+    ) -> Union[Function, RemoteFunction]:
+        """The worker's function of that name, to call without looking it up each time.
+
+        With a Python function rather than a name, also as a decorator, the same as register().
+        """
+        if callable(function):
+            return self.register(function)
+        return Function(self, self._handle(function))
 
     def functions(self) -> List[str]:
         """The names of the worker's functions."""
@@ -167,8 +148,9 @@ class Client:
         """Ends calls under way, on any thread, with Cancelled, and closes the session.
 
         Blocks for a round trip to the server. Closing again does nothing; other methods then raise
-        FailedPrecondition.
+        FailedPrecondition. Ends the lease that register() has taken; those of lease() stay.
         """
+        self._close_own_lease()
         self._finalizer()
 
     def __enter__(self) -> Client:
@@ -211,7 +193,7 @@ class Client:
 
     @property
     def max_payload(self) -> int:
-        """Largest payload of a request or a response, in bytes."""
+        """Largest payload of a request or a response that goes through the windows, in bytes."""
         return self._native.max_payload
 
     def _bind(self, name: str) -> _invoker.BoundFunction:
@@ -239,8 +221,10 @@ class Client:
             most = self._native.max_payload
             if target is not None and response_capacity is None and len(target) > most // 64:
                 response_capacity = min(len(target), most)
+        native = self._native
         return self._dispatcher.start(
-            handle, data, timeout, response_capacity, finish, may_block
+            lambda token: native.start(token, handle, data, timeout, response_capacity, may_block),
+            finish,
         )
 
     async def _acall(self, *arguments: Any) -> Any:
@@ -250,58 +234,29 @@ class Client:
             future = await asyncio.get_running_loop().run_in_executor(None, wait)
         return await asyncio.wrap_future(future)
 
+    def _default_in_flight(self) -> int:
+        return 2
 
-class Function(_invoker.BoundFunction):
-    """A function of a worker, made by Client.function(). Calling it is Client.call() without a look-up.
-
-    The arguments are those of Client's methods. Keeps its client alive, not open.
-    """
-
-    __slots__ = ("_client",)
-
-    def __new__(cls, client: Client, handle: _invoker.RemoteFunction) -> Function:
-        """For Client.function()."""
-        function = super().__new__(cls, client._native, handle)
-        function._client = client
-        return function
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self.handle.name
-
-    def submit(
+    def _call_remote(
         self,
-        data: Any = b"",
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
-    ) -> Future:
-        """As Client.submit()."""
-        future = self._client._start(
-            self.handle, data, timeout, response_capacity, out, dtype, may_block=True
-        )
-        assert future is not None
-        return future
-
-    async def acall(
-        self,
-        data: Any = b"",
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
+        name: str,
+        args: tuple,
+        kwargs: dict,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
     ) -> Any:
-        """As Client.acall()."""
-        return await self._client._acall(
-            self.handle, data, timeout, response_capacity, out, dtype
-        )
+        return self._frames.call(self._handle(name), args, kwargs, timeout, response_capacity)
 
-    def __repr__(self) -> str:
-        return "<invoker.Function %s>" % self.name
+    def _begin_remote(
+        self,
+        name: str,
+        parts: _frames.Parts,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+        may_block: bool,
+    ) -> Optional[Future]:
+        handle = self._handle(name)
+        return self._frames.start(handle, parts, timeout, response_capacity, may_block)
 
 
 def _same(view: memoryview) -> memoryview:

@@ -45,6 +45,32 @@ class FunctionFailed(InvokerError):
         self.code = code
 
 
+class RemoteError(FunctionFailed):
+    """A Python function raised an exception that cannot be raised here: its class is not there, or it does not travel.
+
+    Its traceback, as text, is the cause (__cause__).
+
+    type_name: the exception's type, with its module.
+    """
+
+    type_name: str
+
+    def __init__(self, message: str = "", *, type_name: str = "", fate: str = "executed") -> None:
+        super().__init__(message, fate=fate)
+        self.type_name = type_name
+
+
+class RemoteTraceback(Exception):
+    """Where an exception was raised on a worker: the cause of one that a Python function raised there."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return '\n"""\n%s"""' % self.text
+
+
 class Cancelled(InvokerError):
     """The call was under way when the client was closed."""
 

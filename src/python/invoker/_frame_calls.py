@@ -1,0 +1,167 @@
+"""The caller's side of a Python call: arguments into a frame, and what came back out of one."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Dict, Optional
+
+from invoker import _frames, _invoker
+from invoker._dispatch import Dispatcher
+from invoker.errors import InvalidArgument, RemoteError, RemoteTraceback
+
+# Requests larger than the window that are under way, of those that nobody waits for.
+_LARGE_AT_ONCE = 2
+
+
+class FrameCalls:
+    """Calls functions of Python objects over one session. Any thread.
+
+    Knows the native client only, so that a Client nobody refers to any more can go.
+    """
+
+    def __init__(self, native: _invoker.NativeClient, dispatcher: Dispatcher) -> None:
+        self._native = native
+        self._dispatcher = dispatcher
+        # By function: the longest answer for which there was no room. The next one may be as long.
+        self._lengths: Dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._threads: Optional[ThreadPoolExecutor] = None  # under the lock
+
+    def call(
+        self,
+        function: _invoker.RemoteFunction,
+        args: tuple,
+        kwargs: dict,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+    ) -> Any:
+        """Calls and waits."""
+        parts = _frames.encode(_frames.CALL, (args, kwargs))
+        return self._call(function, parts, timeout, response_capacity)
+
+    def _call(
+        self,
+        function: _invoker.RemoteFunction,
+        parts: _frames.Parts,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+    ) -> Any:
+        deadline = _deadline(timeout)
+        room = self._room(function.name, parts, response_capacity)
+        answer = self._native.call_frame(function, parts, timeout, room)
+        return self._result(function, deadline, answer)
+
+    def start(
+        self,
+        function: _invoker.RemoteFunction,
+        parts: _frames.Parts,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+        may_block: bool,
+    ) -> Optional[Future]:
+        """The future of a call with encode()'s frame, or None if it would have to wait for room and may not."""
+        if _frames.size_of(parts) > self._native.max_payload:
+            return self._start_large(function, parts, timeout, response_capacity)
+        room = self._room(function.name, parts, response_capacity)
+        return self._dispatcher.start(
+            lambda token: self._native.start_frame(
+                token, function, parts, timeout, room, may_block
+            ),
+            functools.partial(self._result, function, _deadline(timeout)),
+        )
+
+    def _start_large(
+        self,
+        function: _invoker.RemoteFunction,
+        parts: _frames.Parts,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+    ) -> Future:
+        """A request that the window does not take, on a thread: registering its memory blocks."""
+        future: Future = Future()
+        future.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                result = self._call(function, parts, timeout, response_capacity)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(_LARGE_AT_ONCE, "invoker-large")
+            self._threads.submit(run)
+        return future
+
+    def _room(self, name: str, parts: _frames.Parts, response_capacity: Optional[int]) -> int:
+        most = self._native.max_payload
+        if response_capacity is not None:
+            return response_capacity
+        size = _frames.size_of(parts)
+        usual = max(size if size <= most else 0, most // 64, _frames.SMALLEST_ROOM)
+        return min(max(usual, self._lengths.get(name, 0)), most)
+
+    def _result(
+        self, function: _invoker.RemoteFunction, deadline: Optional[float], answer: memoryview
+    ) -> Any:
+        kind, value = self._decode(function, answer)
+        if kind == _frames.KEPT:
+            kind, value = self._decode(function, self._fetch(function, deadline, *value))
+        if kind == _frames.RETURNED:
+            return value
+        if kind == _frames.RAISED:
+            raise _exception(*value)
+        raise InvalidArgument("%s answered with a frame of kind %d" % (function.name, kind))
+
+    def _decode(self, function: _invoker.RemoteFunction, answer: memoryview) -> tuple:
+        try:
+            return _frames.decode(answer)
+        except ValueError as error:
+            raise InvalidArgument(
+                "the answer of %s is not that of a function of Python objects (call it by call()): %s"
+                % (function.name, error),
+                fate="executed",
+            ) from None
+
+    def _fetch(
+        self, function: _invoker.RemoteFunction, deadline: Optional[float], ticket: int, size: int
+    ) -> memoryview:
+        """The answer that was kept, in pieces as large as the window takes, into fresh memory."""
+        most = self._native.max_payload
+        self._lengths[function.name] = min(max(size, self._lengths.get(function.name, 0)), most)
+        whole = memoryview(bytearray(size))
+        bound = _invoker.BoundFunction(self._native, function)
+        offset = 0
+        while offset < size:
+            length = min(size - offset, most)
+            parts = _frames.encode(_frames.FETCH, (ticket, offset, length))
+            request = bytearray(_frames.size_of(parts))
+            _frames.write(parts, memoryview(request))
+            left = None if deadline is None else max(deadline - time.monotonic(), 1e-9)
+            target = whole[offset : offset + length]
+            bound.call(request, left, length, target, None)
+            offset += length
+        return whole
+
+
+def _deadline(timeout: Optional[float]) -> Optional[float]:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _exception(pickled: Optional[bytes], type_name: str, message: str, text: str) -> BaseException:
+    error: Any = None
+    if pickled is not None:
+        try:
+            error = pickle.loads(pickled)
+        except Exception:
+            error = None
+    if not isinstance(error, Exception):
+        error = RemoteError("%s: %s" % (type_name, message), type_name=type_name)
+    error.__cause__ = RemoteTraceback(text)
+    return error

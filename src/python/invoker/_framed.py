@@ -1,0 +1,111 @@
+"""The executor's side of a Python call: a function of Python arguments, as one of bytes."""
+
+from __future__ import annotations
+
+import collections
+import inspect
+import pickle
+import secrets
+import threading
+import traceback
+from typing import Any, Callable
+
+from invoker import _frames
+
+# Answers that callers have not fetched, all functions together. Beyond it the oldest go.
+_MOST_KEPT = 256
+
+
+class Framed:
+    """Calls function with what a request's frame says, and writes the frame of what it returned or raised.
+
+    What does not fit into the room for the response is kept until the caller has fetched it.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, request: memoryview, room: memoryview) -> int:
+        """For the native half: the answer's length."""
+        try:
+            kind, value = _frames.decode(request)
+            parts = self._run(*value) if kind == _frames.CALL else []
+        except BaseException as error:
+            # This method's own line tells the reader nothing.
+            if error.__traceback__ is not None:
+                error.__traceback__ = error.__traceback__.tb_next
+            parts = _raised(error)
+        if not parts:
+            # What it raises has the call fail: the answer to this is no frame.
+            return _kept.fetch(*value, room)
+        size = _frames.size_of(parts)
+        if size > len(room):
+            frame = bytearray(size)
+            _frames.write(parts, memoryview(frame))
+            parts = _frames.encode(_frames.KEPT, (_kept.add(frame), size))
+            if _frames.size_of(parts) > len(room):
+                return size
+            size = _frames.size_of(parts)
+        _frames.write(parts, room)
+        return size
+
+    def _run(self, args: tuple, kwargs: dict) -> _frames.Parts:
+        result = self._function(*args, **kwargs)
+        if inspect.isgenerator(result) or inspect.iscoroutine(result):
+            result.close()
+            raise TypeError(
+                "%s returned a %s, which cannot be sent: return what it yields, as a list or an array"
+                % (getattr(self._function, "__qualname__", self._function), type(result).__name__)
+            )
+        return _frames.encode(_frames.RETURNED, result)
+
+
+def _raised(error: BaseException) -> _frames.Parts:
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    name = "%s.%s" % (type(error).__module__, type(error).__qualname__)
+    pickled = None
+    # Others would end the caller, or a loop of the caller's.
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        try:
+            pickled = b"".join(_frames.dumps(error)[:1])
+            # Some can be pickled and not be made again.
+            pickle.loads(pickled)
+        except BaseException:
+            pickled = None
+    try:
+        message = str(error)
+    except BaseException:
+        message = "(its message cannot be had)"
+    return _frames.encode(_frames.RAISED, (pickled, name, message, text))
+
+
+class _Kept:
+    """Frames that wait for their callers. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._frames: collections.OrderedDict[int, bytearray] = collections.OrderedDict()
+
+    def add(self, frame: bytearray) -> int:
+        ticket = secrets.randbits(63)
+        with self._lock:
+            self._frames[ticket] = frame
+            if len(self._frames) > _MOST_KEPT:
+                self._frames.popitem(last=False)
+        return ticket
+
+    def fetch(self, ticket: int, offset: int, size: int, room: memoryview) -> int:
+        with self._lock:
+            frame = self._frames.get(ticket)
+        if frame is None:
+            raise LookupError("the answer was not fetched in time, and is no longer kept")
+        size = min(size, len(frame) - offset, len(room))
+        with memoryview(frame) as view:
+            room[:size] = view[offset : offset + size]
+        if offset + size == len(frame):
+            with self._lock:
+                self._frames.pop(ticket, None)
+        return size
+
+
+_kept = _Kept()

@@ -1,0 +1,64 @@
+"""connect(): the way to a worker, or to several."""
+
+from __future__ import annotations
+
+from typing import Optional, Union
+
+from invoker._leasing import Connecting
+from invoker.client import Client
+from invoker.errors import InvalidArgument
+from invoker.group import Group
+
+
+def connect(
+    server: str,
+    *,
+    provider: Optional[str] = "auto",
+    fabric_address: Optional[str] = None,
+    notify: str = "auto",
+    window: Optional[int] = None,
+    connect_timeout: float = 10.0,
+    hot_timeout: float = 0.001,
+) -> Union[Client, Group]:
+    """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
+
+    With several servers, "HOST:PORT,HOST:PORT", a session with each: the result is a Group, which gives each call to the
+    one with the fewest under way. With one it is a Client.
+
+    provider: the libfabric provider, one that the worker offers; "auto" or None: the best that both sides
+        have, and the next if that does not work. Client.fabric_choice says which it was, and why.
+    fabric_address: this side's IP address, interface or libfabric domain, for the fabrics that have it; None:
+        the one that routes to the worker.
+    notify: how a peer learns of a write: "write_imm", "send_after_write", or "auto": write_imm if a probe
+        proves it.
+    window: bytes per direction, a power of two and at most the worker's; None: the worker's.
+    connect_timeout: seconds for each step of connecting.
+    hot_timeout: seconds for which a waiting thread busy-polls before it sleeps. Longer: lower latency of
+        slow functions, more CPU.
+
+    Blocks without the GIL, for at most a few connect_timeout, and four seconds more for each fabric that does
+    not work; Ctrl-C takes effect only after that. Raises an InvokerError that says which step failed:
+    Unavailable if nobody answers there or no fabric works, FailedPrecondition if the two sides do not match,
+    InvalidArgument for an option out of its range.
+    """
+    if window is not None and window <= 0:
+        raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
+    addresses = [address.strip() for address in server.split(",")]
+    clients = []
+    try:
+        for address in addresses:
+            way = Connecting(
+                address,
+                provider or "",
+                fabric_address or "",
+                notify,
+                window or 0,
+                connect_timeout,
+                hot_timeout,
+            )
+            clients.append(Client(way.connect(), way))
+    except BaseException:
+        for client in clients:
+            client.close()
+        raise
+    return clients[0] if len(clients) == 1 else Group(clients)

@@ -1,0 +1,54 @@
+"""An executor's process that can run Python functions, as invoker_server starts it: python3 .../invoker/executor.py, or
+python3 -m invoker.executor
+
+Executors are forked from a template that has imported what most functions need, since that takes longer than all the rest.
+"""
+
+import os
+import sys
+
+if __name__ == "__main__":
+    # Not from beside this file, or from the working directory: neither is where modules are.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+import pickle
+
+
+def load(path):
+    """The function in the file at path, which invoker._shipping.dumps has made, as one of frames. For the native half."""
+    from invoker._framed import Framed
+
+    with open(path, "rb") as file:
+        function = pickle.load(file)
+    if not callable(function):
+        raise TypeError("the file holds a %s, which is not callable" % type(function).__name__)
+    return Framed(function)
+
+
+def _prepare():
+    # It goes to the server's standard error, and what is printed should be there before the process is ended.
+    sys.stdout.reconfigure(line_buffering=True)
+    # Before numpy is imported: a lease's executor has one core, and a process that is forked from must have one thread.
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    for name in ("cloudpickle", "numpy"):
+        try:
+            __import__(name)
+        except ImportError:
+            pass
+
+
+def main():
+    """Runs until the server goes away. Returns the exit status."""
+    # All that calls need, so that it is there before the fork.
+    from invoker import _framed, _invoker, _serve  # noqa: F401
+
+    _prepare()
+    return _invoker.run_executor(["invoker.executor", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    # What this process runs refers to the module by its name.
+    from invoker import executor
+
+    sys.exit(executor.main())

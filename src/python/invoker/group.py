@@ -1,0 +1,262 @@
+"""Group: several sessions as one, each call going to the one with the fewest under way."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Type, TypeVar, Union, overload
+
+from invoker import _frames, _map
+from invoker._calls import Calls
+from invoker._leasing import Leasing
+from invoker.client import Client
+from invoker.errors import InvalidArgument, InvokerError, ResourceExhausted, Unavailable
+from invoker.remote_function import RemoteFunction
+from invoker.usage import Capacity
+
+_Result = TypeVar("_Result")
+
+
+class Group(Calls, Leasing):
+    """Several sessions as one, made by connect() with several servers. A context manager; close() ends them all.
+
+    A call goes to the session with the fewest calls under way that are this group's; of those that are equal, in turn. A
+    session whose worker has gone gets no more calls while another one works. The call that finds it out fails, with
+    Unavailable: nothing is retried in silence.
+
+    The arguments of calls are those of Client's. Any thread.
+    """
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        """For connect() and Lease."""
+        Leasing.__init__(self, None)
+        self._clients = list(clients)
+        self._lock = threading.Lock()
+        # Under the lock.
+        self._under_way = [0] * len(self._clients)
+        self._gone = [False] * len(self._clients)
+        self._last = -1
+
+    @property
+    def clients(self) -> List[Client]:
+        """The sessions, in the order of the servers. They are the group's to close."""
+        return list(self._clients)
+
+    def call(self, name: str, data: Any = b"", **options: Any) -> Any:
+        """As Client.call(), on one of the sessions."""
+        return self._run(lambda client: client.call(name, data, **options))
+
+    def submit(self, name: str, data: Any = b"", **options: Any) -> Future:
+        """As Client.submit(), on one of the sessions."""
+        future = self._start(lambda client: client.submit(name, data, **options))
+        assert future is not None
+        return future
+
+    async def acall(self, name: str, data: Any = b"", **options: Any) -> Any:
+        """As Client.acall(), on one of the sessions."""
+        index = self._take()
+        try:
+            return await self._clients[index].acall(name, data, **options)
+        except InvokerError as error:
+            self._note(index, error)
+            raise
+        finally:
+            self._give_back(index)
+
+    @overload
+    def function(self, function: str) -> GroupFunction: ...
+
+    @overload
+    def function(self, function: Callable[..., Any]) -> RemoteFunction: ...
+
+    def function(
+        self, function: Union[str, Callable[..., Any]]
+    ) -> Union[GroupFunction, RemoteFunction]:
+        """The function of that name, as a callable. With a Python function, also as a decorator, the same as register()."""
+        if callable(function):
+            return self.register(function)
+        for client in self._clients:
+            # So that a name which one of them lacks is found out here.
+            client._handle(function)
+        return GroupFunction(self, function)
+
+    def functions(self) -> List[str]:
+        """The names of the functions that all workers have."""
+        first, *others = [client.functions() for client in self._clients]
+        return [name for name in first if all(name in names for names in others)]
+
+    def ping(self, size: int = 0, *, timeout: Optional[float] = None) -> float:
+        """The longest of a round trip with each session, in seconds."""
+        return max(client.ping(size, timeout=timeout) for client in self._clients)
+
+    def lease(self, *arguments: Any, **options: Any) -> Any:
+        """As Client.lease(), on the first worker that has enough free; waiting in line, if at all, is for the last."""
+        wait = options.pop("wait", 0.0)
+        for client in self._clients[:-1]:
+            try:
+                return client.lease(*arguments, **options)
+            except (ResourceExhausted, InvalidArgument, Unavailable):
+                pass
+        return self._clients[-1].lease(*arguments, wait=wait, **options)
+
+    def capacity(self) -> Any:
+        """As Client.capacity(), of all workers together."""
+        every = [dataclasses.astuple(client.capacity()) for client in self._clients]
+        sums = [sum(column) for column in zip(*every)]
+        # Of the last two, which are not counts: any.
+        return Capacity(*sums[:-2], *map(bool, sums[-2:]))
+
+    def close(self) -> None:
+        """Ends calls under way and every session."""
+        self._close_own_lease()
+        for client in self._clients:
+            client.close()
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: Optional[Type[BaseException]],
+        exception: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<invoker.%s of %d>" % (type(self).__name__, len(self._clients))
+
+    @property
+    def max_payload(self) -> int:
+        """Largest payload that every session takes, in bytes."""
+        return min(client.max_payload for client in self._clients)
+
+    def _take(self) -> int:
+        with self._lock:
+            count = len(self._clients)
+            alive = [i for i in range(count) if not self._gone[i]] or range(count)
+            # The next one in turn first, so that among equals each has its turn.
+            index = min(alive, key=lambda i: (self._under_way[i], (i - self._last - 1) % count))
+            self._under_way[index] += 1
+            self._last = index
+            return index
+
+    def _give_back(self, index: int) -> None:
+        with self._lock:
+            self._under_way[index] -= 1
+
+    def _note(self, index: int, error: Optional[BaseException]) -> None:
+        if isinstance(error, Unavailable):
+            with self._lock:
+                self._gone[index] = True
+
+    def _run(self, call: Callable[[Client], _Result]) -> _Result:
+        index = self._take()
+        try:
+            return call(self._clients[index])
+        except InvokerError as error:
+            self._note(index, error)
+            raise
+        finally:
+            self._give_back(index)
+
+    def _start(self, start: Callable[[Client], Optional[Future]]) -> Optional[Future]:
+        index = self._take()
+        future = None
+        try:
+            future = start(self._clients[index])
+        except InvokerError as error:
+            self._note(index, error)
+            raise
+        finally:
+            if future is None:
+                self._give_back(index)
+        if future is not None:
+            future.add_done_callback(functools.partial(self._ended, index))
+        return future
+
+    def _ended(self, index: int, future: Future) -> None:
+        self._give_back(index)
+        self._note(index, future.exception())
+
+    def _default_in_flight(self) -> int:
+        return 2 * len(self._clients)
+
+    def _call_remote(
+        self,
+        name: str,
+        args: tuple,
+        kwargs: dict,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+    ) -> Any:
+        return self._run(
+            lambda client: client._call_remote(name, args, kwargs, timeout, response_capacity)
+        )
+
+    def _begin_remote(
+        self,
+        name: str,
+        parts: _frames.Parts,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+        may_block: bool,
+    ) -> Optional[Future]:
+        return self._start(
+            lambda client: client._begin_remote(name, parts, timeout, response_capacity, may_block)
+        )
+
+
+class GroupFunction:
+    """A function that all workers of a group have, made by Group.function(). The arguments are those of Client's methods."""
+
+    def __init__(self, group: Group, name: str) -> None:
+        """For Group.function()."""
+        self._group = group
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self._name
+
+    def __call__(self, data: Any = b"", **options: Any) -> Any:
+        """As Client.call()."""
+        return self._group.call(self._name, data, **options)
+
+    def submit(self, data: Any = b"", **options: Any) -> Future:
+        """As Client.submit()."""
+        return self._group.submit(self._name, data, **options)
+
+    async def acall(self, data: Any = b"", **options: Any) -> Any:
+        """As Client.acall()."""
+        return await self._group.acall(self._name, data, **options)
+
+    def map(
+        self,
+        inputs: Iterable[Any],
+        *,
+        ordered: bool = True,
+        max_in_flight: Optional[int] = None,
+        progress: Optional[_map.Progress] = None,
+        **options: Any,
+    ) -> Iterator[Any]:
+        """As RemoteFunction.map(), of data; the other options are those of Client.submit(), for each call."""
+        if max_in_flight is None:
+            max_in_flight = self._group._default_in_flight()
+        return _map.run(
+            lambda data: self.submit(data, **options),
+            inputs,
+            ordered=ordered,
+            max_in_flight=max_in_flight,
+            progress=progress,
+        )
+
+    def __repr__(self) -> str:
+        return "<invoker.GroupFunction %s>" % self._name

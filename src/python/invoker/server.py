@@ -1,0 +1,156 @@
+"""serve(): functions of this very process, for remote callers."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from types import TracebackType
+from typing import Any, Callable, Generic, List, Mapping, Optional, Type, TypeVar
+
+from invoker import _invoker
+from invoker._framed import Framed
+from invoker.errors import InvalidArgument
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class Pickled(Generic[_Function]):
+    """A function that takes and returns Python objects, made by pickled()."""
+
+    def __init__(self, function: _Function) -> None:
+        """For pickled()."""
+        if not callable(function):
+            raise TypeError("%r is not callable" % (function,))
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function here, in this process."""
+        return self.function(*args, **kwargs)
+
+
+def pickled(function: _Function) -> Pickled[_Function]:
+    """Marks a function as one of Python objects rather than bytes, for serve(). Also a decorator.
+
+    Callers reach it by Client.remote(). Arguments and results travel as pickles, numpy arrays beside them without being
+    pickled: an array argument is a read-only view of registered memory, valid during the call. A function that keeps one
+    must copy it; else the call fails. Exceptions travel too, with their tracebacks.
+
+    Unpickling runs whatever the caller sent: serve such functions only to who may run code here.
+    """
+    return Pickled(function)
+
+
+def serve(
+    functions: Mapping[str, Callable[..., Any]],
+    *,
+    listen: str = "127.0.0.1:0",
+    provider: Optional[str] = "auto",
+    fabric_address: Optional[str] = None,
+    notify: str = "auto",
+    window: Optional[int] = None,
+    executors: int = 1,
+    hot_timeout: float = 0.001,
+) -> Server:
+    """Serves functions of this process, by name, from now on, on threads of their own.
+
+    functions: callables by their names: 1 to 128 characters out of A-Z a-z 0-9 _ . - A callable gets the request as a
+        read-only memoryview, valid during the call, and returns something bytes-like, or None for an empty answer. With
+        pickled() it takes and returns Python objects.
+    listen: where the bootstrap service listens, "HOST:PORT"; port 0 picks a free one, and Server.address says which. It is
+        neither encrypted nor authenticated.
+    provider, fabric_address: the fabrics to serve: "auto" or None for every one that works here, or names of libfabric
+        providers, separated by commas; and their addresses, as for invoker_server.
+    notify: as for connect().
+    window: the largest window per session and direction, in bytes, a power of two; None: 2 MiB.
+    executors: threads that run functions. Python code of all of them shares one GIL.
+    hot_timeout: seconds for which an executor busy-polls after the last message before it sleeps until the next. Longer:
+        lower latency, more CPU.
+
+    A function that raises has failed: its caller gets the exception's type, message and place. It runs on an executor's
+    thread, one call at a time for each executor, with the GIL.
+
+    Blocks without the GIL while it proves the fabrics. Raises an InvokerError that says what is wrong.
+    """
+    entries = []
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError("the function %r is not callable, but a %s" % (name, type(function).__name__))
+        doc = (function.__doc__ or "").strip().partition("\n")[0]
+        if isinstance(function, Pickled):
+            entries.append((name, Framed(function.function), True, doc))
+        else:
+            entries.append((name, function, False, doc))
+    if window is not None and window <= 0:
+        raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
+    if executors < 1:
+        raise InvalidArgument("executors=%d: there must be at least one" % executors)
+    native = _invoker.serve(
+        entries, listen, provider or "", fabric_address or "", notify, window or 0, executors, hot_timeout
+    )
+    return Server(native)
+
+
+class Server:
+    """Functions that are being served, by serve(). A context manager; close() ends it, as does the end of the program.
+
+    Any thread may use it, but a function of its own cannot close it. A forked process has no part in it.
+    """
+
+    def __init__(self, native: _invoker.NativeServer) -> None:
+        """For serve()."""
+        self._native = native
+        self._ended = threading.Event()
+        # Also runs when the interpreter exits.
+        self._finalizer = weakref.finalize(self, native.close, 0.0)
+
+    @property
+    def address(self) -> str:
+        """Where the bootstrap service listens: what connect() takes."""
+        return self._native.address
+
+    @property
+    def providers(self) -> List[str]:
+        """The libfabric providers that are served, the best first."""
+        return self._native.providers
+
+    @property
+    def calls(self) -> int:
+        """Calls that have been run. Waits for the functions that run now."""
+        return self._native.calls_run()
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Blocks until another thread closes the server, or for timeout seconds. Ctrl-C ends it. True once closed."""
+        return self._ended.wait(timeout)
+
+    def close(self, *, drain_timeout: float = 5.0) -> None:
+        """Ends serving: refuses calls, waits for the functions that run, and lets their responses leave.
+
+        drain_timeout: seconds for the latter at most. Callers get Unavailable from then on. Closing again does nothing.
+        """
+        if self._finalizer.detach() is not None:
+            try:
+                self._native.close(drain_timeout)
+            finally:
+                if not self._native.closed:
+                    self._finalizer = weakref.finalize(self, self._native.close, 0.0)
+        if self._native.closed:
+            self._ended.set()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: Optional[Type[BaseException]],
+        exception: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._native.closed:
+            return "<invoker.Server closed>"
+        if self._native.forked:
+            return "<invoker.Server of another process>"
+        return "<invoker.Server at %s over %s>" % (self.address, ", ".join(self.providers))

@@ -1,0 +1,111 @@
+"""Several servers as one: least-loaded dispatch, and what happens when one goes."""
+
+import asyncio
+import threading
+
+import invoker
+import pytest
+
+
+class Worker:
+    """A server of this process whose function waits until it is let go."""
+
+    def __init__(self, name):
+        self.name = name
+        self.entered = threading.Semaphore(0)
+        self.leave = threading.Event()
+        self.server = invoker.serve(
+            {
+                "name": lambda request: name.encode(),
+                "wait": self.wait,
+                "only." + name: bytes,
+                "add": invoker.pickled(lambda a, b: (name, a + b)),
+            }
+        )
+
+    def wait(self, request):
+        self.entered.release()
+        self.leave.wait()
+        return self.name.encode()
+
+    def close(self):
+        self.leave.set()
+        self.server.close()
+
+
+@pytest.fixture
+def workers():
+    running = [Worker("a"), Worker("b")]
+    yield running
+    for worker in running:
+        worker.close()
+
+
+@pytest.fixture
+def group(workers):
+    with invoker.connect(", ".join(worker.server.address for worker in workers)) as opened:
+        yield opened
+
+
+def test_calls_go_to_the_least_loaded(workers, group):
+    assert len(group) == 2 and "of 2" in repr(group)
+    first = group.submit("wait")
+    waiting = bytes(group.submit("name").result())
+    # The other one, again and again.
+    assert all(bytes(group.call("name")) == waiting for _ in range(5))
+    for worker in workers:
+        worker.leave.set()
+    assert bytes(first.result()) != waiting
+    # With none under way, each in turn.
+    assert {bytes(group.call("name")) for _ in range(2)} == {b"a", b"b"}
+
+
+def test_every_way_of_calling(group):
+    assert {bytes(x) for x in group.map("name", [b""] * 20)} <= {b"a", b"b"}
+    name = group.function("name")
+    assert name.name == "name" and bytes(name()) in (b"a", b"b")
+    assert bytes(name.submit(b"").result()) in (b"a", b"b")
+    assert bytes(asyncio.run(name.acall())) in (b"a", b"b")
+    assert bytes(asyncio.run(group.acall("name"))) in (b"a", b"b")
+    add = group.remote("add")
+    assert add(1, b=2)[1] == 3 and add.submit(1, 2).result()[1] == 3
+    assert asyncio.run(add.acall(1, 2))[1] == 3
+    assert {add(1, 2)[0] for _ in range(2)} == {"a", "b"}
+    assert group.ping(100) > 0 and group.max_payload > 0
+    assert group.capacity().cores == 0
+
+
+def test_only_what_all_have_is_listed(group):
+    assert group.functions() == ["name", "wait", "add"]
+    with pytest.raises(invoker.NotFound):
+        group.function("only.a")
+
+
+def test_errors_of_calls_are_the_callers(group):
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            group.remote("add")(1, None)
+        with pytest.raises(invoker.NotFound):
+            group.submit("nope")
+
+
+def test_a_server_that_has_gone_gets_no_more_calls(workers, group):
+    workers[0].close()
+    failed = 0
+    for _ in range(10):
+        try:
+            assert bytes(group.call("name")) == b"b"
+        except invoker.Unavailable:
+            failed += 1
+    assert failed <= 1
+    workers[1].close()
+    with pytest.raises(invoker.Unavailable):
+        for _ in range(3):
+            group.call("name")
+
+
+def test_all_or_none_are_connected(workers):
+    with pytest.raises(invoker.InvokerError):
+        invoker.connect(workers[0].server.address + ",nowhere")
+    with pytest.raises(invoker.ResourceExhausted):
+        invoker.connect(",".join(worker.server.address for worker in workers)).lease()

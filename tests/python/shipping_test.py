@@ -1,0 +1,107 @@
+"""What leases are made of here: names and code of functions, sizes, bills. No server."""
+
+import functools
+import pickle
+import subprocess
+import sys
+
+import invoker
+import pytest
+from invoker import _shipping, executor
+from invoker._leasing import parse_bytes
+
+
+def here(x):
+    return helper(x) + 1
+
+
+def helper(x):
+    return 2 * x
+
+
+def load_elsewhere(function, arguments, tmp_path):
+    """What the function returns in a process that has never seen this file."""
+    (tmp_path / "code").write_bytes(_shipping.dumps(function))
+    code = "import pickle, sys; print(repr(pickle.load(open(sys.argv[1], 'rb'))(*eval(sys.argv[2]))))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "code"), repr(arguments)],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_function_takes_along_what_it_uses(tmp_path):
+    offset = 100
+    assert load_elsewhere(here, (3,), tmp_path) == "7"
+    assert load_elsewhere(lambda x: here(x) + offset, (3,), tmp_path) == "107"
+    assert load_elsewhere(functools.partial(here, 5), (), tmp_path) == "11"
+
+
+def test_shipping_leaves_cloudpickle_as_it_was():
+    import cloudpickle
+
+    before = set(cloudpickle.list_registry_pickle_by_value())
+    _shipping.dumps(here)
+    assert set(cloudpickle.list_registry_pickle_by_value()) == before
+
+
+def test_what_cannot_be_shipped_is_refused():
+    lock = __import__("threading").Lock()
+    with pytest.raises(TypeError, match="pickle"):
+        _shipping.dumps(lambda: lock)
+
+
+@pytest.mark.parametrize(
+    "function, taken, name",
+    [
+        (here, (), "here"),
+        (here, {"here"}, "here-2"),
+        (here, {"here", "here-2"}, "here-3"),
+        (lambda: 0, (), "lambda"),
+        (functools.partial(here, 1), (), "here"),
+        (len, (), "len"),
+        (str.upper, (), "str.upper"),
+    ],
+)
+def test_names_are_allowed_and_free(function, taken, name):
+    assert _shipping.name_for(function, taken) == name
+
+
+def test_an_executor_loads_only_what_is_callable(tmp_path):
+    file = tmp_path / "code"
+    file.write_bytes(pickle.dumps(3))
+    with pytest.raises(TypeError, match="int.*callable"):
+        executor.load(str(file))
+
+
+@pytest.mark.parametrize(
+    "given, size",
+    [(None, 0), (1, 1), ("5", 5), ("512M", 512 << 20), ("1.5G", 3 << 29), ("4k", 4096), (" 2 GiB ", 2 << 30), ("7MB", 7 << 20)],
+)
+def test_sizes(given, size):
+    assert parse_bytes(given) == size
+
+
+@pytest.mark.parametrize("given", [0, -1, "", "M", "much", "nan", "-5M", "1e30"])
+def test_what_is_no_size(given):
+    with pytest.raises(invoker.InvalidArgument, match="memory="):
+        parse_bytes(given)
+
+
+def test_a_bill_reads_well():
+    usage = invoker.Usage(
+        cause="crashed", reason="signal 11", lease_time=2.5, memory_byte_seconds=3 << 29, calls=7, bytes_in=2048
+    )
+    lines = str(usage).splitlines()
+    assert lines[0] == "lease           crashed: signal 11"
+    assert "memory          1.500 GiB-seconds" in lines and "calls           7" in lines
+    assert "data in         2.0 KiB" in lines and "data out        0 B" in lines
+
+
+def test_the_executors_program_is_not_for_people():
+    done = subprocess.run([sys.executable, "-m", "invoker.executor"], capture_output=True, text=True)
+    assert done.returncode == 2 and "invoker_server" in done.stderr
