@@ -1,5 +1,5 @@
-// The command line's way to a worker: lists its functions, calls one, measures round trips; and to
-// this machine's fabrics.
+// The command line's way to a worker: lists its functions, calls one, once or for many files,
+// measures round trips, tells who used what; and to this machine's fabrics.
 
 #include <signal.h>
 
@@ -21,7 +21,8 @@ int Main(int argc, char** argv) {
   app.footer(kExitStatusHelp);
 
   std::vector<std::pair<CLI::App*, Command>> commands;
-  for (const auto add : {AddFunctionsCommand, AddCallCommand, AddPingCommand, AddFabricsCommand}) {
+  for (const auto add : {AddFunctionsCommand, AddCallCommand, AddMapCommand, AddPingCommand,
+                         AddUsageCommand, AddFabricsCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
     command->footer(kExitStatusHelp);

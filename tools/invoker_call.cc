@@ -9,12 +9,14 @@
 #include "src/invoke/wire.h"
 #include "tools/files.h"
 #include "tools/invoker_cli.h"
+#include "tools/lease_settings.h"
 
 namespace invoker::tools {
 namespace {
 
 struct Settings {
   ServerSettings server;
+  LeaseSettings lease;
   std::string function;
   std::string input;
   std::string output = "-";
@@ -30,14 +32,7 @@ absl::StatusOr<std::string> TakeInput(const std::string& path) {
   return ReadInput("-", kMaxWindowBytes);
 }
 
-int Run(const Settings& settings) {
-  absl::StatusOr<std::string> input = TakeInput(settings.input);
-  if (!input.ok()) return Fail(input.status());
-  // Before the call, since a call whose answer cannot be kept had better not be made.
-  if (absl::Status status = CheckOutput(settings.output); !status.ok()) return Fail(status);
-  int exit_code = kExitOk;
-  const std::unique_ptr<Client> client = Connect(settings.server, &exit_code);
-  if (client == nullptr) return exit_code;
+int CallWith(const Settings& settings, Client* client, absl::string_view input) {
   if (settings.verbose) {
     Note(absl::StrCat("connected over ", client->fabric_choice()));
     if (!client->downgrade_reason().empty()) Note(client->downgrade_reason());
@@ -57,10 +52,28 @@ int Run(const Settings& settings) {
   // Nothing else is under way in this session, so the answer may take all of the window.
   options.response_capacity = static_cast<uint32_t>(
       settings.response_capacity != 0 ? settings.response_capacity : client->max_payload());
-  const absl::StatusOr<Response> response = client->Invoke(*function, *input, options);
+  const absl::StatusOr<Response> response = client->Invoke(*function, input, options);
   if (!response.ok()) return Fail(response.status());
   const absl::Status written = WriteOutput(settings.output, response->text());
   return written.ok() ? kExitOk : Fail(written);
+}
+
+int Run(const Settings& settings) {
+  absl::StatusOr<std::string> input = TakeInput(settings.input);
+  if (!input.ok()) return Fail(input.status());
+  // Before the call, since a call whose answer cannot be kept had better not be made.
+  if (absl::Status status = CheckOutput(settings.output); !status.ok()) return Fail(status);
+  int exit_code = kExitOk;
+  if (!settings.lease.lease) {
+    const std::unique_ptr<Client> client = Connect(settings.server, &exit_code);
+    return client == nullptr ? exit_code : CallWith(settings, client.get(), *input);
+  }
+  const std::unique_ptr<ClientGroup> group =
+      AcquireLeases(settings.server, settings.lease, &exit_code);
+  if (group == nullptr) return exit_code;
+  exit_code = CallWith(settings, &group->client(0), *input);
+  ReleaseLeases(group.get(), settings.verbose);
+  return exit_code;
 }
 
 }  // namespace
@@ -88,8 +101,10 @@ Command AddCallCommand(CLI::App* app, CLI::App** command) {
   AddDuration(*command, "--timeout", &settings->timeout, "for the call");
   AddBytes(*command, "--response_capacity", &settings->response_capacity,
            "room for the answer; 0: as much as the session's window has");
+  AddLeaseOptions(*command, &settings->lease);
   (*command)->add_flag("-v,--verbose", settings->verbose,
-                       "say on standard error which fabric is used, and why");
+                       "say on standard error which fabric is used, and why, and what a lease "
+                       "cost");
   return [settings] { return Run(*settings); };
 }
 

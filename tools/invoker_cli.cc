@@ -15,11 +15,22 @@ constexpr char kProgram[] = "invoker";
 
 const char kExitStatusHelp[] =
     "Exit status: 0 done, 1 the call failed or a file could not be read or written, 2 bad "
-    "arguments, 3 cannot connect, 4 the timeout passed.";
+    "arguments, 3 cannot connect or get a lease, 4 the timeout passed.";
 
 void AddServerOptions(CLI::App* command, ServerSettings* settings) {
   command->add_option("--server", settings->server, "the invoker_server to talk to")
       ->type_name("HOST:PORT")
+      ->envname("INVOKER_SERVER")
+      ->required();
+  AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
+              "for each step of connecting");
+}
+
+void AddServersOption(CLI::App* command, ServerSettings* settings) {
+  command
+      ->add_option("--server,--servers", settings->server,
+                   "the invoker_server to talk to, or several")
+      ->type_name("HOST:PORT[,HOST:PORT...]")
       ->envname("INVOKER_SERVER")
       ->required();
   AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
@@ -55,8 +66,9 @@ int FailConnect(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotConnect;
 }
 
-int Fail(const absl::Status& status) {
-  const CallFate fate = GetCallFate(status);
+int Fail(const absl::Status& status) { return Fail(status, GetCallFate(status)); }
+
+int Fail(const absl::Status& status, CallFate fate) {
   Log(kProgram,
       absl::StrCat("error: ", status.message(),
                    fate == CallFate::kUnknown ? "" : absl::StrCat(" [", CallFateName(fate), "]")));

@@ -29,6 +29,8 @@ struct ServerSettings {
 
 // --server (or the environment's INVOKER_SERVER) and --connect_timeout.
 void AddServerOptions(CLI::App* command, ServerSettings* settings);
+// The same for several servers: "HOST:PORT,HOST:PORT".
+void AddServersOption(CLI::App* command, ServerSettings* settings);
 // --provider, --fabric_address and --notify.
 void AddFabricOptions(CLI::App* command, ServerSettings* settings);
 
@@ -38,6 +40,7 @@ std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code);
 // Print "invoker: error: ..." on standard error and return the exit status.
 int FailConnect(const absl::Status& status);
 int Fail(const absl::Status& status);
+int Fail(const absl::Status& status, CallFate fate);
 
 // Prints "invoker: ..." on standard error.
 void Note(absl::string_view message);
@@ -52,6 +55,8 @@ Command AddFunctionsCommand(CLI::App* app, CLI::App** command);
 Command AddCallCommand(CLI::App* app, CLI::App** command);
 Command AddPingCommand(CLI::App* app, CLI::App** command);
 Command AddFabricsCommand(CLI::App* app, CLI::App** command);
+Command AddMapCommand(CLI::App* app, CLI::App** command);
+Command AddUsageCommand(CLI::App* app, CLI::App** command);
 
 }  // namespace invoker::tools
 

@@ -1,5 +1,5 @@
 // The worker process: executors on every fabric that it may serve, the functions of the libraries
-// it is given, and the bootstrap service.
+// it is given, leases of executors in processes of their own, and the bootstrap service.
 //
 // Prints one line of JSON on standard output when it is ready, logs to standard error, and ends
 // cleanly on SIGTERM or SIGINT.
@@ -10,28 +10,34 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "nlohmann/json.hpp"
+#include "src/accounting/server_accounting.h"
 #include "src/bootstrap/host_port.h"
 #include "src/bootstrap/server.h"
+#include "src/code/blob_cache.h"
+#include "src/code/code_service.h"
 #include "src/invoke/function_library.h"
 #include "src/invoke/function_registry.h"
 #include "src/invoke/version.h"
 #include "src/invoke/worker.h"
-#include "src/transport/discovery.h"
+#include "src/isolation/executor_spawner.h"
+#include "src/lease/lease_host.h"
+#include "src/lease/spawner_source.h"
 #include "src/transport/notification.h"
-#include "src/transport/provider_profile.h"
 #include "tools/options.h"
+#include "tools/server_options.h"
+#include "tools/server_ready.h"
+#include "tools/stop_watchdog.h"
 
 namespace invoker::tools {
 namespace {
@@ -42,53 +48,7 @@ constexpr char kProgram[] = "invoker_server";
 // on.
 constexpr absl::Duration kStopGrace = absl::Seconds(5);
 
-struct Settings {
-  std::string listen = "127.0.0.1:0";
-  std::vector<std::string> functions;
-  absl::Duration drain_timeout = absl::Seconds(5);
-  WorkerOptions worker;
-};
-
-void AddOptions(CLI::App* app, Settings* settings) {
-  WorkerOptions& worker = settings->worker;
-  app->add_option("--listen", settings->listen,
-                  "address of the bootstrap service; port 0 picks a free one. It is neither "
-                  "encrypted nor authenticated")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
-  app->add_option(
-         "--provider", worker.providers,
-         "libfabric providers to serve; auto: every one of this machine that passes a test "
-         "at the start. A client takes the best that it shares with the server. Named ones "
-         "must all be there")
-      ->delimiter(',')
-      ->type_name("auto|NAME,...")
-      ->default_str(std::string(transport::kAutoProvider));
-  app->add_option(
-         "--fabric_address", worker.addresses.given,
-         "where the fabrics' endpoints are. An IP address or an interface is that of every "
-         "fabric addressed by IP; another name is that of the libfabric domain with that "
-         "name; a name that no fabric has is an error. By default, for fabrics addressed by "
-         "IP, the host of --listen where that is an address of one interface, else the "
-         "first interface that is not loopback")
-      ->type_name("ADDRESS|INTERFACE|DOMAIN");
-  app->add_option("--executors", worker.executors,
-                  "executor threads; each has endpoints of its own")
-      ->type_name("N")
-      ->capture_default_str();
-  app->add_option("--functions", settings->functions, "shared libraries with functions")
-      ->delimiter(',')
-      ->type_name("LIB.SO,...");
-  AddNotification(app, "--notify", &worker.notification, "how a peer learns of a write");
-  AddBytes(app, "--window", &worker.window_bytes,
-           "per session and direction, a power of two; the largest payload is 32 bytes less");
-  AddDuration(app, "--hot_timeout", &worker.executor.hot_timeout,
-              "how long an executor busy-polls after the last message before it sleeps until the "
-              "next; inf: always hot, while it has a session");
-  AddDuration(app, "--drain_timeout", &settings->drain_timeout,
-              "how long a server that was told to stop waits for a function that runs and for "
-              "responses to leave");
-}
+void LogLine(absl::string_view message) { Log(kProgram, message); }
 
 absl::StatusOr<FunctionRegistry> LoadFunctions(
     const std::vector<std::string>& paths,
@@ -113,126 +73,147 @@ absl::StatusOr<std::string> AddressToListenOn(const std::string& listen) {
   return any ? std::string() : address->host;
 }
 
-nlohmann::ordered_json DescribeFabric(const transport::FabricChoice& fabric) {
-  nlohmann::ordered_json entry;
-  entry["provider"] = fabric.profile.provider;
-  entry["fabric_address"] = transport::DescribeSource(*fabric.info);
-  entry["notification"] = transport::NotificationName(fabric.profile.notification);
-  entry["same_host_only"] = fabric.profile.same_host_only;
-  return entry;
-}
-
-// "provider" and "fabric_address" are those of the first fabric.
-absl::Status PrintReady(const Worker& worker, const bootstrap::Server& server) {
-  const bootstrap::WorkerInfo info = worker.Info();
-  nlohmann::ordered_json line;
-  line["ready"] = true;
-  line["listen"] = server.listen_address();
-  line["provider"] = worker.fabrics().front().profile.provider;
-  line["fabric_address"] = transport::DescribeSource(*worker.fabrics().front().info);
-  line["fabrics"] = nlohmann::json::array();
+// What leased executors are made from: they serve what the worker has proven.
+SpawnerOptions SpawnerOptionsFor(const ServerSettings& settings, const Worker& worker) {
+  SpawnerOptions options = settings.spawner;
+  options.libraries = settings.functions;
+  options.worker = settings.worker;
+  options.worker.executors = 1;
+  options.worker.providers.clear();
   for (const transport::FabricChoice& fabric : worker.fabrics()) {
-    line["fabrics"].push_back(DescribeFabric(fabric));
+    options.worker.providers.push_back(fabric.profile.provider);
   }
-  line["executors"] = info.executors;
-  line["notify"] = transport::NotificationName(info.notification);
-  line["window"] = info.window_bytes;
-  line["functions"] = nlohmann::json::array();
-  for (const bootstrap::FunctionInfo& function : info.functions) {
-    line["functions"].push_back(function.name);
-  }
-  line["pid"] = getpid();
-  line["version"] = kVersion;
-  // A name with bytes that are not UTF-8 must not end the program.
-  const std::string text =
-      line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  if (fwrite(text.data(), 1, text.size(), stdout) != text.size() || fflush(stdout) != 0) {
-    return absl::UnavailableError("cannot write to standard output");
-  }
-  return absl::OkStatus();
+  return options;
 }
 
-// Ends the process if stopping takes too long: a thread cannot be made to leave a function that
-// never returns.
-class StopWatchdog {
- public:
-  explicit StopWatchdog(absl::Duration limit)
-      : thread_([this, limit] {
-          if (stopped_.WaitForNotificationWithTimeout(limit)) return;
-          Log(kProgram, "error: a function has not returned; ending without it");
-          // By the signal's default way, so that fabrics that clean up behind a dying process do
-          // so.
-          sigset_t set;
-          sigemptyset(&set);
-          sigaddset(&set, SIGTERM);
-          pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-          raise(SIGTERM);
-          _exit(kExitFailed);
-        }) {}
-  ~StopWatchdog() {
-    stopped_.Notify();
-    thread_.join();
+absl::StatusOr<std::unique_ptr<ExecutorSpawner>> StartSpawner(const SpawnerOptions& options) {
+  absl::StatusOr<std::unique_ptr<ExecutorSpawner>> spawner = ExecutorSpawner::Start(options);
+  if (!spawner.ok()) return spawner.status();
+  for (const std::string& note : (*spawner)->Notes()) LogLine(note);
+  return spawner;
+}
+
+// A server that was not asked for leases does without them where their executors' program, which is
+// installed beside this one, is missing.
+void LeaveLeasesOutIfMissing(ServerSettings* settings) {
+  if (settings->leases_asked_for || settings->policy.total.cores == 0) return;
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = self.parent_path() / "invoker_executor";
+  if (!error && access(program.c_str(), X_OK) == 0) return;
+  LogLine(
+      absl::StrCat("clients can lease no executors of their own: there is no program ", program));
+  settings->policy.total = Resources();
+}
+
+UsageReading ReadingOf(const UsageCounters& counters) {
+  UsageReading reading;
+  reading.calls = counters.calls;
+  reading.function_time = absl::Nanoseconds(counters.function_ns);
+  reading.polling_time = absl::Nanoseconds(counters.polling_ns);
+  reading.bytes_in = counters.bytes_in;
+  reading.bytes_out = counters.bytes_out;
+  return reading;
+}
+
+absl::StatusOr<std::unique_ptr<BlobCache>> OpenCache(const ServerSettings& settings) {
+  if (settings.upload == UploadPolicy::kNone) return std::unique_ptr<BlobCache>();
+  BlobCacheOptions options;
+  options.directory = settings.upload_cache;
+  options.capacity_bytes = settings.upload_cache_bytes;
+  return BlobCache::Open(options);
+}
+
+void Announce(Worker* worker, LeaseHost* host, bootstrap::Server* server) {
+  const auto session_closed = [server](uint64_t lease, uint64_t handle, absl::string_view reason) {
+    LogLine(absl::StrCat("a session ended: ", reason));
+    server->NotifySessionClosed(lease, handle, reason);
+  };
+  const auto downgraded = [](absl::string_view provider, absl::string_view reason) {
+    LogLine(absl::StrCat("a session over ", provider, " uses ",
+                         transport::NotificationName(transport::Notification::kSendAfterWrite),
+                         ", because its client reports: ", reason.empty() ? "no reason" : reason));
+  };
+  worker->set_on_session_closed(session_closed);
+  worker->set_on_downgraded(downgraded);
+  host->set_events({session_closed, downgraded, [](absl::string_view reason) {
+                      LogLine(absl::StrCat("a lease ended: ", reason));
+                    }});
+}
+
+void Silence(Worker* worker, LeaseHost* host) {
+  worker->set_on_session_closed(nullptr);
+  host->set_events({});
+}
+
+void AwaitSignal(int signal_fd) {
+  signalfd_siginfo signal;
+  while (read(signal_fd, &signal, sizeof(signal)) != sizeof(signal)) {
   }
+  LogLine(absl::StrCat("received ", strsignal(static_cast<int>(signal.ssi_signo)), "; draining"));
+}
 
- private:
-  absl::Notification stopped_;
-  std::thread thread_;
-};
+void StopAll(absl::Duration limit, Worker* worker, LeaseHost* host, bootstrap::Server* server) {
+  server->Drain("the server received a signal to stop");
+  worker->Drain();
+  host->Drain();
+  StopWatchdog watchdog(kProgram, limit + kStopGrace);
+  std::thread leases([host, limit] { host->Stop(limit); });
+  worker->Stop(limit);
+  leases.join();
+  server->Stop();
+}
 
-absl::Status Serve(Settings settings, int signal_fd) {
+absl::Status Serve(ServerSettings settings, int signal_fd) {
   // Outlive the worker, which runs what is in them.
   std::vector<std::unique_ptr<FunctionLibrary>> libraries;
   absl::StatusOr<FunctionRegistry> functions = LoadFunctions(settings.functions, &libraries);
   if (!functions.ok()) return functions.status();
   const bool no_functions = functions->size() == 0;
-
-  WorkerOptions& options = settings.worker;
   absl::StatusOr<std::string> address = AddressToListenOn(settings.listen);
   if (!address.ok()) return address.status();
-  options.addresses.preferred_ip = *std::move(address);
-  absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(options, *std::move(functions));
+  settings.worker.addresses.preferred_ip = *std::move(address);
+  absl::StatusOr<std::unique_ptr<Worker>> worker =
+      Worker::Start(settings.worker, *std::move(functions));
   if (!worker.ok()) return worker.status();
+
+  LeaveLeasesOutIfMissing(&settings);
+  SpawnerSource spawner(
+      [options = SpawnerOptionsFor(settings, **worker)] { return StartSpawner(options); });
+  if (settings.leases_asked_for) spawner.StartSoon();
+  absl::StatusOr<std::unique_ptr<ServerAccounting>> accounting = ServerAccounting::Start(
+      settings.accounting, (*worker)->fabrics(), settings.worker.executors, LogLine);
+  if (!accounting.ok()) return accounting.status();
+  absl::StatusOr<std::unique_ptr<BlobCache>> cache = OpenCache(settings);
+  if (!cache.ok()) return cache.status();
+  const LeaseHost::Shared shared = {worker->get(), [raw = worker->get()](uint64_t lease) {
+                                      return ReadingOf(raw->LeaseUsage(lease));
+                                    }};
+  LeaseHost host(settings.policy, shared, &spawner, (*accounting)->book());
   bootstrap::ServerOptions server_options;
   server_options.listen = settings.listen;
+  server_options.services = {(*accounting)->service(),
+                             MakeCodeService(cache->get(), settings.upload)};
   absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =
-      bootstrap::Server::Start(server_options, worker->get());
+      bootstrap::Server::Start(server_options, &host);
   if (!server.ok()) return server.status();
-  (*worker)->set_on_session_closed(
-      [&server](uint64_t lease, uint64_t handle, absl::string_view reason) {
-        Log(kProgram, absl::StrCat("a session ended: ", reason));
-        (*server)->NotifySessionClosed(lease, handle, reason);
-      });
-  (*worker)->set_on_downgraded([](absl::string_view provider, absl::string_view reason) {
-    Log(kProgram,
-        absl::StrCat("a session over ", provider, " uses ",
-                     transport::NotificationName(transport::Notification::kSendAfterWrite),
-                     ", because its client reports: ", reason.empty() ? "no reason" : reason));
-  });
-  if (absl::Status status = PrintReady(**worker, **server); !status.ok()) {
-    (*worker)->set_on_session_closed(nullptr);
+  Announce(worker->get(), &host, server->get());
+  absl::Status status = settings.leases_asked_for ? spawner.Get().status() : absl::OkStatus();
+  if (status.ok()) status = PrintReady(**worker, host.Info(), **server, settings.upload);
+  if (!status.ok()) {
+    Silence(worker->get(), &host);
     return status;
   }
-  for (const std::string& note : (*worker)->notes()) Log(kProgram, note);
-  if (no_functions) Log(kProgram, "no functions: clients can only ping; see --functions");
-  Log(kProgram, absl::StrCat("serving at ", (*server)->listen_address()));
+  for (const std::string& note : (*worker)->notes()) LogLine(note);
+  if (no_functions) LogLine("no functions: clients can only ping; see --functions");
+  LogLine(absl::StrCat("serving at ", (*server)->listen_address()));
 
-  signalfd_siginfo signal;
-  while (read(signal_fd, &signal, sizeof(signal)) != sizeof(signal)) {
-  }
-  Log(kProgram,
-      absl::StrCat("received ", strsignal(static_cast<int>(signal.ssi_signo)), "; draining"));
-  (*server)->Drain("the server received a signal to stop");
-  (*worker)->Drain();
-  {
-    StopWatchdog watchdog(settings.drain_timeout + kStopGrace);
-    (*worker)->Stop(settings.drain_timeout);
-    (*server)->Stop();
-  }
+  AwaitSignal(signal_fd);
+  StopAll(settings.drain_timeout, worker->get(), &host, server->get());
   const ExecutorCounters counters = (*worker)->Counters();
-  Log(kProgram,
-      absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
-                   ", bad messages dropped: ", counters.dropped + counters.unknown_doorbells,
-                   ", sessions that gave up write_imm: ", (*worker)->downgrades()));
+  LogLine(absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
+                       ", bad messages dropped: ", counters.dropped + counters.unknown_doorbells,
+                       ", sessions that gave up write_imm: ", (*worker)->downgrades()));
   return absl::OkStatus();
 }
 
@@ -261,10 +242,12 @@ int Main(int argc, char** argv) {
       kProgram);
   app.set_version_flag("--version", kVersion);
   app.footer("Exit status: 0 stopped by a signal, 1 could not serve, 2 bad arguments.");
-  Settings settings;
-  AddOptions(&app, &settings);
+  ServerSettings settings;
+  ServerFlags flags;
+  AddServerOptions(&app, &settings, &flags);
   if (const int code = Parse(&app, argc, argv); code >= 0) return code;
-  const absl::Status status = Serve(std::move(settings), signal_fd);
+  absl::Status status = Settle(app, flags, &settings);
+  if (status.ok()) status = Serve(std::move(settings), signal_fd);
   if (status.ok()) return kExitOk;
   Log(kProgram, absl::StrCat("error: ", status.message()));
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;

@@ -49,7 +49,11 @@ TEST_F(StartTest, TheReadyLineDescribesTheServer) {
             nlohmann::json({"c.reverse", "c.refuse", "c.greet.en", "c.greet.de"}));
   EXPECT_TRUE(ready["fabric_address"].is_string());
   EXPECT_TRUE(ready["version"].is_string());
-  EXPECT_EQ(ready.size(), 11u) << ready;
+  EXPECT_GT(ready["lease_cores"], 0);
+  EXPECT_GT(ready["lease_memory"], 0);
+  EXPECT_EQ(ready["python"], false);
+  EXPECT_EQ(ready["allow_upload"], "none");
+  EXPECT_EQ(ready.size(), 15u) << ready;
 }
 
 // What `fabrics` of the ready line says of this provider; null if it is not offered.

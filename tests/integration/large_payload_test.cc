@@ -1,0 +1,153 @@
+// A gigabyte through a session with windows of a megabyte: it arrives, and costs no more memory
+// than the payload itself on either side.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/invoke/registered_window.h"
+#include "tests/integration/fabric_test.h"
+
+namespace invoker {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+// Beyond the payloads: what a process needs for its first calls, and large pages that are not full.
+constexpr uint64_t kSmall = 64 * kMiB;
+
+// A line of /proc, "VmHWM:  1234 kB", in bytes.
+uint64_t ProcBytes(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  while (file >> word) {
+    if (word != key) continue;
+    uint64_t kib = 0;
+    file >> kib;
+    return kib << 10;
+  }
+  ADD_FAILURE() << path << " has no " << key;
+  return 0;
+}
+uint64_t PeakOf(pid_t pid) { return ProcBytes(absl::StrCat("/proc/", pid, "/status"), "VmHWM:"); }
+uint64_t ResidentOf(pid_t pid) {
+  return ProcBytes(absl::StrCat("/proc/", pid, "/status"), "VmRSS:");
+}
+
+uint64_t PayloadBytes() {
+  const uint64_t available = ProcBytes("/proc/meminfo", "MemAvailable:");
+  return available > 8192 * kMiB ? 1024 * kMiB : 128 * kMiB;
+}
+
+// Anonymous memory that other tests' allocations have nothing to do with.
+class Memory {
+ public:
+  explicit Memory(uint64_t bytes) : buffer_(*transport::HostBuffer::Allocate(bytes)) {}
+
+  std::byte* data() const { return buffer_.data(); }
+  uint64_t size() const { return buffer_.size(); }
+  void Fill(uint64_t seed) {
+    for (uint64_t i = 0; i < words(); ++i) At(i) = Word(i, seed);
+  }
+  // The first word that is not what Fill writes; words() if there is none.
+  uint64_t FirstDifference(uint64_t seed) const {
+    uint64_t i = 0;
+    while (i < words() && At(i) == Word(i, seed)) ++i;
+    return i;
+  }
+  uint64_t words() const { return buffer_.size() / sizeof(uint64_t); }
+
+ private:
+  static uint64_t Word(uint64_t i, uint64_t seed) { return (i + seed) * 0x9e3779b97f4a7c15u; }
+  uint64_t& At(uint64_t i) const { return reinterpret_cast<uint64_t*>(buffer_.data())[i]; }
+
+  transport::HostBuffer buffer_;
+};
+
+class LargePayloadTest : public FabricTest {
+ protected:
+  ServerProcess* StartSmallServer() {
+    ServerOptions options;
+    options.window = "1048576";
+    return StartServer(options);
+  }
+};
+
+TEST_P(LargePayloadTest, AGigabyteCostsNoMoreMemoryThanItIs) {
+  ServerProcess* server = StartSmallServer();
+  ASSERT_NE(server, nullptr);
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  EXPECT_LT(client->max_payload(), kMiB);
+  const uint64_t bytes = PayloadBytes();
+  Memory input(bytes);
+  Memory output(bytes);
+  input.Fill(1);
+  output.Fill(2);
+  const uint64_t here_before = PeakOf(getpid());
+  const uint64_t there_before = ResidentOf(server->pid());
+  {
+    absl::StatusOr<RegisteredWindow> from =
+        client->RegisterWindow(input.data(), bytes, WindowAccess::kRead);
+    ASSERT_TRUE(from.ok()) << from.status();
+    absl::StatusOr<RegisteredWindow> to =
+        client->RegisterWindow(output.data(), bytes, WindowAccess::kWrite);
+    ASSERT_TRUE(to.ok()) << to.status();
+    absl::StatusOr<BulkResult> result = client->InvokeBulk(
+        FunctionNamed(*client, "test.echo"), {&*from, 0, bytes, {}}, {&*to, 0, bytes});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->size, bytes);
+  }
+  const uint64_t here = PeakOf(getpid()) - here_before;
+  const uint64_t there = PeakOf(server->pid()) - there_before;
+  const uint64_t left = ResidentOf(server->pid());
+  std::cout << bytes / kMiB << " MiB in and out; beyond what was there before: client "
+            << here / kMiB << " MiB at most, worker " << there / kMiB << " MiB at most, and "
+            << (left > there_before ? (left - there_before) / kMiB : 0) << " MiB afterwards"
+            << std::endl;
+  EXPECT_LE(here, kSmall);
+  EXPECT_LE(there, 2 * bytes + kSmall);
+  EXPECT_LE(left, there_before + kSmall);
+  EXPECT_EQ(input.FirstDifference(1), input.words());
+  EXPECT_EQ(output.FirstDifference(1), output.words());
+}
+
+TEST_P(LargePayloadTest, ClosingTheClientInTheMiddleGivesTheMemoryBack) {
+  ServerProcess* server = StartSmallServer();
+  ASSERT_NE(server, nullptr);
+  constexpr uint64_t kBytes = 64 * kMiB;
+  Memory memory(2 * kBytes);
+  memory.Fill(1);
+  const uint64_t before = ResidentOf(server->pid());
+  for (int round = 0; round < 6; ++round) {
+    const std::unique_ptr<Client> client = Connect(server);
+    ASSERT_NE(client, nullptr);
+    absl::StatusOr<RegisteredWindow> window =
+        client->RegisterWindow(memory.data(), memory.size(), WindowAccess::kReadWrite);
+    ASSERT_TRUE(window.ok()) << window.status();
+    BulkFuture future = client->InvokeBulkAsync(
+        FunctionNamed(*client, "test.echo"), {&*window, 0, kBytes, {}}, {&*window, kBytes, kBytes});
+    future.Wait(absl::Milliseconds(5 * round));
+    client->Close();
+    const absl::Status status = future.Get().status();
+    EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
+  }
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  std::vector<std::byte> output(kBytes);
+  absl::StatusOr<uint64_t> size = client->InvokeLarge(
+      FunctionNamed(*client, "test.echo"), {memory.data(), kBytes}, absl::MakeSpan(output));
+  ASSERT_TRUE(size.ok()) << size.status();
+  EXPECT_EQ(memcmp(output.data(), memory.data(), kBytes), 0);
+  EXPECT_LE(ResidentOf(server->pid()), before + kSmall);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, LargePayloadTest, BothProviders(), FabricName);
+
+}  // namespace
+}  // namespace invoker

@@ -1,0 +1,119 @@
+#include "tools/lease_settings.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace invoker::tools {
+namespace {
+
+using bootstrap::Polling;
+
+void AddPolling(CLI::App* command, CLI::Option* lease, Polling* polling) {
+  static const std::map<std::string, Polling> kNames = {
+      {"hot", Polling::kHot}, {"warm", Polling::kWarm}, {"adaptive", Polling::kAdaptive}};
+  command
+      ->add_option_function<std::string>(
+          "--polling",
+          [polling](const std::string& text) {
+            const auto found = kNames.find(text);
+            if (found == kNames.end()) {
+              throw CLI::ValidationError(
+                  "--polling", absl::StrCat("\"", text, "\" is not one of hot, warm, adaptive"));
+            }
+            *polling = found->second;
+          },
+          "what an executor does while it has nothing to run: poll, sleep, or poll for "
+          "--hot_timeout and then sleep. By default as the server says")
+      ->type_name("hot|warm|adaptive")
+      ->needs(lease);
+}
+
+}  // namespace
+
+void AddLeaseOptions(CLI::App* command, LeaseSettings* settings) {
+  LeaseOptions* options = &settings->options;
+  CLI::Option* lease = command->add_flag(
+      "--lease", settings->lease,
+      "call executors of one's own, leased for this command, each a process; by default those that "
+      "the server shares among its clients");
+  command->add_option("--executors", options->executors, "how many to lease")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1u << 16))
+      ->capture_default_str()
+      ->needs(lease);
+  AddBytes(command, "--memory", &options->memory_bytes,
+           "for each executor; 0: as much as the server says")
+      ->needs(lease);
+  AddPolling(command, lease, &options->polling);
+  AddDuration(command, "--hot_timeout", &options->hot_timeout,
+              "with --polling=adaptive: how long to poll after the last call")
+      ->needs(lease);
+  AddDuration(command, "--ttl", &options->ttl, "the lease ends after it; 0: the server's longest")
+      ->needs(lease);
+  AddDuration(command, "--call_limit", &options->call_limit,
+              "a function that runs longer ends the lease; 0: the server's longest")
+      ->needs(lease);
+  AddDuration(command, "--wait", &options->wait, "how long to wait in line if not enough is free")
+      ->needs(lease);
+  command->add_option("--tenant", options->tenant, "whose bill it is; see invoker usage")
+      ->type_name("NAME")
+      ->needs(lease);
+  command
+      ->add_option("--upload", settings->uploads,
+                   "a library with functions, to load into the executors; may be given again. The "
+                   "server must allow it")
+      ->type_name("FILE")
+      ->needs(lease);
+}
+
+std::unique_ptr<ClientGroup> AcquireLeases(const ServerSettings& server,
+                                           const LeaseSettings& settings, int* exit_code) {
+  LeaseOptions options = settings.options;
+  options.client = server.client;
+  options.on_queued = [](uint32_t ahead) {
+    Note(absl::StrCat("not enough is free: waiting in line, behind ", ahead, " other",
+                      ahead == 1 ? "" : "s"));
+  };
+  absl::StatusOr<std::unique_ptr<ClientGroup>> group = ClientGroup::Acquire(server.server, options);
+  if (!group.ok()) {
+    *exit_code = FailConnect(group.status());
+    return nullptr;
+  }
+  for (const std::unique_ptr<Lease>& lease : (*group)->leases()) {
+    for (const std::string& library : settings.uploads) {
+      const absl::Status status = lease->Upload(library);
+      if (status.ok()) continue;
+      *exit_code = Fail(
+          absl::Status(status.code(), absl::StrCat("--upload=", library, ": ", status.message())));
+      return nullptr;
+    }
+  }
+  return *std::move(group);
+}
+
+void ReleaseLeases(ClientGroup* group, bool wanted) {
+  const std::vector<absl::StatusOr<bootstrap::LeaseEnd>> ends = group->Release();
+  if (!wanted) return;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const Lease& lease = *group->leases()[i];
+    if (!ends[i].ok()) {
+      Note(absl::StrCat("no bill: ", ends[i].status().message()));
+    } else {
+      Note(absl::StrCat("bill of ", lease.server(), " for ", lease.size(), " executor",
+                        lease.size() == 1 ? "" : "s", ": ", UsageText(ends[i]->usage)));
+    }
+  }
+}
+
+std::string UsageText(const bootstrap::Usage& usage) {
+  return absl::StrCat(usage.calls, usage.calls == 1 ? " call" : " calls", ", function time ",
+                      absl::FormatDuration(usage.function_time), ", polling ",
+                      absl::FormatDuration(usage.polling_time), ", processor ",
+                      absl::FormatDuration(usage.cpu_time), ", leased ",
+                      absl::FormatDuration(usage.lease_time), ", ", usage.bytes_in, " bytes in, ",
+                      usage.bytes_out, " bytes out");
+}
+
+}  // namespace invoker::tools

@@ -1,0 +1,248 @@
+#include "tools/server_options.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "absl/strings/str_cat.h"
+#include "src/transport/provider_profile.h"
+#include "tools/options.h"
+
+namespace invoker::tools {
+namespace {
+
+// Adaptive polling without --hot_timeout: long enough for the next call of a client that waits for
+// each before it makes the next, short enough that an idle executor costs nothing to speak of.
+constexpr absl::Duration kAdaptiveHotTimeout = absl::Milliseconds(10);
+
+// What makes sense only with leases of executors of their own.
+constexpr std::initializer_list<const char*> kLeaseFlags = {
+    "--lease_memory",    "--executor_memory", "--max_ttl", "--max_call",     "--prestart",
+    "--prestart_python", "--python",          "--sandbox", "--executor_user"};
+
+void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
+  WorkerOptions& worker = settings->worker;
+  app->add_option("--listen", settings->listen,
+                  "address of the bootstrap service; port 0 picks a free one. It is neither "
+                  "encrypted nor authenticated")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app->add_option(
+         "--provider", worker.providers,
+         "libfabric providers to serve; auto: every one of this machine that passes a test "
+         "at the start. A client takes the best that it shares with the server. Named ones "
+         "must all be there")
+      ->delimiter(',')
+      ->type_name("auto|NAME,...")
+      ->default_str(std::string(transport::kAutoProvider));
+  app->add_option(
+         "--fabric_address", worker.addresses.given,
+         "where the fabrics' endpoints are. An IP address or an interface is that of every "
+         "fabric addressed by IP; another name is that of the libfabric domain with that "
+         "name; a name that no fabric has is an error. By default, for fabrics addressed by "
+         "IP, the host of --listen where that is an address of one interface, else the "
+         "first interface that is not loopback")
+      ->type_name("ADDRESS|INTERFACE|DOMAIN");
+  app->add_option("--executors", worker.executors,
+                  "executor threads for clients that lease none of their own; each has endpoints "
+                  "of its own")
+      ->type_name("N")
+      ->capture_default_str();
+  app->add_option("--functions", settings->functions, "shared libraries with functions")
+      ->delimiter(',')
+      ->type_name("LIB.SO,...");
+  AddNotification(app, "--notify", &worker.notification, "how a peer learns of a write");
+  AddBytes(app, "--window", &worker.window_bytes,
+           "per session and direction, a power of two; the largest payload is 32 bytes less");
+  app->add_option(
+         "--polling", flags->polling,
+         "what executors do when there is nothing to do. hot: busy-poll, while they have a "
+         "session (the default); warm: sleep; adaptive: busy-poll for --hot_timeout after "
+         "the last message, then sleep. A lease may choose its own")
+      ->check(CLI::IsMember({"hot", "warm", "adaptive"}))
+      ->type_name("hot|warm|adaptive");
+  AddDuration(app, "--hot_timeout", &worker.executor.hot_timeout,
+              "how long an executor busy-polls after the last message before it sleeps until the "
+              "next; inf: always hot, while it has a session");
+  AddDuration(app, "--drain_timeout", &settings->drain_timeout,
+              "how long a server that was told to stop waits for a function that runs and for "
+              "responses to leave");
+}
+
+void AddLeaseOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
+  LeasePolicy& policy = settings->policy;
+  SpawnerOptions& spawner = settings->spawner;
+  app->add_option("--lease_cores", policy.total.cores,
+                  "executors that clients may lease for themselves, all together: each is a "
+                  "process of its own. 0: none. By default as many as there are cores")
+      ->type_name("N");
+  AddBytes(app, "--lease_memory", &policy.total.memory_bytes,
+           "memory of all leased executors together; by default half of the machine's")
+      ->default_str("");
+  AddBytes(app, "--executor_memory", &policy.executor_memory_bytes,
+           "memory of a leased executor whose client does not say; by default its share of "
+           "--lease_memory")
+      ->default_str("");
+  AddDuration(app, "--max_ttl", &policy.max_ttl, "the longest that a lease may live");
+  AddDuration(app, "--max_call", &policy.max_call,
+              "the longest that a function of a leased executor may run: a longer one ends the "
+              "lease");
+  app->add_option("--prestart", spawner.prestart,
+                  "executors to keep ready for leases: then a lease takes milliseconds")
+      ->type_name("N")
+      ->capture_default_str();
+  app->add_option("--prestart_python", spawner.prestart_python, "the same, for Python functions")
+      ->type_name("N")
+      ->capture_default_str();
+  app->add_option("--python", spawner.python_path,
+                  "Python interpreter that has the package invoker, for executors of Python "
+                  "functions; by default there are none")
+      ->type_name("PATH");
+  app->add_option("--sandbox", flags->sandbox,
+                  "of leased executors. none: a process with limits; bwrap: also a read-only root, "
+                  "a private /tmp and no network but what the fabrics need (bubblewrap)")
+      ->check(CLI::IsMember({"none", "bwrap"}))
+      ->type_name("none|bwrap")
+      ->capture_default_str();
+  app->add_option("--executor_user", spawner.user,
+                  "whom leased executors run as if the server is root; by default nobody")
+      ->type_name("NAME");
+}
+
+void AddUploadAndAccountingOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
+  app->add_option("--allow_upload", flags->allow_upload,
+                  "what clients may bring along, to be run in executors that they have leased")
+      ->check(CLI::IsMember({"none", "library", "python", "all"}))
+      ->type_name("none|library|python|all")
+      ->capture_default_str();
+  app->add_option("--upload_cache", settings->upload_cache,
+                  "where uploaded files are kept; by default in a temporary directory")
+      ->type_name("DIR");
+  AddBytes(app, "--upload_cache_bytes", &settings->upload_cache_bytes,
+           "how much of them is kept at most");
+  AccountingOptions& accounting = settings->accounting;
+  app->add_option("--usage_file", accounting.usage_file,
+                  "where a line is added for each lease that ends; read at the start. By default "
+                  "usage is forgotten when the server ends")
+      ->type_name("FILE");
+  app->add_option("--usage_to", accounting.usage_to,
+                  "a server with --usage_counters that this one's usage is added up on, too")
+      ->type_name("HOST:PORT");
+  app->add_flag("--usage_counters", accounting.usage_counters,
+                "let other servers add their usage to counters of this one");
+}
+
+absl::Status SettlePolling(const CLI::App& app, const ServerFlags& flags,
+                           ServerSettings* settings) {
+  absl::Duration& hot_timeout = settings->worker.executor.hot_timeout;
+  const bool given = app.count("--hot_timeout") > 0;
+  if (given && (flags.polling == "hot" || flags.polling == "warm")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--polling=", flags.polling,
+                     " has no --hot_timeout: leave one of them out, or "
+                     "say --polling=adaptive"));
+  }
+  if (flags.polling == "hot") hot_timeout = absl::InfiniteDuration();
+  if (flags.polling == "warm") hot_timeout = absl::ZeroDuration();
+  if (flags.polling == "adaptive" && !given) hot_timeout = kAdaptiveHotTimeout;
+  settings->policy.hot_timeout = hot_timeout;
+  return absl::OkStatus();
+}
+
+uint32_t MachineCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return static_cast<uint32_t>(std::max(CPU_COUNT(&set), 1));
+}
+
+uint64_t MachineMemoryBytes() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES);
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+}
+
+absl::Status SettleLeases(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
+  LeasePolicy& policy = settings->policy;
+  SpawnerOptions& spawner = settings->spawner;
+  if (policy.max_ttl <= absl::ZeroDuration() || policy.max_call <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("--max_ttl and --max_call must be more than 0");
+  }
+  const bool cores_given = app.count("--lease_cores") > 0;
+  for (const char* flag : kLeaseFlags) {
+    if (app.count(flag) == 0) continue;
+    settings->leases_asked_for = true;
+    if (cores_given && policy.total.cores == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " is of leased executors, and --lease_cores=0 leases none"));
+    }
+  }
+  if (cores_given && policy.total.cores == 0) return absl::OkStatus();
+  settings->leases_asked_for |= cores_given;
+  if (!cores_given) policy.total.cores = MachineCores();
+  if (policy.total.memory_bytes == 0) policy.total.memory_bytes = MachineMemoryBytes() / 2;
+  if (policy.executor_memory_bytes == 0) {
+    policy.executor_memory_bytes = policy.total.memory_bytes / policy.total.cores;
+  }
+  if (policy.executor_memory_bytes == 0 ||
+      policy.executor_memory_bytes > policy.total.memory_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--executor_memory is ", policy.executor_memory_bytes,
+                     " bytes; it must be more than 0 and no more than --lease_memory, which is ",
+                     policy.total.memory_bytes));
+  }
+  if (uint64_t{spawner.prestart} + spawner.prestart_python > policy.total.cores) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--prestart and --prestart_python are ", spawner.prestart, " and ",
+                     spawner.prestart_python, ", but --lease_cores is ", policy.total.cores,
+                     ": more executors are never leased at once"));
+  }
+  if (spawner.prestart_python > 0 && spawner.python_path.empty()) {
+    return absl::InvalidArgumentError("--prestart_python needs --python=PATH");
+  }
+  policy.python = !spawner.python_path.empty();
+  spawner.sandbox = flags.sandbox == "bwrap" ? Sandbox::kBubblewrap : Sandbox::kNone;
+  return absl::OkStatus();
+}
+
+absl::Status SettleUpload(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
+  for (const UploadPolicy policy :
+       {UploadPolicy::kNone, UploadPolicy::kLibrary, UploadPolicy::kPython, UploadPolicy::kAll}) {
+    if (flags.allow_upload == UploadPolicyName(policy)) settings->upload = policy;
+  }
+  settings->policy.allow_upload = settings->upload != UploadPolicy::kNone;
+  if (settings->upload == UploadPolicy::kNone) {
+    if (app.count("--upload_cache") + app.count("--upload_cache_bytes") > 0) {
+      return absl::InvalidArgumentError(
+          "--upload_cache and --upload_cache_bytes need --allow_upload, which is \"none\"");
+    }
+    return absl::OkStatus();
+  }
+  if (settings->policy.total.cores == 0) {
+    return absl::InvalidArgumentError(
+        "--allow_upload needs leased executors, which alone run what is uploaded, and "
+        "--lease_cores=0 leases none");
+  }
+  settings->leases_asked_for = true;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
+  settings->policy.executor_memory_bytes = 0;
+  AddWorkerOptions(app, settings, flags);
+  AddLeaseOptions(app, settings, flags);
+  AddUploadAndAccountingOptions(app, settings, flags);
+}
+
+absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
+  absl::Status status = SettlePolling(app, flags, settings);
+  if (status.ok()) status = SettleLeases(app, flags, settings);
+  if (status.ok()) status = SettleUpload(app, flags, settings);
+  return status;
+}
+
+}  // namespace invoker::tools

@@ -1,0 +1,22 @@
+// The line of JSON that invoker_server prints when it is ready.
+
+#ifndef INVOKER_TOOLS_SERVER_READY_H_
+#define INVOKER_TOOLS_SERVER_READY_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "src/bootstrap/messages.h"
+#include "src/bootstrap/server.h"
+#include "src/code/upload_policy.h"
+#include "src/invoke/worker.h"
+
+namespace invoker::tools {
+
+// On standard output. "provider" and "fabric_address" are those of the first fabric. `info` is what
+// clients are told.
+absl::Status PrintReady(const Worker& worker, const bootstrap::WorkerInfo& info,
+                        const bootstrap::Server& server, UploadPolicy upload);
+
+}  // namespace invoker::tools
+
+#endif  // INVOKER_TOOLS_SERVER_READY_H_
