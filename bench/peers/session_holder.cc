@@ -68,7 +68,7 @@ class Holder {
   absl::Status AddLease() {
     auto client = bootstrap::BootstrapClient::Connect(settings_.server, kPatience);
     if (!client.ok()) return client.status();
-    auto lease = bootstrap::Lease::Acquire(client->get(), {}, kPatience);
+    auto lease = bootstrap::Lease::Acquire(client->get(), {}, {}, kPatience);
     if (!lease.ok()) return lease.status();
     leases_.push_back({*std::move(client), *std::move(lease)});
     return absl::OkStatus();

@@ -1,7 +1,8 @@
 // What it takes from nothing to the first result: starting a server, connecting to it step by step,
 // the first call. Each round starts a server of its own, and connects clients to it of two kinds:
 // new clients in this process, where libfabric and gRPC are ready, and new processes
-// (bench/peers/cold_client), which pay for all of it.
+// (bench/peers/cold_client), which pay for all of it. Then executors of a lease's own, from a pool
+// and without (lease_start.h).
 
 #include <array>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
+#include "bench/programs/lease_start.h"
 #include "src/invoke/client.h"
 #include "src/invoke/connect_times.h"
 #include "src/transport/reactor.h"
@@ -236,6 +238,9 @@ absl::Status Run(const CommonOptions& options, Report* report) {
   report->Condition("clients of each server", absl::StrCat(kClients, " of each kind"));
   Table& phases = report->AddTable("phases", "Each step, in its order");
   Table& totals = report->AddTable("totals", "All steps together, up to the first result");
+  Table& lease_phases = report->AddTable("lease_phases", "An executor of one's own, step by step");
+  Table& lease_totals =
+      report->AddTable("lease_totals", "An executor of one's own, up to its first result");
   for (const std::string& provider : options.providers) {
     Results results;
     for (int round = 0; round < options.rounds; ++round) {
@@ -244,6 +249,10 @@ absl::Status Run(const CommonOptions& options, Report* report) {
       }
     }
     AddResults(provider, results, &phases, &totals);
+    absl::Status leases = MeasureLeaseStarts(options, provider, &lease_phases, &lease_totals);
+    if (!leases.ok()) {
+      return absl::Status(leases.code(), absl::StrCat(provider, ": ", leases.message()));
+    }
   }
   for (size_t i = 0; i < kPhases; ++i) {
     report->Note(absl::StrCat(i, " ", kMeanings[i].name, ": ", kMeanings[i].text));
@@ -256,6 +265,7 @@ absl::Status Run(const CommonOptions& options, Report* report) {
   report->Note(
       "rFaaS's authors publish about 25 ms from a cold start to the first result. That is their "
       "figure, on their hardware, and was not measured here.");
+  ExplainLeaseStarts(report);
   Plot plot;
   plot.title = "From nothing to the first result, step by step (p50, us)";
   plot.table = "phases";

@@ -1,0 +1,67 @@
+"""A server that leases executors, as the examples need it, one for each provider."""
+
+import ctypes
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PROVIDERS = ["tcp;ofi_rxm", "shm"]
+FUNCTIONS = "examples/functions/libexample_functions.so"
+
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_the_test():
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Server:
+    """An invoker_server with three cores to lease."""
+
+    def __init__(self, *options):
+        self.process = subprocess.Popen(
+            [
+                "tools/invoker_server",
+                "--listen=127.0.0.1:0",
+                "--functions=" + os.path.abspath(FUNCTIONS),
+                "--lease_cores=3",
+                "--python=/usr/bin/python3",
+                # shm works between processes of one user only.
+                "--executor_user=" + pwd.getpwuid(os.geteuid()).pw_name,
+                "--hot_timeout=1ms",
+                "--allow_upload=all",
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            preexec_fn=_die_with_the_test,
+        )
+        line = self.process.stdout.readline()
+        assert line, "the server did not start: exit code %s" % self.process.wait()
+        self.address = json.loads(line)["listen"]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait() == 0
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="session", params=PROVIDERS)
+def server(request):
+    running = Server("--provider=" + request.param)
+    yield running
+    running.stop()
+
+
+def run(*command):
+    """A program to its end; Python ones with warnings as errors."""
+    if command[0].endswith(".py"):
+        command = (sys.executable, "-X", "dev", "-W", "error", *command)
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_die_with_the_test
+    )
