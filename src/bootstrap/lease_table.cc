@@ -141,15 +141,21 @@ void LeaseTable::OnGranted(uint64_t lease, const LeaseTerms& terms) {
     changed_.notify_one();
   }
   stream->SendGranted(terms);
-  std::string draining;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    Entry& entry = entries_.at(lease);
-    entry.announced = true;
-    if (draining_) draining = drain_reason_;
-    EndUseLocked(&entry);
+  // The client may be quick: what happened to the lease meanwhile is told in its order.
+  while (true) {
+    std::vector<std::function<void(LeaseStream*)>> held;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      Entry& entry = entries_.at(lease);
+      held.swap(entry.held);
+      if (held.empty()) {
+        entry.announced = true;
+        EndUseLocked(&entry);
+        return;
+      }
+    }
+    for (const auto& send : held) send(stream.get());
   }
-  if (!draining.empty()) stream->SendDraining(draining);
 }
 
 void LeaseTable::OnEnded(uint64_t lease, const LeaseEnd& end) {
@@ -257,8 +263,14 @@ void LeaseTable::NotifySessionClosed(uint64_t lease, uint64_t handle, absl::stri
   std::shared_ptr<LeaseStream> stream;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const Entry* entry = FindLive(lease);
-    if (entry == nullptr || !entry->announced) return;
+    Entry* entry = FindLive(lease);
+    if (entry == nullptr || entry->phase != Phase::kGranted) return;
+    if (!entry->announced) {
+      entry->held.push_back([handle, text = std::string(reason)](LeaseStream* to) {
+        to->SendSessionClosed(handle, text);
+      });
+      return;
+    }
     stream = entry->stream;
   }
   stream->SendSessionClosed(handle, reason);
@@ -278,6 +290,8 @@ void LeaseTable::Drain(absl::string_view reason) {
         EndEntry(&entry, LeaseEndCause::kServer, refusal.message(), refusal);
       } else if (entry.announced) {
         streams.push_back(entry.stream);
+      } else {
+        entry.held.push_back([text = drain_reason_](LeaseStream* to) { to->SendDraining(text); });
       }
     }
   }

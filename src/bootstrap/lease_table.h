@@ -16,11 +16,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -122,8 +124,10 @@ class LeaseTable {
     int uses = 0;
     bool live = true;
     bool announced = false;  // the stream has been told of the grant
-    bool closing = false;    // it is being closed
-    bool closed = false;     // and that is over
+    // What to tell it once it has been.
+    std::vector<std::function<void(LeaseStream*)>> held;
+    bool closing = false;  // it is being closed
+    bool closed = false;   // and that is over
     // Once it is not live: what the client hears.
     LeaseEnd end;
     absl::Status status;

@@ -111,7 +111,9 @@ inline void KillHolder(ChildProcess* holder) {
   const pid_t pid = holder->pid();
   holder->Signal(SIGKILL);
   holder->Wait();
-  for (const std::string& file : SharedMemoryOf(pid)) std::filesystem::remove(file);
+  for (const std::string& name : SharedMemoryOf(pid)) {
+    EXPECT_TRUE(std::filesystem::remove("/dev/shm/" + name)) << name;
+  }
 }
 
 }  // namespace invoker
