@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/host_port.h"
 #include "src/invoke/fabric_choice.h"
-#include "src/invoke/fabric_finder.h"
 #include "src/invoke/host_identity.h"
+#include "src/invoke/offered_fabrics.h"
 #include "src/transport/remote_counter.h"
 
 namespace invoker {
@@ -143,39 +143,27 @@ absl::Status UsageContributor::Connect() {
 absl::Status UsageContributor::OpenReactor() {
   const bootstrap::WorkerInfo& info = client_->worker_info();
   std::vector<bootstrap::FabricOffer> offers;
-  std::vector<transport::FabricRequest> wanted;
   for (const bootstrap::FabricOffer& offer : info.fabrics) {
     if (!options_.provider.empty() && options_.provider != offer.identity.provider) continue;
     offers.push_back(offer);
-    wanted.push_back(
-        {offer.identity.provider, "", offer.source_address, offer.identity.address_format});
   }
-  absl::StatusOr<std::vector<FoundFabric>> found = FindFabrics(std::move(wanted), {});
-  if (!found.ok()) return found.status();
-  std::vector<LocalFabric> local;
-  for (const FoundFabric& fabric : *found) {
-    LocalFabric& here = local.emplace_back();
-    here.status = fabric.choice.status();
-    if (!here.status.ok()) continue;
-    const fi_info& own = *fabric.choice->info;
-    here.identity = {fabric.choice->profile.provider, own.ep_attr->protocol,
-                     own.ep_attr->protocol_version, own.addr_format};
-    here.auto_rank = fabric.choice->profile.auto_rank;
-  }
-  const FabricPlan plan = ChooseFabrics(offers, local, info.host_identity == HostIdentity());
+  absl::StatusOr<OfferedFabrics> fabrics = FindOfferedFabrics(offers, {});
+  if (!fabrics.ok()) return fabrics.status();
+  const FabricPlan plan =
+      ChooseFabrics(offers, fabrics->local, info.host_identity == HostIdentity());
   std::vector<FabricFailure> failed;
   for (const size_t offer : plan.order) {
     transport::ReactorOptions options;
     options.retry_limit = options_.timeout;
     absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
-        transport::Reactor::Open(*std::move((*found)[offer].choice), options);
+        transport::Reactor::Open(*std::move(fabrics->found[offer].choice), options);
     if (!reactor.ok()) {
       failed.push_back({offer, reactor.status(), ""});
       continue;
     }
     reactor_ = *std::move(reactor);
     reactor_->set_handler(this);
-    fabric_ = local[offer].identity;
+    fabric_ = fabrics->local[offer].identity;
     return absl::OkStatus();
   }
   return ExplainFailure(options_.server, offers, plan, failed);

@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "src/invoke/connect_times.h"
 #include "src/invoke/host_identity.h"
-#include "src/transport/discovery.h"
+#include "src/invoke/offered_fabrics.h"
 #include "src/transport/provider_profile.h"
 
 namespace invoker {
@@ -50,34 +50,18 @@ absl::Status WorkerContact::KeepNamedOffer(const std::string& provider) {
 
 absl::Status WorkerContact::FindFabricsHere(const ClientOptions& options) {
   ConnectStep step(options.times, &ConnectTimes::discovery);
-  std::vector<transport::FabricRequest> wanted;
-  for (const bootstrap::FabricOffer& offer : info_.fabrics) {
-    transport::FabricRequest request;
-    request.provider = offer.identity.provider;
-    request.peer_address = offer.source_address;
-    request.peer_address_format = offer.identity.address_format;
-    wanted.push_back(std::move(request));
-  }
   FabricAddresses addresses;
   addresses.given = options.fabric_address;
-  absl::StatusOr<std::vector<FoundFabric>> found = FindFabrics(std::move(wanted), addresses);
-  if (!found.ok()) return found.status();
-  found_ = *std::move(found);
-  std::vector<LocalFabric> local;
-  for (const FoundFabric& fabric : found_) {
-    LocalFabric& here = local.emplace_back();
-    here.status = fabric.choice.status();
-    const bootstrap::FabricOffer& offer = info_.fabrics[local.size() - 1];
-    if (options.worker_in_this_process && offer.same_host_only) {
-      here.status = absl::FailedPreconditionError(
-          absl::StrCat("the worker is in this very process, and ", offer.identity.provider,
-                       " is for two processes; serve another fabric as well"));
-    }
-    if (!here.status.ok()) continue;
-    const fi_info& info = *fabric.choice->info;
-    here.identity = {fabric.choice->profile.provider, info.ep_attr->protocol,
-                     info.ep_attr->protocol_version, info.addr_format};
-    here.auto_rank = fabric.choice->profile.auto_rank;
+  absl::StatusOr<OfferedFabrics> fabrics = FindOfferedFabrics(info_.fabrics, addresses);
+  if (!fabrics.ok()) return fabrics.status();
+  found_ = std::move(fabrics->found);
+  std::vector<LocalFabric>& local = fabrics->local;
+  for (size_t i = 0; options.worker_in_this_process && i < local.size(); ++i) {
+    const bootstrap::FabricOffer& offer = info_.fabrics[i];
+    if (!offer.same_host_only) continue;
+    local[i].status = absl::FailedPreconditionError(
+        absl::StrCat("the worker is in this very process, and ", offer.identity.provider,
+                     " is for two processes; serve another fabric as well"));
   }
   plan_ = ChooseFabrics(info_.fabrics, local, info_.host_identity == HostIdentity());
   return absl::OkStatus();

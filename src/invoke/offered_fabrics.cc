@@ -1,0 +1,35 @@
+#include "src/invoke/offered_fabrics.h"
+
+#include <utility>
+
+#include "src/transport/discovery.h"
+
+namespace invoker {
+
+absl::StatusOr<OfferedFabrics> FindOfferedFabrics(absl::Span<const bootstrap::FabricOffer> offers,
+                                                  const FabricAddresses& addresses) {
+  std::vector<transport::FabricRequest> wanted;
+  for (const bootstrap::FabricOffer& offer : offers) {
+    transport::FabricRequest request;
+    request.provider = offer.identity.provider;
+    request.peer_address = offer.source_address;
+    request.peer_address_format = offer.identity.address_format;
+    wanted.push_back(std::move(request));
+  }
+  absl::StatusOr<std::vector<FoundFabric>> found = FindFabrics(std::move(wanted), addresses);
+  if (!found.ok()) return found.status();
+  OfferedFabrics fabrics;
+  fabrics.found = *std::move(found);
+  for (const FoundFabric& fabric : fabrics.found) {
+    LocalFabric& here = fabrics.local.emplace_back();
+    here.status = fabric.choice.status();
+    if (!here.status.ok()) continue;
+    const fi_info& info = *fabric.choice->info;
+    here.identity = {fabric.choice->profile.provider, info.ep_attr->protocol,
+                     info.ep_attr->protocol_version, info.addr_format};
+    here.auto_rank = fabric.choice->profile.auto_rank;
+  }
+  return fabrics;
+}
+
+}  // namespace invoker
