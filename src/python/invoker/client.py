@@ -6,11 +6,11 @@ import asyncio
 import functools
 import weakref
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Type, Union, overload
+from typing import Any, Callable, Dict, List, Optional, Union, overload
 
 from invoker import _buffers, _frames, _invoker
 from invoker._calls import Calls
+from invoker._closing import Closing
 from invoker._dispatch import Dispatcher
 from invoker._frame_calls import FrameCalls
 from invoker._leasing import Connecting, Leasing
@@ -18,7 +18,7 @@ from invoker.function import Function
 from invoker.remote_function import RemoteFunction
 
 
-class Client(Calls, Leasing):
+class Client(Calls, Leasing, Closing):
     """A session with a worker, made by connect(). A context manager; close() ends it.
 
     Any thread may use it. A call sends its data before it returns; the data is not referred to afterwards.
@@ -152,17 +152,6 @@ class Client(Calls, Leasing):
         """
         self._close_own_lease()
         self._finalizer()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: Optional[Type[BaseException]],
-        exception: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if self._native.closed:

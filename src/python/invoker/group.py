@@ -6,11 +6,11 @@ import dataclasses
 import functools
 import threading
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Type, TypeVar, Union, overload
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar, Union, overload
 
 from invoker import _frames, _map
 from invoker._calls import Calls
+from invoker._closing import Closing
 from invoker._leasing import Leasing
 from invoker.client import Client
 from invoker.errors import InvalidArgument, InvokerError, ResourceExhausted, Unavailable
@@ -20,7 +20,7 @@ from invoker.usage import Capacity
 _Result = TypeVar("_Result")
 
 
-class Group(Calls, Leasing):
+class Group(Calls, Leasing, Closing):
     """Several sessions as one, made by connect() with several servers. A context manager; close() ends them all.
 
     A call goes to the session with the fewest calls under way that are this group's; of those that are equal, in turn. A
@@ -117,17 +117,6 @@ class Group(Calls, Leasing):
 
     def __len__(self) -> int:
         return len(self._clients)
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: Optional[Type[BaseException]],
-        exception: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return "<invoker.%s of %d>" % (type(self).__name__, len(self._clients))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import weakref
-from types import TracebackType
-from typing import Any, Callable, Generic, List, Mapping, Optional, Type, TypeVar
+from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar
 
 from invoker import _invoker
+from invoker._closing import Closing
 from invoker._framed import Framed
 from invoker.errors import InvalidArgument
 
@@ -91,7 +91,7 @@ def serve(
     return Server(native)
 
 
-class Server:
+class Server(Closing):
     """Functions that are being served, by serve(). A context manager; close() ends it, as does the end of the program.
 
     Any thread may use it, but a function of its own cannot close it. A forked process has no part in it.
@@ -136,17 +136,6 @@ class Server:
                     self._finalizer = weakref.finalize(self, self._native.close, 0.0)
         if self._native.closed:
             self._ended.set()
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: Optional[Type[BaseException]],
-        exception: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if self._native.closed:
