@@ -79,6 +79,7 @@ SpawnerOptions SpawnerOptionsFor(const ServerSettings& settings, const Worker& w
   options.libraries = settings.functions;
   options.worker = settings.worker;
   options.worker.executors = 1;
+  options.log = [](absl::string_view message) { LogLine(message); };
   options.worker.providers.clear();
   for (const transport::FabricChoice& fabric : worker.fabrics()) {
     options.worker.providers.push_back(fabric.profile.provider);

@@ -56,6 +56,10 @@ void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddNotification(app, "--notify", &worker.notification, "how a peer learns of a write");
   AddBytes(app, "--window", &worker.window_bytes,
            "per session and direction, a power of two; the largest payload is 32 bytes less");
+  AddBytes(app, "--bulk_memory", &worker.bulk_bytes,
+           "memory for payloads larger than the windows, input and output of all calls under way "
+           "on executors that are not leased; more of them wait, and one that wants more by itself "
+           "is refused. A leased executor gives three quarters of its memory");
   app->add_option(
          "--polling", flags->polling,
          "what executors do when there is nothing to do. hot: busy-poll, while they have a "

@@ -7,6 +7,7 @@
 #include "proto/bootstrap.grpc.pb.h"
 #include "src/bootstrap/convert_accounting.h"
 #include "src/bootstrap/convert_lease.h"
+#include "src/bootstrap/lease_table.h"
 #include "src/bootstrap/service_support.h"
 
 namespace invoker {
@@ -16,12 +17,14 @@ namespace v1 = bootstrap::v1;
 
 class AccountingService final : public v1::Accounting::Service {
  public:
-  AccountingService(bootstrap::SessionHost* host, UsageAccumulator* accumulator)
-      : host_(host), accumulator_(accumulator) {}
+  AccountingService(bootstrap::SessionHost* host, bootstrap::LeaseTable* leases,
+                    UsageAccumulator* accumulator)
+      : host_(host), leases_(leases), accumulator_(accumulator) {}
 
   grpc::Status GetUsage(grpc::ServerContext* context, const v1::GetUsageRequest* request,
                         v1::GetUsageReply* reply) override {
     bootstrap::Mark(context);
+    if (request->lease() != 0) return TellOne(request->lease(), reply);
     for (const bootstrap::UsageRecord& record : host_->GetUsage(request->tenant())) {
       *reply->add_records() = bootstrap::ToProto(record);
     }
@@ -48,15 +51,25 @@ class AccountingService final : public v1::Accounting::Service {
   }
 
  private:
+  grpc::Status TellOne(uint64_t lease, v1::GetUsageReply* reply) {
+    const absl::StatusOr<bootstrap::LeaseTable::Use> use = leases_->Acquire(lease);
+    if (!use.ok()) return bootstrap::ToGrpc(use.status());
+    const absl::StatusOr<bootstrap::Usage> usage = host_->LeaseUsage(lease);
+    if (!usage.ok()) return bootstrap::ToGrpc(usage.status());
+    *reply->mutable_lease_usage() = bootstrap::ToProto(*usage);
+    return grpc::Status::OK;
+  }
+
   bootstrap::SessionHost* const host_;
+  bootstrap::LeaseTable* const leases_;
   UsageAccumulator* const accumulator_;
 };
 
 }  // namespace
 
 bootstrap::ServiceFactory MakeAccountingService(UsageAccumulator* accumulator) {
-  return [accumulator](bootstrap::SessionHost* host, bootstrap::LeaseTable*) {
-    return std::make_unique<AccountingService>(host, accumulator);
+  return [accumulator](bootstrap::SessionHost* host, bootstrap::LeaseTable* leases) {
+    return std::make_unique<AccountingService>(host, leases, accumulator);
   };
 }
 

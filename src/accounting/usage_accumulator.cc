@@ -35,15 +35,15 @@ bootstrap::FabricIdentity IdentityOf(const transport::FabricChoice& fabric) {
 class UsageAccumulator::Port final : public transport::ReactorHandler {
  public:
   static absl::StatusOr<std::unique_ptr<Port>> Open(transport::FabricChoice fabric,
-                                                    uint32_t counters, bool by_message) {
+                                                    uint32_t counters, const Options& options) {
     absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
         transport::Reactor::Open(std::move(fabric), transport::ReactorOptions());
     if (!reactor.ok()) return reactor.status();
-    std::unique_ptr<Port> port(new Port(*std::move(reactor)));
+    std::unique_ptr<Port> port(new Port(*std::move(reactor), options.max_contributors));
     absl::StatusOr<transport::CounterArray> array =
-        by_message ? transport::CounterArray::Open(port->reactor(), counters,
-                                                   transport::AddMethod::kMessage)
-                   : transport::CounterArray::Open(port->reactor(), counters);
+        options.by_message ? transport::CounterArray::Open(port->reactor(), counters,
+                                                           transport::AddMethod::kMessage)
+                           : transport::CounterArray::Open(port->reactor(), counters);
     if (!array.ok()) return array.status();
     port->array_.emplace(*std::move(array));
     return port;
@@ -60,6 +60,16 @@ class UsageAccumulator::Port final : public transport::ReactorHandler {
 
   absl::Status Expect(uint64_t id, const std::string& address) {
     if (!reactor_->health().ok()) return reactor_->health();
+    if (!contributors_.contains(id) && contributors_.size() >= max_contributors_) {
+      ForgetSilent(transport::MonotonicNs());
+      if (contributors_.size() >= max_contributors_) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("this server's usage counters have ", contributors_.size(),
+                         " contributing servers on provider \"", reactor_->profile().provider,
+                         "\", which is the most that they take; one that is silent for ",
+                         absl::FormatDuration(absl::Nanoseconds(kContributorNs)), " makes room"));
+      }
+    }
     Contributor& contributor = contributors_[id];
     contributor.seen_ns = transport::MonotonicNs();
     if (contributor.address == address) return absl::OkStatus();
@@ -79,6 +89,22 @@ class UsageAccumulator::Port final : public transport::ReactorHandler {
   void OnTick(int64_t now_ns) override {
     if (now_ns - looked_ns_ < kContributorNs / 16) return;
     looked_ns_ = now_ns;
+    ForgetSilent(now_ns);
+  }
+
+ private:
+  struct Contributor {
+    std::string address;
+    const transport::Peer* peer = nullptr;
+    int64_t seen_ns = 0;
+  };
+
+  Port(std::unique_ptr<transport::Reactor> reactor, size_t max_contributors)
+      : reactor_(std::move(reactor)), max_contributors_(max_contributors) {
+    reactor_->set_handler(this);
+  }
+
+  void ForgetSilent(int64_t now_ns) {
     for (auto entry = contributors_.begin(); entry != contributors_.end();) {
       if (now_ns - entry->second.seen_ns < kContributorNs) {
         ++entry;
@@ -89,18 +115,8 @@ class UsageAccumulator::Port final : public transport::ReactorHandler {
     }
   }
 
- private:
-  struct Contributor {
-    std::string address;
-    const transport::Peer* peer = nullptr;
-    int64_t seen_ns = 0;
-  };
-
-  explicit Port(std::unique_ptr<transport::Reactor> reactor) : reactor_(std::move(reactor)) {
-    reactor_->set_handler(this);
-  }
-
   std::unique_ptr<transport::Reactor> reactor_;
+  const size_t max_contributors_;
   std::optional<transport::CounterArray> array_;
   absl::flat_hash_map<uint64_t, Contributor> contributors_;
   int64_t looked_ns_ = 0;
@@ -157,9 +173,8 @@ absl::StatusOr<UsageAccumulator::Port*> UsageAccumulator::OpenPort(
     if (ports_[i] != nullptr) return ports_[i].get();
     absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(fabrics_[i]);
     if (!copy.ok()) return copy.status();
-    absl::StatusOr<std::unique_ptr<Port>> port =
-        Port::Open(*std::move(copy), (options_.max_tenants + 1) * bootstrap::kCountersPerRow,
-                   options_.by_message);
+    absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(
+        *std::move(copy), (options_.max_tenants + 1) * bootstrap::kCountersPerRow, options_);
     if (!port.ok()) return port.status();
     ports_[i] = *std::move(port);
     Port* const raw = ports_[i].get();

@@ -36,6 +36,9 @@ class UsageAccumulator {
   struct Options {
     // Tenants with a row of their own; further ones share the row of kOtherTenants.
     uint32_t max_tenants = 4096;
+    // Servers that may contribute over one fabric; further ones are refused until one of these has
+    // been silent for a minute. Each costs memory and an entry of the endpoint's address vector.
+    uint32_t max_contributors = 1024;
     // By messages even where the fabric has atomics.
     bool by_message = false;
   };
@@ -48,7 +51,7 @@ class UsageAccumulator {
   UsageAccumulator& operator=(const UsageAccumulator&) = delete;
 
   // Makes ready for a round of additions by a server, which should come within a minute. Blocks for
-  // some milliseconds if it is the first on its fabric.
+  // some milliseconds if it is the first on its fabric. RESOURCE_EXHAUSTED if there are too many.
   absl::StatusOr<bootstrap::ContributionTarget> Contribute(
       const bootstrap::Contribution& contribution) ABSL_LOCKS_EXCLUDED(mutex_);
 

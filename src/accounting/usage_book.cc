@@ -176,6 +176,13 @@ bootstrap::Usage UsageBook::CloseLease(uint64_t lease, const UsageReading& last)
   return bill;
 }
 
+absl::optional<bootstrap::Usage> UsageBook::OpenUsage(uint64_t lease) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = open_.find(lease);
+  if (found == open_.end()) return absl::nullopt;
+  return Bill(found->second, options_.clock());
+}
+
 std::vector<bootstrap::UsageRecord> UsageBook::Records(absl::string_view tenant) const {
   std::vector<bootstrap::UsageRecord> records;
   {

@@ -33,6 +33,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "src/accounting/usage_file.h"
 #include "src/bootstrap/messages.h"
 
@@ -89,6 +90,9 @@ class UsageBook {
   // The lease's time ends; `last` may be as of now or before. Its usage goes to its tenant's sum,
   // and to the file. Returns the bill, of a lease that is not open an empty one.
   bootstrap::Usage CloseLease(uint64_t lease, const UsageReading& last) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // What an open lease has used so far; nothing of others.
+  absl::optional<bootstrap::Usage> OpenUsage(uint64_t lease) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Open leases in the order in which they were opened, then tenants by name. `tenant` empty:
   // everybody's. A lease's id is a secret: a record says instead the how manyth it was, from 1.

@@ -22,6 +22,19 @@ absl::StatusOr<std::vector<UsageRecord>> BootstrapClient::GetUsage(absl::string_
   return records;
 }
 
+absl::StatusOr<Usage> BootstrapClient::GetLeaseUsage(uint64_t lease, absl::Duration timeout) {
+  UnaryCall call(*channel_, "tell about usage", timeout);
+  v1::GetUsageRequest request;
+  request.set_lease(lease);
+  v1::GetUsageReply reply;
+  absl::Status status = call.Run<v1::Accounting>(&v1::Accounting::Stub::GetUsage, request, &reply);
+  if (!status.ok()) return status;
+  if (!reply.has_lease_usage()) {
+    return call.BadReply(absl::UnimplementedError("it does not tell of a single lease"));
+  }
+  return FromProto(reply.lease_usage());
+}
+
 absl::StatusOr<ContributionTarget> BootstrapClient::Contribute(const Contribution& contribution,
                                                                absl::Duration timeout) {
   UnaryCall call(*channel_, "take usage", timeout);

@@ -57,9 +57,10 @@ class LeaseTable::Observer final : public SessionHost::LeaseObserver {
 
 struct LeaseTable::Work {
   std::vector<std::shared_ptr<LeaseStream>> cancelled;
+  std::vector<uint64_t> abandoned;
   std::vector<uint64_t> closing;
   Clock::time_point next = Clock::time_point::max();
-  bool Empty() const { return cancelled.empty() && closing.empty(); }
+  bool Empty() const { return cancelled.empty() && abandoned.empty() && closing.empty(); }
 };
 
 absl::StatusOr<uint64_t> LeaseTable::DrawId() {
@@ -238,16 +239,34 @@ void LeaseTable::EraseIfOver(uint64_t lease) {
   if (it != entries_.end() && it->second.closed && it->second.stream == nullptr) entries_.erase(it);
 }
 
-absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease) {
-  std::lock_guard<std::mutex> lock(mutex_);
+absl::StatusOr<LeaseTable::Entry*> LeaseTable::FindGranted(uint64_t lease) {
   Entry* entry = FindLive(lease);
   if (entry == nullptr || entry->phase != Phase::kGranted) {
     return absl::NotFoundError(
         "the lease is not known here: it was released, it expired, or the server was restarted; "
         "take a new one");
   }
-  ++entry->uses;
+  return entry;
+}
+
+absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const absl::StatusOr<Entry*> entry = FindGranted(lease);
+  if (!entry.ok()) return entry.status();
+  ++(*entry)->uses;
   return Use(this, lease);
+}
+
+absl::Status LeaseTable::Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const absl::StatusOr<Entry*> entry = FindGranted(lease);
+  if (!entry.ok()) return entry.status();
+  std::vector<std::weak_ptr<LeaseWatch>>& watches = (*entry)->watches;
+  watches.erase(std::remove_if(watches.begin(), watches.end(),
+                               [](const auto& other) { return other.expired(); }),
+                watches.end());
+  watches.push_back(std::move(watch));
+  return absl::OkStatus();
 }
 
 void LeaseTable::EndUse(uint64_t lease) {
@@ -335,6 +354,10 @@ LeaseTable::Work LeaseTable::Collect(Clock::time_point now) {
       if (entry.stream != nullptr) work.cancelled.push_back(entry.stream);
       entry.deadline = Clock::time_point::max();
     }
+    if (!entry.live && entry.phase != Phase::kNew && !entry.abandoned) {
+      entry.abandoned = true;
+      work.abandoned.push_back(lease);
+    }
     if (!entry.live && entry.uses == 0 && !entry.closing) {
       entry.closing = true;
       work.closing.push_back(lease);
@@ -347,6 +370,12 @@ LeaseTable::Work LeaseTable::Collect(Clock::time_point now) {
 void LeaseTable::Close(uint64_t lease) {
   std::unique_lock<std::mutex> lock(mutex_);
   Entry& entry = entries_.at(lease);  // erased only after this
+  const std::vector<std::weak_ptr<LeaseWatch>> watches = std::exchange(entry.watches, {});
+  lock.unlock();
+  for (const std::weak_ptr<LeaseWatch>& watch : watches) {
+    if (const std::shared_ptr<LeaseWatch> there = watch.lock()) there->OnLeaseEnded();
+  }
+  lock.lock();
   if (entry.phase != Phase::kNew) {
     lock.unlock();
     const Usage usage = host_->CloseLease(lease);
@@ -382,6 +411,8 @@ void LeaseTable::Run() {
     }
     lock.unlock();
     for (const auto& stream : work.cancelled) stream->Cancel();
+    // Before they are closed, which takes up to a function's time.
+    for (const uint64_t lease : work.abandoned) host_->AbandonLease(lease);
     for (const uint64_t lease : work.closing) {
       closers_.Run([this, lease] { Close(lease); });
     }

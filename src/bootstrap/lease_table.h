@@ -3,9 +3,10 @@
 //
 // An entry lives from Add to the first of: its stream's end, its release, its expiry, the end of
 // its time, the host's refusal, the death of one of its executors, Drain while it is not granted,
-// EndAll. Then, when no request that uses it is under way any more, SessionHost::CloseLease is
-// called for it, once, if OpenLease was; after that its client is told how it ended and what it
-// used, and the stream ends. The table knows nothing of gRPC.
+// EndAll. Then SessionHost::AbandonLease is called for it at once, so that no request under it
+// waits for ever; and when none is under way any more, CloseLease, once: both only if it has asked.
+// After that its client is told how it ended and what it used, and the stream ends. The table knows
+// nothing of gRPC.
 //
 // Every method may be called from any thread; none but Join blocks. The table never holds its lock
 // while it calls a stream or the host, so both may call back.
@@ -46,6 +47,14 @@ class LeaseStream {
   virtual void End(const absl::Status& status) = 0;
   // Ends the stream at once, for a client that does not read.
   virtual void Cancel() = 0;
+};
+
+// Something that goes on under a lease and is to end with it, without holding its end up.
+class LeaseWatch {
+ public:
+  virtual ~LeaseWatch() = default;
+  // Once, on a thread of the table's. Does not block.
+  virtual void OnLeaseEnded() = 0;
 };
 
 class LeaseTable {
@@ -94,6 +103,8 @@ class LeaseTable {
 
   // NOT_FOUND if the lease is unknown, is not granted or has ended.
   absl::StatusOr<Use> Acquire(uint64_t lease);
+  // Tells the watch when the lease has ended, before its client hears of that. NOT_FOUND as Acquire.
+  absl::Status Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch);
 
   void NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason);
   // Tells every lease; ends those that are not granted, and refuses new ones from now on. Only the
@@ -122,12 +133,14 @@ class LeaseTable {
     Clock::time_point over_at = Clock::time_point::max();  // the end of its time
     absl::Duration ttl;
     int uses = 0;
+    std::vector<std::weak_ptr<LeaseWatch>> watches;
     bool live = true;
     bool announced = false;  // the stream has been told of the grant
     // What to tell it once it has been.
     std::vector<std::function<void(LeaseStream*)>> held;
-    bool closing = false;  // it is being closed
-    bool closed = false;   // and that is over
+    bool abandoned = false;  // the host is being told, or has been, that it is not live
+    bool closing = false;    // it is being closed
+    bool closed = false;     // and that is over
     // Once it is not live: what the client hears.
     LeaseEnd end;
     absl::Status status;
@@ -141,6 +154,7 @@ class LeaseTable {
   absl::Status AdmissionLocked() const;
   // Nullptr if it has ended.
   Entry* FindLive(uint64_t lease);
+  absl::StatusOr<Entry*> FindGranted(uint64_t lease);
   void EndUse(uint64_t lease);
   void EndUseLocked(Entry* entry);
   // Nothing if it has ended already.

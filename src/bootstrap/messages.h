@@ -90,7 +90,7 @@ struct LeaseTerms {
   uint64_t memory_bytes = 0;  // for each; 0: the worker's default
   Polling polling = Polling::kDefault;
   absl::Duration hot_timeout;  // for kAdaptive; may be infinite
-  absl::Duration ttl;          // the lease ends after it; 0: the worker's most
+  absl::Duration ttl;          // the lease ends after it; 0: the worker's choice
   absl::Duration call_limit;   // a function that runs longer ends the lease; 0: the worker's most
   absl::Duration wait;         // in line, for capacity; 0: not at all; may be infinite
   std::string tenant;          // whose bill; at most kMaxTenantBytes printable characters

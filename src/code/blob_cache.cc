@@ -128,7 +128,8 @@ absl::Status BlobCache::Scan() {
   });
   absl::MutexLock lock(&mutex_);
   for (const Found& found : all) AddFound(found);
-  MakeRoom(0);
+  Calls nobody;  // nothing is being uploaded yet
+  MakeRoom(0, &nobody);
   return absl::OkStatus();
 }
 
@@ -192,8 +193,8 @@ absl::Status BlobCache::Verify(const Blob& blob, const Sha256Digest& digest) con
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<BlobCache::Incoming>> BlobCache::Begin(const Sha256Digest& digest,
-                                                                      uint64_t size) {
+absl::StatusOr<std::unique_ptr<BlobCache::Incoming>> BlobCache::Begin(
+    const Sha256Digest& digest, uint64_t size, std::function<void()> on_gave_way) {
   if (size == 0) return absl::InvalidArgumentError("an empty file is no code");
   // Rounded up, a size could come out small.
   if (size > options_.capacity_bytes || RoomFor(size) > options_.capacity_bytes) {
@@ -202,13 +203,17 @@ absl::StatusOr<std::unique_ptr<BlobCache::Incoming>> BlobCache::Begin(const Sha2
                      options_.capacity_bytes));
   }
   std::unique_ptr<Incoming> incoming(new Incoming(this, digest, size));
+  Calls gave_way;
+  const absl::Cleanup tell = [&gave_way] {
+    for (const std::function<void()>& call : gave_way) call();
+  };
   {
     absl::MutexLock lock(&mutex_);
-    if (incoming_.size() >= kMostUploads) {
+    if (incoming_.size() >= kMostUploads && !DropStalled(&gave_way)) {
       return absl::AbortedError(absl::StrCat("the worker takes ", kMostUploads,
                                              " uploads at a time, and has them; try again"));
     }
-    if (!MakeRoom(RoomFor(size))) {
+    if (!MakeRoom(RoomFor(size), &gave_way)) {
       return absl::AbortedError(absl::StrCat("the worker's code cache has no room for ", size,
                                              " bytes: of its ", options_.capacity_bytes, " bytes, ",
                                              used_,
@@ -217,6 +222,7 @@ absl::StatusOr<std::unique_ptr<BlobCache::Incoming>> BlobCache::Begin(const Sha2
     incoming->reserved_ = RoomFor(size);
     used_ += incoming->reserved_;
     incoming->moved_ = absl::Now();
+    incoming->on_gave_way_ = std::move(on_gave_way);
     incoming->name_ = absl::StrCat(kIncomingPrefix, next_incoming_++);
     incoming_.insert(incoming.get());
   }
@@ -228,9 +234,9 @@ absl::StatusOr<std::unique_ptr<BlobCache::Incoming>> BlobCache::Begin(const Sha2
   return incoming;
 }
 
-bool BlobCache::MakeRoom(uint64_t bytes) {
+bool BlobCache::MakeRoom(uint64_t bytes, Calls* gave_way) {
   while (used_ > options_.capacity_bytes || bytes > options_.capacity_bytes - used_) {
-    if (!EvictOne() && !DropStalled()) return false;
+    if (!EvictOne() && !DropStalled(gave_way)) return false;
   }
   return true;
 }
@@ -255,14 +261,15 @@ void BlobCache::Remove(const Sha256Digest& digest) {
 }
 
 // The upload that has been still for longest gives way. False if none has been for long enough.
-bool BlobCache::DropStalled() {
+bool BlobCache::DropStalled(Calls* gave_way) {
   Incoming* stalled = nullptr;
   for (Incoming* incoming : incoming_) {
-    if (incoming->reserved_ == 0) continue;
     if (stalled == nullptr || incoming->moved_ < stalled->moved_) stalled = incoming;
   }
   if (stalled == nullptr || absl::Now() - stalled->moved_ < options_.stalled_after) return false;
   used_ -= std::exchange(stalled->reserved_, 0);
+  incoming_.erase(stalled);
+  if (stalled->on_gave_way_) gave_way->push_back(std::move(stalled->on_gave_way_));
   // The upload still has the file open, and so its bytes.
   const int file = openat(directory_, stalled->name_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
   if (file >= 0) close(file);

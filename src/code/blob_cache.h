@@ -14,6 +14,7 @@
 #define INVOKER_SRC_CODE_BLOB_CACHE_H_
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -36,7 +37,8 @@ struct BlobCacheOptions {
   // to it. Empty: a temporary one, removed with the cache.
   std::string directory;
   uint64_t capacity_bytes = uint64_t{1} << 30;
-  // An upload that has not moved for so long gives way to a new one that needs its room.
+  // An upload that has not moved for so long gives way to a new one that needs its room, or its
+  // place among those that there may be at a time.
   absl::Duration stalled_after = absl::Seconds(10);
 };
 
@@ -86,6 +88,7 @@ class BlobCache {
     // Guarded by the cache's mutex.
     uint64_t reserved_ = 0;  // bytes of the cache; 0: it has given way, or is in the cache
     absl::Time moved_;       // when bytes last came
+    std::function<void()> on_gave_way_;
   };
 
   // FAILED_PRECONDITION if the directory is used by another process, or could be written to by
@@ -103,9 +106,12 @@ class BlobCache {
 
   // Makes room for a file of `size` bytes. INVALID_ARGUMENT for an empty one, RESOURCE_EXHAUSTED if
   // it is larger than the cache; ABORTED if too much of the cache is in use just now, or for too
-  // many uploads at a time. The same file may come from several clients at once: the first to be
-  // whole stays.
-  absl::StatusOr<std::unique_ptr<Incoming>> Begin(const Sha256Digest& digest, uint64_t size);
+  // many uploads at a time, none of which stands still. The same file may come from several clients
+  // at once: the first to be whole stays. If the upload gives way, `on_gave_way` is called, once
+  // and without a lock, by the thread that begins another; perhaps when the upload has ended
+  // already.
+  absl::StatusOr<std::unique_ptr<Incoming>> Begin(const Sha256Digest& digest, uint64_t size,
+                                                  std::function<void()> on_gave_way = {});
 
   const std::string& directory() const { return options_.directory; }
   // What counts against the capacity: whole disk blocks, and the room of uploads under way.
@@ -120,6 +126,7 @@ class BlobCache {
     bool verified = false;  // by this process
   };
   struct Found;
+  using Calls = std::vector<std::function<void()>>;
 
   explicit BlobCache(const BlobCacheOptions& options);
 
@@ -127,10 +134,11 @@ class BlobCache {
   absl::Status Scan();
   void AddFound(const Found& found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string PathOf(absl::string_view name) const;
-  // Evicts until `bytes` more fit. False if they do not.
-  bool MakeRoom(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Evicts until `bytes` more fit. False if they do not. `gave_way` gets what those are to be told
+  // that have.
+  bool MakeRoom(uint64_t bytes, Calls* gave_way) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool EvictOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool DropStalled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool DropStalled(Calls* gave_way) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(const Sha256Digest& digest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of the file's bytes; what differs in words.
   absl::Status Verify(const Blob& blob, const Sha256Digest& digest) const;
@@ -143,7 +151,8 @@ class BlobCache {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<Sha256Digest, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   std::list<Sha256Digest> by_use_ ABSL_GUARDED_BY(mutex_);  // the one to go next first
-  absl::flat_hash_set<Incoming*> incoming_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<Incoming*> incoming_
+      ABSL_GUARDED_BY(mutex_);  // those that have not given way
   uint64_t next_incoming_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // entries' and uploads' room
 };

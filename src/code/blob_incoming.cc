@@ -91,6 +91,7 @@ absl::StatusOr<BlobCache::Pin> BlobCache::Incoming::Commit() {
   cache_->entries_[digest_] = std::move(entry);
   // The room that was this upload's is the file's now.
   reserved_ = 0;
+  cache_->incoming_.erase(this);
   return pin;
 }
 

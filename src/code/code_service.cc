@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "proto/bootstrap.grpc.pb.h"
 #include "src/bootstrap/convert.h"
 #include "src/bootstrap/lease_table.h"
@@ -43,34 +45,76 @@ absl::StatusOr<CodeKind> KindOf(v1::CodeKind kind) {
 }
 
 // One upload. gRPC calls it from its own threads, one at a time; it has no thread of its own, so
-// that a client that stands still holds up nobody.
-class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk> {
+// that a client that stands still holds up nobody. It ends with its lease, and when it gives way to
+// another: whoever says so may do it from any thread, also when the upload is over.
+class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk>,
+                            public bootstrap::LeaseWatch {
  public:
-  UploadReactor(grpc::CallbackServerContext* context, BlobCache* cache, UploadPolicy policy,
-                LeaseTable* leases, v1::UploadReply* reply)
-      : cache_(cache), leases_(leases), reply_(reply) {
+  static UploadReactor* Start(grpc::CallbackServerContext* context, BlobCache* cache,
+                              UploadPolicy policy, LeaseTable* leases, v1::UploadReply* reply) {
+    std::shared_ptr<UploadReactor> reactor(new UploadReactor(cache, leases, reply));
+    UploadReactor* const raw = reactor.get();
+    raw->self_ = std::move(reactor);
     Mark(context);
     if (absl::Status status = CheckAnyUploadAllowed(policy); !status.ok()) {
-      Finish(ToGrpc(status));
-      return;
+      raw->EndWith(status);
+    } else {
+      raw->StartRead(&raw->chunk_);
     }
-    StartRead(&chunk_);
+    return raw;
   }
 
   void OnReadDone(bool ok) override {
-    const absl::Status status = ok ? Take() : End();
-    if (status.ok() && ok && !reply_->was_there()) {
-      StartRead(&chunk_);
-      return;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (over_) return;
+      reading_ = true;
+    }
+    absl::Status status = ok ? Take() : End();
+    {
+      absl::MutexLock lock(&mutex_);
+      reading_ = false;
+      if (status.ok() && ok && !reply_->was_there()) status = ended_;
+      if (status.ok() && ok && !reply_->was_there()) {
+        StartRead(&chunk_);
+        return;
+      }
+      over_ = true;
     }
     // Its room is free when the client hears of it.
     incoming_.reset();
     Finish(ToGrpc(status));
   }
 
-  void OnDone() override { delete this; }
+  void OnLeaseEnded() override {
+    EndWith(absl::NotFoundError("the lease has ended, and its upload with it"));
+  }
+
+  void OnDone() override {
+    // Whoever ends it just now keeps it that long.
+    const std::shared_ptr<UploadReactor> self = std::move(self_);
+  }
 
  private:
+  UploadReactor(BlobCache* cache, LeaseTable* leases, v1::UploadReply* reply)
+      : cache_(cache), leases_(leases), reply_(reply) {}
+
+  // Whatever the client does. Nothing if it is over.
+  void EndWith(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (over_) return;
+      if (reading_) {
+        // That thread does it.
+        if (ended_.ok()) ended_ = status;
+        return;
+      }
+      over_ = true;
+    }
+    incoming_.reset();
+    Finish(ToGrpc(status));
+  }
+
   absl::Status Take() {
     if (!begun_) {
       begun_ = true;
@@ -78,6 +122,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk> {
       absl::StatusOr<Sha256Digest> digest = DigestOf(chunk_.sha256());
       if (!digest.ok()) return digest.status();
       digest_ = *digest;
+      if (absl::Status status = leases_->Watch(lease_, self_); !status.ok()) return status;
     }
     // Not held between chunks: a lease need not wait for its uploads to end.
     if (absl::Status status = leases_->Acquire(lease_).status(); !status.ok()) return status;
@@ -88,7 +133,12 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk> {
     }
     if (incoming_ == nullptr) {
       absl::StatusOr<std::unique_ptr<BlobCache::Incoming>> incoming =
-          cache_->Begin(digest_, chunk_.size());
+          cache_->Begin(digest_, chunk_.size(), [weak = std::weak_ptr<UploadReactor>(self_)] {
+            if (const std::shared_ptr<UploadReactor> upload = weak.lock()) {
+              upload->EndWith(absl::AbortedError(
+                  "the upload stood still, and another one needed its room in the worker's cache"));
+            }
+          });
       if (!incoming.ok()) return incoming.status();
       incoming_ = *std::move(incoming);
     }
@@ -110,7 +160,14 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk> {
   bool begun_ = false;
   uint64_t lease_ = 0;
   Sha256Digest digest_;
+  // Of the thread that reads, and, once it is over, of that which has ended it.
   std::unique_ptr<BlobCache::Incoming> incoming_;
+  std::shared_ptr<UploadReactor> self_;  // until gRPC is done with it
+
+  absl::Mutex mutex_;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;  // a chunk is being looked at
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;     // Finish has been, or is about to be, called
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);    // by somebody else, while `reading_`
 };
 
 // Load has threads of its own, since executors may take long to load a library.
@@ -121,7 +178,7 @@ class CodeService final : public v1::Code::WithCallbackMethod_Upload<v1::Code::S
 
   grpc::ServerReadReactor<v1::UploadChunk>* Upload(grpc::CallbackServerContext* context,
                                                    v1::UploadReply* reply) override {
-    return new UploadReactor(context, cache_, policy_, leases_, reply);
+    return UploadReactor::Start(context, cache_, policy_, leases_, reply);
   }
 
   grpc::Status Load(grpc::ServerContext* context, const v1::LoadRequest* message,

@@ -28,20 +28,21 @@ BulkCall::BulkCall(Parts parts) : parts_(std::move(parts)) {
 
 BulkCall::~BulkCall() {
   if (outstanding_ > 0) parts_.reactor->Disown(this);
-  GiveBack(&input_);
-  GiveBack(&output_);
-  parts_.budget->used -= taken_;
+  GiveBack(&input_, &input_share_);
+  GiveBack(&output_, &output_share_);
   for (const auto& window : {parts_.input_window, parts_.output_window}) {
     if (window != nullptr && --window->calls == 0 && window->on_unused) window->on_unused();
   }
 }
 
-// What the fabric may still be reading or writing keeps its addresses for a while.
-void BulkCall::GiveBack(transport::MemoryRegion* region) {
+// What the fabric may still be reading or writing keeps its addresses, and its share of the budget,
+// for a while.
+void BulkCall::GiveBack(transport::MemoryRegion* region, BulkBudget::Share* share) {
+  const auto over = std::make_shared<const BulkBudget::Share>(std::move(*share));
   if (region->data() == nullptr) return;
-  transport::MemoryRegion over = std::move(*region);
+  transport::MemoryRegion memory = std::move(*region);
   *region = transport::MemoryRegion();
-  if (outstanding_ > 0) parts_.reactor->Retire(std::move(over));
+  if (outstanding_ > 0) parts_.reactor->Retire(std::move(memory), over);
 }
 
 absl::Status BulkCall::Allocate(uint64_t bytes, transport::MemoryRegion* region) {
@@ -60,12 +61,9 @@ absl::Status BulkCall::Allocate(uint64_t bytes, transport::MemoryRegion* region)
 bool BulkCall::TakeMemory() {
   const uint64_t input_bytes = parts_.descriptor.input_length;
   const uint64_t output_bytes = parts_.descriptor.output_capacity;
-  BulkBudget& budget = *parts_.budget;
-  // Neither is more than the limit, which was checked at admission.
-  const uint64_t wanted = input_bytes + output_bytes;
-  if (wanted > budget.limit - budget.used) return false;
-  budget.used += wanted;
-  taken_ = wanted;
+  if (!BulkBudget::Take(parts_.budget, input_bytes, output_bytes, &input_share_, &output_share_)) {
+    return false;
+  }
   absl::Status status = Allocate(input_bytes, &input_);
   if (status.ok()) status = Allocate(output_bytes, &output_);
   if (!status.ok()) {
@@ -152,9 +150,7 @@ absl::Span<std::byte> BulkCall::output() const {
 void BulkCall::Write(uint64_t output_bytes) {
   has_run_ = true;
   output_bytes_ = output_bytes;
-  GiveBack(&input_);
-  parts_.budget->used -= taken_ - parts_.descriptor.output_capacity;
-  taken_ = parts_.descriptor.output_capacity;
+  GiveBack(&input_, &input_share_);
   state_ = State::kWriting;
   posted_ = 0;
   to_post_ = parts_.output_window == nullptr ? 0 : output_bytes;

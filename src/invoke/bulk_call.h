@@ -22,22 +22,11 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "src/invoke/bulk_budget.h"
 #include "src/invoke/wire.h"
 #include "src/transport/reactor.h"
 
 namespace invoker {
-
-// What an executor gives to bulk calls by default: no more bytes at a time.
-inline constexpr uint64_t kDefaultBulkBytes = uint64_t{4} << 30;
-
-// What the bulk calls of one executor have in common.
-struct BulkBudget {
-  uint64_t limit = kDefaultBulkBytes;  // bytes
-  uint64_t used = 0;
-  // How long a call's transfers may be under way with none of them ending. The time counts in which
-  // the executor looks for that.
-  int64_t stall_ns = 30'000'000'000;
-};
 
 // Memory of the client that it has registered.
 struct ClientWindow {
@@ -55,7 +44,7 @@ class BulkCall final : public transport::OperationOwner {
 
   struct Parts {
     transport::Reactor* reactor = nullptr;
-    BulkBudget* budget = nullptr;
+    std::shared_ptr<BulkBudget> budget;
     RequestHeader request;
     // Checked: windows, access and bounds.
     BulkDescriptor descriptor;
@@ -116,13 +105,15 @@ class BulkCall final : public transport::OperationOwner {
   bool PostMore();
   void EndIfQuiet();
   void LookForStall(int64_t now_ns);
-  void GiveBack(transport::MemoryRegion* region);
+  void GiveBack(transport::MemoryRegion* region, BulkBudget::Share* share);
 
   Parts parts_;
   State state_ = State::kWaiting;
+  // The shares go after the memory.
+  BulkBudget::Share input_share_;
+  BulkBudget::Share output_share_;
   transport::MemoryRegion input_;
   transport::MemoryRegion output_;
-  uint64_t taken_ = 0;        // of the budget
   uint64_t posted_ = 0;       // bytes of the direction under way
   uint64_t to_post_ = 0;      // of the same, in all
   uint32_t outstanding_ = 0;  // transfers

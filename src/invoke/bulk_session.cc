@@ -113,12 +113,14 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
     return Refusal{StatusCode::kInvalidRequest, "a response without room for the output's length"};
   }
   // The lengths lie in windows, so that each is less than 2^64, but both may not be.
-  if (descriptor.input_length > budget_->limit ||
-      descriptor.output_capacity > budget_->limit - descriptor.input_length) {
+  const uint64_t limit = budget_->limit();
+  if (descriptor.input_length > limit ||
+      descriptor.output_capacity > limit - descriptor.input_length) {
     return Refusal{StatusCode::kNoMemory,
                    absl::StrCat("an input of ", descriptor.input_length, " bytes and an output of ",
-                                descriptor.output_capacity, " are more than the ", budget_->limit,
-                                " bytes that an executor gives to large payloads")};
+                                descriptor.output_capacity, " are more than the ", limit,
+                                " bytes that the worker gives to large payloads: of its own "
+                                "executors --bulk_memory, of a lease's its memory sets that")};
   }
   parts.reactor = reactor_;
   parts.budget = budget_;

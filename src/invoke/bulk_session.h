@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -25,9 +26,9 @@ namespace invoker {
 
 class BulkSession {
  public:
-  // `reactor` and `budget` outlive the session; `peer` is the client's address.
-  BulkSession(transport::Reactor* reactor, BulkBudget* budget, fi_addr_t peer)
-      : reactor_(reactor), budget_(budget), peer_(peer) {}
+  // `reactor` outlives the session; `peer` is the client's address.
+  BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget, fi_addr_t peer)
+      : reactor_(reactor), budget_(std::move(budget)), peer_(peer) {}
   // Whoever waits for windows to be out of use is told.
   ~BulkSession();
 
@@ -66,7 +67,7 @@ class BulkSession {
                                                            uint64_t length, bool writes) const;
 
   transport::Reactor* const reactor_;
-  BulkBudget* const budget_;
+  const std::shared_ptr<BulkBudget> budget_;
   const fi_addr_t peer_;
   uint16_t last_number_ = 0;
   absl::flat_hash_map<uint16_t, std::shared_ptr<ClientWindow>> windows_;

@@ -74,6 +74,11 @@ void CallDriver::SetNotification(transport::Notification notification) {
   session_->SetNotification(notification);
 }
 
+void CallDriver::HoldFailures(absl::Duration hold) {
+  Visit visit(this);
+  session_->HoldFailures(absl::ToInt64Nanoseconds(hold));
+}
+
 absl::StatusOr<Response> CallDriver::Collect(Call* call) {
   if (ABSL_PREDICT_FALSE(!call->status.ok())) {
     absl::Status status = std::move(call->status);

@@ -38,6 +38,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   absl::Status Attach(const bootstrap::OpenSessionReply& reply);
   bootstrap::OpenSessionRequest MakeRequest(transport::Notification notification);
   void SetNotification(transport::Notification notification);
+  // ClientSession::HoldFailures, once the session is open.
+  void HoldFailures(absl::Duration hold);
 
   // What every call needs to know of the session; constant once it is open.
   const WindowGeometry& geometry() const { return session_->geometry(); }

@@ -331,7 +331,7 @@ std::byte* ClientSession::RequestPayload(HeldCells cells) const {
 }
 
 void ClientSession::OnTick(int64_t now_ns) {
-  if (!failed_posts_.empty()) HandleFailedPosts();
+  if (ABSL_PREDICT_FALSE(!failed_posts_.empty())) HandleFailedPosts(now_ns);
   if (!reactor_->health().ok()) Fail(reactor_->health());
   if (earliest_deadline_ns_ == 0 || now_ns < earliest_deadline_ns_) return;
   earliest_deadline_ns_ = 0;
@@ -357,23 +357,28 @@ void ClientSession::OnOperationFailed(const transport::Operation& operation,
 }
 
 // What the peer got of a failed write is not known, so nothing can be placed there again: the
-// session ends.
-void ClientSession::HandleFailedPosts() {
-  for (const FailedPost& failed : failed_posts_) {
-    for (Call& call : calls_) {
-      if (call.state == Call::State::kOutstanding && failed.run.Contains(call.request.first)) {
-        FailCall(&call, WithFate(failed.status, failed.fate));
-      }
-    }
-    Fail(failed.status);
+// session ends. While it is held, its calls stay under way, and further ones may be started.
+void ClientSession::HandleFailedPosts(int64_t now_ns) {
+  if (hold_ns_ > 0) {
+    if (held_until_ns_ == 0) held_until_ns_ = now_ns + hold_ns_;
+    if (now_ns < held_until_ns_) return;
   }
-  failed_posts_.clear();
+  const absl::Status first = failed_posts_.front().status;
+  Fail(first);
 }
 
 void ClientSession::Fail(const absl::Status& reason) {
   if (!failure_.ok()) return;
   failure_ = reason;
   reactor_->Disown(this);
+  // Of these more is known than that they may have been executed.
+  for (const FailedPost& failed : std::exchange(failed_posts_, {})) {
+    for (Call& call : calls_) {
+      if (call.state == Call::State::kOutstanding && failed.run.Contains(call.request.first)) {
+        FailCall(&call, WithFate(reason, failed.fate));
+      }
+    }
+  }
   for (Call& call : calls_) {
     if (call.state == Call::State::kOutstanding) {
       FailCall(&call, WithFate(reason, CallFate::kMaybeExecuted));

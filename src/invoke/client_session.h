@@ -148,6 +148,10 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void AddRoomWaiter(CallWaiter* waiter) { room_waiters_.push_back(waiter); }
   void RemoveRoomWaiter(CallWaiter* waiter);
 
+  // From now on the session does not end as soon as a post has failed, but so much later: if it has
+  // failed because the other side has ended, the lease says why, and that is the better reason.
+  void HoldFailures(int64_t hold_ns) { hold_ns_ = hold_ns; }
+
   // Ends every call and refuses new ones. The first reason stays.
   void Fail(const absl::Status& reason);
   const absl::Status& failure() const { return failure_; }
@@ -202,7 +206,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     if (!room_waiters_.empty()) WakeRoomWaiters();
   }
   void WakeRoomWaiters();
-  void HandleFailedPosts();
+  void HandleFailedPosts(int64_t now_ns);
   bool TakeResponse(const ResponseHeader& header, uint32_t cell, const std::byte* payload);
   void TakeLateResponse(Call* call);
   void TakeFailure(const ResponseHeader& header, const std::byte* payload, Call* call);
@@ -235,8 +239,9 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     CallFate fate;
     absl::Status status;
   };
-  std::vector<FailedPost>
-      failed_posts_;  // handled on the next tick, since a post may fail inside Start
+  std::vector<FailedPost> failed_posts_;  // handled on a tick, since a post may fail inside Start
+  int64_t hold_ns_ = 0;                   // how long after the first of them
+  int64_t held_until_ns_ = 0;             // 0: none is held
   uint64_t dropped_ = 0;
   absl::Status failure_;
 };

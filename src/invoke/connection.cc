@@ -6,6 +6,13 @@
 #include "src/invoke/worker_contact.h"
 
 namespace invoker {
+namespace {
+
+// The executor of a lease may have crashed: its fabric shows that at once, and the lease, which
+// knows the reason, only when the worker has put an end to all of it.
+constexpr absl::Duration kAwaitReason = absl::Milliseconds(500);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view server,
                                                              const ClientOptions& options) {
@@ -30,6 +37,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenUnder(std::shared_pt
       connection->lease_->id(), executor, connection->watch_.get(), &connection->options_);
   if (!opened.ok()) return opened.status();
   connection->session_ = std::move(opened->session);
+  if (connection->lease_->terms().executors != 0) connection->driver()->HoldFailures(kAwaitReason);
   connection->fabric_choice_ = std::move(opened->fabric_choice);
   connection->AddFunctions(connection->session_->functions());
   // It is the caller's, and may go now.

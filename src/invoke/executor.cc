@@ -46,7 +46,8 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
   shared_.on_session_failed = std::move(on_session_failed);
   shared_.times = FunctionTimes(functions_.size());
   shared_.index = options.index;
-  shared_.bulk_budget.limit = options.bulk_bytes;
+  shared_.bulk_budget =
+      options.bulk_budget != nullptr ? options.bulk_budget : std::make_shared<BulkBudget>();
   shared_.next_epoch = options.first_epoch;
   transport::ReactorOptions reactor = options.reactor;
   if (always_hot_) reactor.use = transport::ReactorUse::kHot;
@@ -287,12 +288,18 @@ absl::Status Executor::ForgetWindow(SessionKey key, uint16_t number) {
                    ": the client's side of the fabric takes no part in them"));
 }
 
-void Executor::CloseSessionLater(SessionKey key) {
-  absl::MutexLock lock(&stopped_mutex_);
-  if (stopped_) return;
-  inbox_.Submit([this, key] {
-    if (FabricPort* port = PortOf(key); port != nullptr) port->EndSession(key.number);
-  });
+void Executor::CloseSessionLater(SessionKey key, std::function<void()> closed) {
+  {
+    absl::MutexLock lock(&stopped_mutex_);
+    if (!stopped_) {
+      inbox_.Submit([this, key, closed = std::move(closed)] {
+        if (FabricPort* port = PortOf(key); port != nullptr) port->EndSession(key.number);
+        closed();
+      });
+      return;
+    }
+  }
+  closed();
 }
 
 absl::Status Executor::CloseSession(SessionKey key) {

@@ -37,9 +37,9 @@ namespace invoker {
 
 struct ExecutorOptions {
   uint32_t index = 0;
-  // Memory for the input and output of bulk calls at a time. Those that want more together wait for
-  // one another; one that wants more by itself is refused.
-  uint64_t bulk_bytes = kDefaultBulkBytes;
+  // Memory for the input and output of bulk calls, which several executors may share; nullptr: one
+  // of its own, with the default limit.
+  std::shared_ptr<BulkBudget> bulk_budget;
   // How long the executor busy-polls after the last message before it sleeps until the next.
   // Infinite: always hot, while it has a session.
   absl::Duration hot_timeout = absl::InfiniteDuration();
@@ -105,8 +105,10 @@ class Executor {
   absl::StatusOr<uint16_t> RegisterWindow(SessionKey key, const bootstrap::WindowDescriptor& window,
                                           bool readable, bool writable);
   absl::Status ForgetWindow(SessionKey key, uint16_t number);
-  // As CloseSession, but does not block, and does not mind if the session has ended.
-  void CloseSessionLater(SessionKey key);
+  // As CloseSession, but does not block, and does not mind if the session has ended. `closed` is
+  // called when it has, with all that it has used shown in its meter: on the thread, or, if that
+  // has stopped, on this one.
+  void CloseSessionLater(SessionKey key, std::function<void()> closed);
   ExecutorCounters Counters();
   std::vector<FabricUse> Uses();
 

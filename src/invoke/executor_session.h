@@ -92,7 +92,7 @@ class ExecutorSession final : public transport::OperationOwner {
     const std::atomic<bool>* draining = nullptr;  // the executor's
     FunctionTimes* times = nullptr;               // the executor's
     std::shared_ptr<UsageMeter> meter;            // of this session; nullptr: nobody reads it
-    BulkBudget* bulk_budget = nullptr;            // the executor's; nullptr: no bulk calls
+    std::shared_ptr<BulkBudget> bulk_budget;      // the worker's; nullptr: no bulk calls
     // Told the number when the session needs Continue in every turn, unless it is there; or
     // nullptr.
     std::vector<uint16_t>* unfinished = nullptr;

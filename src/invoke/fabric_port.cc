@@ -220,7 +220,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   parts.draining = &shared_->draining;
   parts.times = &shared_->times;
   parts.meter = std::move(meter);
-  parts.bulk_budget = &shared_->bulk_budget;
+  parts.bulk_budget = shared_->bulk_budget;
   parts.unfinished = &dirty_;
   parts.failed = &failed_;
   parts.number = *number;

@@ -66,7 +66,7 @@ struct ExecutorShared {
   uint32_t index = 0;       // the executor's
   uint32_t next_epoch = 1;  // of all ports' sessions, so that no two have the same
   bool rearrange = false;   // a port has got its first session, or lost its last
-  BulkBudget bulk_budget;
+  std::shared_ptr<BulkBudget> bulk_budget;  // of all the worker's executors
   TickScale scale;
   UsageCounters usage;  // of all ports' sessions, those that have ended included
   std::atomic<uint32_t> live_sessions{0};

@@ -15,6 +15,10 @@ absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
   std::shared_ptr<HeldLease> held(new HeldLease(std::move(contact)));
   bootstrap::LeaseEvents events;
   events.on_queued = std::move(on_queued);
+  events.on_ended = [raw = held.get()](const bootstrap::LeaseEnd& end) {
+    absl::MutexLock lock(&raw->mutex_);
+    raw->end_ = end;
+  };
   events.on_lost = [raw = held.get()](const absl::Status& reason) { raw->OnLost(reason); };
   events.on_session_closed = [raw = held.get()](uint64_t handle, absl::string_view reason) {
     raw->OnSessionClosed(handle, reason);
@@ -46,6 +50,11 @@ void HeldLease::Remove(const SessionWatch* watch) {
 absl::Status HeldLease::status() const {
   absl::MutexLock lock(&mutex_);
   return lost_;
+}
+
+absl::optional<bootstrap::LeaseEnd> HeldLease::end() const {
+  absl::MutexLock lock(&mutex_);
+  return end_;
 }
 
 // Watches are told without the lock: they run callbacks of calls, which may close other sessions.

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "src/bootstrap/lease.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/session_watch.h"
@@ -45,6 +46,9 @@ class HeldLease {
   // OK, or why there is no lease any more.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // How the worker has ended it, and the bill; nothing if it has not, or has not said so.
+  absl::optional<bootstrap::LeaseEnd> end() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Gives it back and waits for the bill, as bootstrap::Lease::Release. Not on a thread of its own.
   absl::StatusOr<bootstrap::LeaseEnd> Release(absl::Duration timeout) {
     return lease_->Release(timeout);
@@ -61,6 +65,7 @@ class HeldLease {
   mutable absl::Mutex mutex_;
   std::vector<std::shared_ptr<SessionWatch>> watches_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<bootstrap::LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
   // Last, so that its thread has ended before anything that it may call goes.
   std::unique_ptr<bootstrap::Lease> lease_;
 };

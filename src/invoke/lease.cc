@@ -101,6 +101,23 @@ absl::Status Lease::status() const {
   return absl::UnavailableError(lost.message());
 }
 
+absl::StatusOr<bootstrap::Usage> Lease::Usage() const {
+  if (released_) {
+    return absl::FailedPreconditionError(
+        "the lease has been released, and the bill came with that");
+  }
+  if (const absl::optional<bootstrap::LeaseEnd> over = end(); over.has_value()) return over->usage;
+  absl::StatusOr<bootstrap::Usage> usage =
+      held_->contact().bootstrap()->GetLeaseUsage(held_->id(), kReleaseTimeout);
+  if (usage.ok()) return usage;
+  // It may have ended meanwhile.
+  if (const absl::optional<bootstrap::LeaseEnd> over = end(); over.has_value()) return over->usage;
+  if (absl::Status lost = status(); !lost.ok()) return lost;
+  return usage;
+}
+
+absl::optional<bootstrap::LeaseEnd> Lease::end() const { return held_->end(); }
+
 const bootstrap::LeaseTerms& Lease::terms() const { return held_->terms(); }
 
 const std::string& Lease::server() const { return held_->contact().target(); }

@@ -31,6 +31,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/client.h"
 
@@ -93,6 +94,13 @@ class Lease {
 
   // OK, or why the lease has ended: ABORTED for what a function did or a limit, else UNAVAILABLE.
   absl::Status status() const;
+
+  // What it has used so far: as the worker knows it now, or, once it has ended, the bill.
+  // FAILED_PRECONDITION once it has been released, which returns the bill. Blocks for a round trip
+  // to the server, and for two seconds at most.
+  absl::StatusOr<bootstrap::Usage> Usage() const;
+  // How it has ended by itself, and the bill; nothing if the worker has not said that it has.
+  absl::optional<bootstrap::LeaseEnd> end() const;
 
   // As granted.
   const bootstrap::LeaseTerms& terms() const;

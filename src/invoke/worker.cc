@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/invoke/host_identity.h"
 #include "src/invoke/negotiation.h"
+#include "src/invoke/session_closing.h"
 #include "src/invoke/version.h"
 #include "src/transport/discovery.h"
 
@@ -65,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
     }
     ExecutorOptions executor_options = options.executor;
     executor_options.index = index;
+    executor_options.bulk_budget = worker->bulk_budget_;
     worker->executors_.push_back(Executor::Start(
         std::move(fabrics), &functions, executor_options,
         [raw = worker.get(), index](Executor::SessionKey key, const absl::Status& status) {
@@ -80,7 +82,11 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
 }
 
 Worker::Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served)
-    : options_(options), served_(std::move(served)), functions_(std::move(functions)) {}
+    : options_(options),
+      served_(std::move(served)),
+      bulk_budget_(std::make_shared<BulkBudget>(options.bulk_bytes)),
+      late_(options.executors),
+      functions_(std::move(functions)) {}
 
 Worker::~Worker() { Stop(absl::Seconds(1)); }
 
@@ -263,12 +269,12 @@ absl::Status Worker::ForgetWindow(uint64_t lease, uint64_t handle, uint16_t numb
 
 bootstrap::Usage Worker::CloseLease(uint64_t lease) {
   std::vector<Session> closing;
-  UsageCounters used;
+  Bill bill;
   {
     absl::MutexLock lock(&mutex_);
-    if (const auto bill = bills_.find(lease); bill != bills_.end()) {
-      used = bill->second.Sum();
-      bills_.erase(bill);
+    if (const auto found = bills_.find(lease); found != bills_.end()) {
+      bill = std::move(found->second);
+      bills_.erase(found);
     }
     for (auto entry = sessions_.begin(); entry != sessions_.end();) {
       if (entry->second.lease == lease) {
@@ -279,10 +285,18 @@ bootstrap::Usage Worker::CloseLease(uint64_t lease) {
       }
     }
   }
-  // Not waited for: an executor may run a function for long, and other leases end meanwhile.
+  std::vector<std::shared_ptr<SessionClosing>> closings;
   for (const Session& session : closing) {
-    executors_[session.executor]->CloseSessionLater(session.key);
+    auto one = std::make_shared<SessionClosing>(&late_[session.executor]);
+    executors_[session.executor]->CloseSessionLater(session.key, [one] { one->Done(); });
+    closings.push_back(std::move(one));
   }
+  // Not waited for to the end: an executor may run a function for ever.
+  const int64_t until_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(kBillGrace);
+  for (const auto& one : closings) {
+    one->Await(absl::Nanoseconds(std::max<int64_t>(until_ns - transport::MonotonicNs(), 0)));
+  }
+  const UsageCounters used = bill.Sum();
   bootstrap::Usage usage;
   usage.calls = used.calls;
   usage.function_time = absl::Nanoseconds(used.function_ns);

@@ -30,6 +30,10 @@ namespace invoker {
 // Cells of 128 bytes: the smallest calls take one, and 64 calls with a default response fit.
 inline constexpr uint64_t kDefaultWindowBytes = 2 << 20;
 
+// How long the end of a lease waits for the functions that executors run when it comes, which may
+// be others', so that all that the lease has used is told.
+inline constexpr absl::Duration kBillGrace = absl::Milliseconds(250);
+
 struct WorkerOptions {
   // See SelectServedFabrics; empty: every fabric that works.
   std::vector<std::string> providers;
@@ -37,7 +41,10 @@ struct WorkerOptions {
   uint32_t executors = 1;  // threads, each with endpoints of its own
   transport::Notification notification = transport::Notification::kAuto;
   uint64_t window_bytes = kDefaultWindowBytes;  // most that a session may have, per direction
-  ExecutorOptions executor;                     // of each; the index is set for it
+  // Memory for the input and output of bulk calls at a time, of all executors together. Calls that
+  // want more together wait for one another; one that wants more by itself is refused.
+  uint64_t bulk_bytes = kDefaultBulkBytes;
+  ExecutorOptions executor;  // of each; the index and the budget of bulk calls are set for it
 };
 
 class Worker final : public bootstrap::SessionHost {
@@ -73,6 +80,8 @@ class Worker final : public bootstrap::SessionHost {
                                           const bootstrap::WindowDescriptor& window, bool readable,
                                           bool writable) override;
   absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override;
+  // Tells all that the lease has used, its last turns included, unless an executor that has a
+  // session of it runs a function for longer than kBillGrace: then what it had shown before.
   bootstrap::Usage CloseLease(uint64_t lease) override;
 
   // Offers further functions from now on, on every executor and in every session: all of them,
@@ -89,6 +98,11 @@ class Worker final : public bootstrap::SessionHost {
   // Executor::SetHotTimeout, on every executor; then opens the endpoints that their next sessions
   // will use. Blocks for some milliseconds if those are not open yet.
   absl::Status SetHotTimeout(absl::Duration hot_timeout);
+
+  // WorkerOptions::bulk_bytes, from now on.
+  void SetBulkBytes(uint64_t bytes) { bulk_budget_->set_limit(bytes); }
+  // Of them, in use: until the memory has been freed.
+  uint64_t bulk_bytes_used() const { return bulk_budget_->used(); }
 
   // Refuses new sessions and calls from now on, on every executor. Does not block.
   void Drain();
@@ -139,7 +153,9 @@ class Worker final : public bootstrap::SessionHost {
 
   WorkerOptions options_;
   const ServedFabrics served_;
+  const std::shared_ptr<BulkBudget> bulk_budget_;
   std::atomic<uint64_t> downgrades_{0};
+  std::vector<std::atomic<int>> late_;  // by executor: see SessionClosing
   // Held while functions are added, so that they get the same ids on every executor.
   absl::Mutex adding_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable absl::Mutex mutex_;

@@ -52,6 +52,18 @@ ExecutorEnd JudgeSignal(const EndFacts& facts, int signal) {
               absl::StrCat("function \"", facts.function, "\" ran for longer than ",
                            absl::FormatDuration(facts.call_limit)),
               {}};
+    case KillReason::kLoadLimit:
+      return {LeaseEndCause::kCallLimit,
+              absl::StrCat("code that was being loaded ran for longer than ",
+                           absl::FormatDuration(facts.call_limit)),
+              {}};
+    case KillReason::kStartLimit:
+      return {
+          LeaseEndCause::kServer,
+          absl::StrCat("an executor was not ready after ", absl::FormatDuration(facts.start_limit),
+                       ", and was killed; a library of the server's may block when it is "
+                       "loaded"),
+          {}};
     case KillReason::kStopLimit:
       return {LeaseEndCause::kServer,
               absl::StrCat("an executor did not stop in time, and was killed",

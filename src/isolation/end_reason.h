@@ -15,6 +15,8 @@ namespace invoker {
 enum class KillReason : uint8_t {
   kNone,
   kCallLimit,
+  kLoadLimit,     // code took longer to load than a function may run
+  kStartLimit,    // it was not ready in time
   kStopLimit,     // it did not stop in time
   kSocketClosed,  // it has closed its socket, or sent what is no message
   kNotNeeded,     // any more
@@ -27,6 +29,7 @@ struct EndFacts {
   std::string function;       // that ran; empty: none
   uint64_t memory_bytes = 0;  // ExecutorTerms
   absl::Duration call_limit = absl::InfiniteDuration();
+  absl::Duration start_limit = absl::InfiniteDuration();
   uint64_t address_space_limit = 0;     // in force; 0: none
   bool killed_by_memory_group = false;  // its cgroup counted a kill for want of memory
   // From the page.

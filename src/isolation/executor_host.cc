@@ -83,22 +83,24 @@ absl::Status Renamed(const absl::Status& status, const std::string& from, const 
 }  // namespace
 
 absl::StatusOr<std::vector<FunctionEntry>> ExecutorHost::LoadLibrary(const std::string& path,
+                                                                     const std::string& name,
                                                                      UniqueFd fd) {
   FunctionLibraryOptions options;
+  options.name = name;
   options.on_overrun = &EndForOverrun;
   absl::StatusOr<std::unique_ptr<FunctionLibrary>> library =
       absl::InternalError("no library has been loaded");
   if (IsSameFile(path, fd.get())) {
     library = FunctionLibrary::Load(path, options);
+    if (!library.ok()) library = Renamed(library.status(), path, name);
   } else {
     const NamedDescriptor named(fd.get());
     library = FunctionLibrary::Load(named.path(), options);
-    if (!library.ok()) library = Renamed(library.status(), named.path(), path);
+    if (!library.ok()) library = Renamed(library.status(), named.path(), name);
     library_fds_.push_back(std::move(fd));
   }
   if (!library.ok()) return library.status();
   std::vector<FunctionEntry> functions = (*library)->functions();
-  for (FunctionEntry& function : functions) function.library = path;
   libraries_.push_back(*std::move(library));
   return functions;
 }
@@ -112,7 +114,7 @@ absl::StatusOr<FromExecutor> ExecutorHost::Start(const Environment& environment,
   FunctionRegistry functions;
   for (int i = 0; i < environment.libraries_size(); ++i) {
     absl::StatusOr<std::vector<FunctionEntry>> loaded =
-        LoadLibrary(environment.libraries(i), std::move(fds[i]));
+        LoadLibrary(environment.libraries(i), environment.libraries(i), std::move(fds[i]));
     if (!loaded.ok()) return loaded.status();
     if (absl::Status status = functions.AddAll(*std::move(loaded)); !status.ok()) return status;
   }
@@ -156,6 +158,7 @@ absl::Status ExecutorHost::Configure(const ToExecutor::Configure& request) {
   if (!status.ok()) return status;
   // What these have made in /dev/shm as well.
   NoteSharedMemory(page_);
+  if (request.bulk_bytes() != 0) worker_->SetBulkBytes(request.bulk_bytes());
   if (request.memory_bytes() == 0) return absl::OkStatus();
   const uint64_t limit = AddressSpaceBytes() + request.memory_bytes();
   const rlimit limits = {limit, limit};
@@ -172,7 +175,9 @@ absl::Status ExecutorHost::Load(const ToExecutor::Load& request, UniqueFd fd,
                                 FromExecutor* answer) {
   std::vector<FunctionEntry> entries;
   if (request.kind() == bootstrap::v1::CODE_KIND_LIBRARY) {
-    absl::StatusOr<std::vector<FunctionEntry>> loaded = LoadLibrary(request.path(), std::move(fd));
+    // The cache's path says nothing to the client.
+    absl::StatusOr<std::vector<FunctionEntry>> loaded = LoadLibrary(
+        request.path(), request.name().empty() ? request.path() : request.name(), std::move(fd));
     if (!loaded.ok()) return loaded.status();
     entries = *std::move(loaded);
   } else {

@@ -38,7 +38,9 @@ class ExecutorHost {
   [[noreturn]] void Stop(absl::Duration limit);
 
  private:
-  absl::StatusOr<std::vector<FunctionEntry>> LoadLibrary(const std::string& path, UniqueFd fd);
+  // `name` is what messages call the file.
+  absl::StatusOr<std::vector<FunctionEntry>> LoadLibrary(const std::string& path,
+                                                         const std::string& name, UniqueFd fd);
   absl::Status Load(const isolation::v1::ToExecutor::Load& request, UniqueFd fd,
                     isolation::v1::FromExecutor* answer);
   absl::Status Do(const isolation::v1::ToExecutor& request, std::vector<UniqueFd> fds,

@@ -42,8 +42,13 @@ struct ExecutorUsage {
 
 class ExecutorProcess {
  public:
-  // All run on a thread of the spawner's, must not block, and must not destroy the process.
+  // All but the first run on a thread of the spawner's, must not block, and must not destroy the
+  // process.
   struct Events {
+    // Once, by the thread that calls Spawn, before that waits: `end` ends the process at once, and
+    // with it the Spawn if that still waits. It does not block, may be called from any thread and
+    // more than once, and must not be called after the spawner's end.
+    std::function<void(std::function<void()> end)> on_starting;
     // Once, and the last: the process is gone, and so are its sessions.
     std::function<void(const ExecutorEnd&)> on_ended;
     std::function<void(uint64_t handle, absl::string_view reason)> on_session_closed;

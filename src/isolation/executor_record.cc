@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/convert.h"
 #include "src/isolation/nanoseconds.h"
+#include "src/isolation/shared_memory.h"
 
 namespace invoker {
 namespace {
@@ -70,12 +71,14 @@ absl::StatusOr<FromExecutor> ExecutorRecord::Call(ToExecutor request, absl::Span
     absl::MutexLock lock(&mutex_);
     if (end_.has_value()) return EndedStatus();
     request.set_id(next_request_++);
+    pending.load = request.has_load();
     pending_[request.id()] = &pending;
   }
   const absl::Status sent = socket_.Send(request.SerializeAsString(), fds, /*wait=*/false);
   absl::MutexLock lock(&mutex_);
   if (!sent.ok() && !absl::IsUnavailable(sent)) {
     pending_.erase(request.id());
+    if (pending.load) EndLoad();
     return sent;
   }
   // If the process is gone, that is about to be known, and why.
@@ -88,6 +91,17 @@ absl::StatusOr<FromExecutor> ExecutorRecord::Call(ToExecutor request, absl::Span
 void ExecutorRecord::Tell(const ToExecutor& message) {
   // Of one that is gone, or that does not read, the end comes by other ways.
   socket_.Send(message.SerializeAsString(), {}, /*wait=*/false).IgnoreError();
+}
+
+void ExecutorRecord::SetStartLimit(absl::Duration limit) {
+  absl::MutexLock lock(&mutex_);
+  start_limit_ = limit;
+  start_by_ = MonotonicNow() + limit;
+}
+
+void ExecutorRecord::ClearStartLimit() {
+  absl::MutexLock lock(&mutex_);
+  start_by_ = absl::InfiniteFuture();
 }
 
 absl::Status ExecutorRecord::WaitUntilReady() {
@@ -132,11 +146,26 @@ std::vector<bootstrap::FunctionInfo> ExecutorRecord::Functions() const {
   return functions_;
 }
 
+absl::StatusOr<bool> ExecutorRecord::LimitGroupMemory(uint64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  if (end_.has_value()) return EndedStatus();
+  if (group_ == nullptr) return false;
+  if (bytes == 0) return true;
+  absl::Status status = group_->LimitMemory(bytes);
+  if (!status.ok()) return status;
+  return true;
+}
+
 bool ExecutorRecord::SetKillReason(KillReason reason) {
   absl::MutexLock lock(&mutex_);
   if (killed_ != KillReason::kNone || end_.has_value()) return false;
   killed_ = reason;
   return true;
+}
+
+bool ExecutorRecord::killed() const {
+  absl::MutexLock lock(&mutex_);
+  return killed_ != KillReason::kNone;
 }
 
 void ExecutorRecord::SetStopLimit(absl::Duration limit) {
@@ -153,6 +182,16 @@ void ExecutorRecord::ExpectEnd() {
 void ExecutorRecord::AddSessions(int change) {
   absl::MutexLock lock(&mutex_);
   sessions_ = std::max(0, sessions_ + change);
+}
+
+void ExecutorRecord::BeginLoad() {
+  absl::MutexLock lock(&mutex_);
+  if (loads_++ == 0) load_since_ = MonotonicNow();
+}
+
+void ExecutorRecord::EndLoad() {
+  // They are answered one after another: the next begins now.
+  load_since_ = --loads_ == 0 ? absl::InfiniteFuture() : MonotonicNow();
 }
 
 pid_t ExecutorRecord::pid() const {
@@ -203,6 +242,7 @@ void ExecutorRecord::OnMessage(const FromExecutor& message) {
     if (message.id() == kStartRequest && !ready_) {
       start_status_ = StatusOf(message);
       ready_ = start_status_.ok();
+      start_by_ = absl::InfiniteFuture();
       for (const auto& function : message.ready().functions()) {
         functions_.push_back({function.name()});
       }
@@ -212,10 +252,11 @@ void ExecutorRecord::OnMessage(const FromExecutor& message) {
     if (const auto found = pending_.find(message.id()); found != pending_.end()) {
       found->second->answer = message;
       found->second->done = true;
+      if (found->second->load) EndLoad();
       pending_.erase(found);
       return;
     }
-    if (message.has_session_closed()) sessions_ = std::max(0, sessions_ - 1);
+    // What it says of its sessions is passed on, and no reason to look less at what it runs.
     events = events_;
   }
   if (message.has_session_closed() && events.on_session_closed) {
@@ -241,7 +282,9 @@ EndFacts ExecutorRecord::Facts(int wait_status) const {
   }
   facts.memory_bytes = terms_.memory_bytes;
   facts.call_limit = terms_.call_limit;
+  facts.start_limit = start_limit_;
   facts.address_space_limit = page.address_space_limit.load();
+  facts.killed_by_memory_group = group_ != nullptr && group_->KilledForMemory();
   facts.exit_called = page.exit_called.load();
   facts.out_of_memory = page.out_of_memory.load() != 0;
   facts.overrun_bytes = page.overrun_bytes.load();
@@ -271,7 +314,9 @@ void ExecutorRecord::OnEnded(int wait_status, absl::Duration cpu_time) {
   Finish(std::move(end), cpu_time);
 }
 
-void ExecutorRecord::OnLost() {
+void ExecutorRecord::OnLost(uid_t owner) {
+  // Nobody else is left to do it.
+  RemoveSharedMemory(*page_.get(), pid(), owner);
   Finish({bootstrap::LeaseEndCause::kServer,
           "the process that executors are forked from has ended, and they with it",
           {}},
@@ -280,6 +325,7 @@ void ExecutorRecord::OnLost() {
 
 void ExecutorRecord::Finish(ExecutorEnd end, absl::Duration cpu_time) {
   std::function<void(const ExecutorEnd&)> on_ended;
+  std::unique_ptr<ExecutorGroup> group;
   {
     absl::MutexLock lock(&mutex_);
     if (end_.has_value()) return;
@@ -293,7 +339,10 @@ void ExecutorRecord::Finish(ExecutorEnd end, absl::Duration cpu_time) {
     pending_.clear();
     on_ended = std::move(events_.on_ended);
     events_ = {};
+    group = std::move(group_);
   }
+  // With what is left in it, and before anybody hears that the executor has gone.
+  group.reset();
   if (on_ended) on_ended(end);
   on_ended = nullptr;
   absl::MutexLock lock(&mutex_);
@@ -306,8 +355,17 @@ KillReason ExecutorRecord::Look(absl::Time now, absl::Time* again) {
   if (end_.has_value() || killed_ != KillReason::kNone) return KillReason::kNone;
   if (stop_at_ <= now) return KillReason::kStopLimit;
   if (gone_at_ <= now) return KillReason::kSocketClosed;
-  *again = std::min(stop_at_, gone_at_);
-  if (terms_.call_limit == absl::InfiniteDuration() || sessions_ == 0) return KillReason::kNone;
+  if (start_by_ <= now) return KillReason::kStartLimit;
+  *again = std::min({stop_at_, gone_at_, start_by_});
+  if (terms_.call_limit == absl::InfiniteDuration()) return KillReason::kNone;
+  // A function may outlive the session that called it; none begins before the next session.
+  if (sessions_ == 0 && loads_ == 0 && !page_.get()->watch.Now().running()) {
+    return KillReason::kNone;
+  }
+  return LookAtCalls(now, again);
+}
+
+KillReason ExecutorRecord::LookAtCalls(absl::Time now, absl::Time* again) {
   const ExecutorWatch::Run run = page_.get()->watch.Now();
   if (!run.running() || run.value != seen_.value) {
     seen_ = run;
@@ -315,9 +373,13 @@ KillReason ExecutorRecord::Look(absl::Time now, absl::Time* again) {
   } else if (now - seen_since_ >= terms_.call_limit) {
     return KillReason::kCallLimit;
   }
+  // What is loaded waits for the functions that run, whose time is none of its own.
+  if (loads_ > 0 && run.running()) load_since_ = now;
+  if (now - load_since_ >= terms_.call_limit) return KillReason::kLoadLimit;
   const absl::Duration step = std::max(terms_.call_limit / kLooks, kShortestLook);
   *again = std::min(
       *again, run.running() ? std::min(now + step, seen_since_ + terms_.call_limit) : now + step);
+  *again = std::min(*again, load_since_ + terms_.call_limit);
   return KillReason::kNone;
 }
 

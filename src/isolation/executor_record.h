@@ -20,6 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "proto/executor_control.pb.h"
+#include "src/isolation/control_group.h"
 #include "src/isolation/control_socket.h"
 #include "src/isolation/end_reason.h"
 #include "src/isolation/executor_page.h"
@@ -29,13 +30,15 @@ namespace invoker {
 
 class ExecutorRecord {
  public:
+  // `group`: nullptr if executors have none here.
   ExecutorRecord(uint64_t id, bootstrap::ExecutorKind kind, bool sandboxed, UniqueFd socket,
-                 MappedPage page)
+                 MappedPage page, std::unique_ptr<ExecutorGroup> group)
       : id_(id),
         kind_(kind),
         sandboxed_(sandboxed),
         socket_(std::move(socket)),
-        page_(std::move(page)) {}
+        page_(std::move(page)),
+        group_(std::move(group)) {}
 
   uint64_t id() const { return id_; }
   bootstrap::ExecutorKind kind() const { return kind_; }
@@ -53,7 +56,14 @@ class ExecutorRecord {
   // Sends what is not answered. Does not wait.
   void Tell(const isolation::v1::ToExecutor& message);
 
-  // Blocks until it is ready: OK; or has ended, or could not start.
+  // From now on it has so long to answer `start`, and then once more for `configure`. The
+  // spawner's thread is to be woken for these to be noticed.
+  void SetStartLimit(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It has answered.
+  void ClearStartLimit() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Blocks until it is ready: OK; or has ended, or could not start. For the start limit at most,
+  // where one is set, since it is killed then.
   absl::Status WaitUntilReady() ABSL_LOCKS_EXCLUDED(mutex_);
   bool ready() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -62,15 +72,24 @@ class ExecutorRecord {
   void SetFunctions(std::vector<bootstrap::FunctionInfo> functions) ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<bootstrap::FunctionInfo> Functions() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Limits the memory of its group from now on; 0: no limit. False if it has no group.
+  absl::StatusOr<bool> LimitGroupMemory(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Whether this was the first reason to kill it, so that it is now to be killed. The first one
   // is what counts.
   bool SetKillReason(KillReason reason) ABSL_LOCKS_EXCLUDED(mutex_);
   // It has been told to stop; it is to be killed after `limit`.
   void SetStopLimit(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether there has been a reason.
+  bool killed() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Its socket is closed, so it is about to end; if it has not within a moment, it is to be killed.
   // A sandbox's program takes that moment to pass on how the process in it has ended.
   void ExpectEnd() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The server has opened or closed that many. What the executor says of its sessions is not asked.
   void AddSessions(int change) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Before a Call that loads code, which may take as long as a function. The spawner's thread is to
+  // be woken then.
+  void BeginLoad() ABSL_LOCKS_EXCLUDED(mutex_);
 
   pid_t pid() const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Duration CpuTime() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -87,8 +106,8 @@ class ExecutorRecord {
   // Reads what has come. False once nothing can come any more.
   bool OnReadable() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnEnded(int wait_status, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The template is gone, and so is this.
-  void OnLost() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The template is gone, and so is this, which was a process of `owner`.
+  void OnLost(uid_t owner) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Looks whether a limit has passed at `now`, a reason to kill it. Sets when to look again;
   // InfiniteFuture: never, as far as is known.
@@ -96,12 +115,16 @@ class ExecutorRecord {
 
  private:
   struct Pending {
+    bool load = false;
     bool done = false;
     absl::StatusOr<isolation::v1::FromExecutor> answer = absl::UnavailableError("");
   };
 
   void OnMessage(const isolation::v1::FromExecutor& message) ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(ExecutorEnd end, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndLoad() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the call limit, of functions and of code that is loaded.
+  KillReason LookAtCalls(absl::Time now, absl::Time* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   EndFacts Facts(int wait_status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndedStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -112,7 +135,8 @@ class ExecutorRecord {
   const MappedPage page_;
 
   mutable absl::Mutex mutex_;
-  uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 2;  // 1 is `start`
+  std::unique_ptr<ExecutorGroup> group_ ABSL_GUARDED_BY(mutex_);  // until its end
+  uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 2;             // 1 is `start`
   absl::flat_hash_map<uint64_t, Pending*> pending_ ABSL_GUARDED_BY(mutex_);
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status start_status_ ABSL_GUARDED_BY(mutex_);
@@ -121,6 +145,11 @@ class ExecutorRecord {
   ExecutorTerms terms_ ABSL_GUARDED_BY(mutex_);
   ExecutorProcess::Events events_ ABSL_GUARDED_BY(mutex_);
   int sessions_ ABSL_GUARDED_BY(mutex_) = 0;
+  int loads_ ABSL_GUARDED_BY(mutex_) = 0;  // that are not answered
+  // When the oldest of these can have begun, not before a function was last seen to run.
+  absl::Time load_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  absl::Duration start_limit_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  absl::Time start_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time gone_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   absl::Time stop_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();

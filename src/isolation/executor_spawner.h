@@ -4,6 +4,7 @@
 #define INVOKER_SRC_ISOLATION_EXECUTOR_SPAWNER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,22 +31,29 @@ struct SpawnerOptions {
   // Whom executors run as when this process is root; empty: nobody's. Its own name: no change.
   std::string user;
   std::vector<std::string> libraries;  // that every executor has loaded
+  // What executors are forked from, and then each executor, is ended if it is not ready by then: a
+  // library's constructor may not return. The same for becoming a lease's.
+  absl::Duration start_limit = absl::Seconds(30);
   // Fabrics (by name: those that the server has proven), addresses, notification, window and the
   // polling that prestarted executors are made for.
   WorkerOptions worker;
+  // For people, while it runs: what executors are forked from has ended, and is started again.
+  // Unset: nobody is told. By a thread of the spawner's.
+  std::function<void(absl::string_view message)> log;
 };
 
 class ExecutorSpawner {
  public:
   // Starts what executors are forked from, proves that one comes up, and begins to fill the pool.
-  // Blocks for a second at most. Errors say what could not be started, and why.
+  // Blocks for a second or so, and for twice the start limit at most for each kind. Errors say what
+  // could not be started, and why.
   static absl::StatusOr<std::unique_ptr<ExecutorSpawner>> Start(const SpawnerOptions& options);
 
   // Ends every process that is left, and what they may have started.
   virtual ~ExecutorSpawner() = default;
 
-  // Takes one from the pool, or starts one. Blocks until it can take sessions. Any thread.
-  // `events` may come before this returns.
+  // Takes one from the pool, or starts one. Blocks until it can take sessions, for three times the
+  // start limit at most; then it is UNAVAILABLE. Any thread. `events` may come before this returns.
   virtual absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(
       bootstrap::ExecutorKind kind, const ExecutorTerms& terms, ExecutorProcess::Events events) = 0;
 

@@ -76,6 +76,8 @@ absl::Status BecomeExecutor(pid_t parent, const ExecutorUser& user) {
     if (setresuid(user.uid, user.uid, user.uid) != 0) return Failed("setresuid");
     setenv("HOME", "/", 1);
   }
+  // Where the server was started is none of its business, and may be where it must not look.
+  if (chdir("/") != 0) return Failed("chdir");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Failed("PR_SET_NO_NEW_PRIVS");
   // Last: a change of user clears it.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return Failed("PR_SET_PDEATHSIG");

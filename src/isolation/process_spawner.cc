@@ -18,14 +18,17 @@ namespace invoker {
 namespace {
 
 using bootstrap::ExecutorKind;
-using isolation::v1::FromTemplate;
 using isolation::v1::ToTemplate;
 
-absl::string_view KindName(ExecutorKind kind) {
-  return kind == ExecutorKind::kPython ? "Python" : "native";
-}
+// What payloads of large calls may take of an executor's memory at a time; the rest is for windows,
+// loaded code and functions. A call that wants more is refused, rather than to end the lease.
+uint64_t BulkBytesOf(uint64_t memory_bytes) { return memory_bytes / 4 * 3; }
 
 }  // namespace
+
+absl::string_view ProcessTable::KindName(ExecutorKind kind) {
+  return kind == ExecutorKind::kPython ? "Python" : "native";
+}
 
 absl::StatusOr<std::shared_ptr<ProcessTable>> ProcessTable::Start(const SpawnerOptions& options) {
   std::shared_ptr<ProcessTable> table(new ProcessTable(options));
@@ -33,65 +36,130 @@ absl::StatusOr<std::shared_ptr<ProcessTable>> ProcessTable::Start(const SpawnerO
   return table;
 }
 
-absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind) {
-  if (stopping_) return absl::UnavailableError("the server is stopping");
+absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* process,
+                                  const std::vector<int>& descriptors) {
+  ToTemplate spawn;
+  spawn.mutable_spawn()->set_id(record->id());
+  for (const std::string& argument : KindOf(record->kind()).command) {
+    spawn.mutable_spawn()->add_command(argument);
+  }
+  // This may have to wait for the template, which may wait for the spawner's thread to read what it
+  // says; so nothing that the thread needs is held.
+  absl::Status status = process->Send(spawn, descriptors);
+  std::vector<int> libraries;
+  for (const UniqueFd& library : libraries_) libraries.push_back(library.get());
+  if (status.ok()) status = record->SendStart(prepare_.environment(), libraries);
+  if (!status.ok()) return status;
+  // A kill that came before has not found it.
+  if (record->killed()) {
+    ToTemplate kill;
+    kill.mutable_kill()->set_id(record->id());
+    process->Send(kill, {}).IgnoreError();
+  }
+  absl::MutexLock lock(&mutex_);
+  // It has ended already, and says why.
+  if (records_.count(record->id()) == 0) return absl::OkStatus();
+  if (!Watch(record->socket().fd(), kFirstRecordEvent + record->id())) {
+    return absl::ResourceExhaustedError(absl::StrCat("epoll_ctl: ", strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind, Use use) {
+  Kind& of = KindOf(kind);
   absl::StatusOr<std::pair<UniqueFd, UniqueFd>> sockets = ControlSocket::Pair();
   if (!sockets.ok()) return sockets.status();
   absl::StatusOr<std::pair<MappedPage, UniqueFd>> page = MappedPage::Create();
   if (!page.ok()) return page.status();
   const uint64_t id = next_id_++;
-  auto record = std::make_shared<ExecutorRecord>(id, kind, !KindOf(kind).command.empty(),
-                                                 std::move(sockets->first), std::move(page->first));
-  ToTemplate spawn;
-  spawn.mutable_spawn()->set_id(id);
-  for (const std::string& argument : KindOf(kind).command) {
-    spawn.mutable_spawn()->add_command(argument);
+  std::vector<int> descriptors = {sockets->second.get(), page->second.get()};
+  std::unique_ptr<ExecutorGroup> group;
+  UniqueFd group_processes;
+  if (groups_ != nullptr) {
+    absl::StatusOr<std::unique_ptr<ExecutorGroup>> added = groups_->Add(id);
+    if (!added.ok()) return added.status();
+    absl::StatusOr<UniqueFd> processes = (*added)->OpenProcesses();
+    if (!processes.ok()) return processes.status();
+    group = *std::move(added);
+    group_processes = *std::move(processes);
+    descriptors.push_back(group_processes.get());
   }
-  records_[id] = record;
-  absl::Status status =
-      KindOf(kind).process->Send(spawn, {sockets->second.get(), page->second.get()});
-  std::vector<int> libraries;
-  for (const UniqueFd& library : libraries_) libraries.push_back(library.get());
-  if (status.ok()) status = record->SendStart(environment_, libraries);
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  event.data.u64 = kFirstRecordEvent + id;
-  if (status.ok() && epoll_ctl(events_.get(), EPOLL_CTL_ADD, record->socket().fd(), &event) != 0) {
-    status = absl::ResourceExhaustedError(absl::StrCat("epoll_ctl: ", strerror(errno)));
+  auto record =
+      std::make_shared<ExecutorRecord>(id, kind, !of.command.empty(), std::move(sockets->first),
+                                       std::move(page->first), std::move(group));
+  // Before it can answer.
+  record->SetStartLimit(options_.start_limit);
+  std::shared_ptr<TemplateProcess> process;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return absl::UnavailableError("the server is stopping");
+    if (!of.prepared) {
+      return absl::UnavailableError(
+          absl::StrCat("the process that ", KindName(kind),
+                       " executors are forked from has ended, and is started again"));
+    }
+    if (use == Use::kPool) {
+      if (of.pool.size() >= of.prestart) return RecordPtr();
+      of.pool.insert(record);
+    }
+    process = of.process;
+    records_[id] = record;
   }
-  if (status.ok()) return record;
-  records_.erase(id);
-  return absl::Status(status.code(), absl::StrCat("cannot start an executor: ", status.message()));
+  absl::Status status = Launch(record, process.get(), descriptors);
+  if (status.ok()) {
+    Wake();
+    return record;
+  }
+  status =
+      absl::Status(status.code(), absl::StrCat("cannot start an executor: ", status.message()));
+  {
+    absl::MutexLock lock(&mutex_);
+    records_.erase(id);
+    of.pool.erase(record);
+  }
+  // Somebody may have taken it from the pool, and wait for it.
+  record->OnNotSpawned(status);
+  return status;
 }
 
 void ProcessTable::Refill(ExecutorKind kind) {
   Kind& of = KindOf(kind);
-  while (of.refill && !stopping_ && of.pool.size() < of.prestart) {
-    absl::StatusOr<RecordPtr> record = StartOne(kind);
-    if (!record.ok()) return;
-    of.pool.insert(*record);
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!of.refill || !of.prepared || stopping_ || of.pool.size() >= of.prestart) return;
+    }
+    absl::StatusOr<RecordPtr> record = StartOne(kind, Use::kPool);
+    if (!record.ok() || *record == nullptr) return;
   }
 }
 
 absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::TakeOne(ExecutorKind kind) {
-  absl::MutexLock lock(&mutex_);
   Kind& of = KindOf(kind);
-  if (of.process == nullptr) {
+  if (of.template_command.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("this worker has no ", KindName(kind), " executors"));
   }
-  of.refill = true;
-  // One that is ready; else the one that was started first, which will be soonest.
   RecordPtr taken;
-  for (const RecordPtr& record : of.pool) {
-    if (record->ended()) continue;
-    const auto rank = [](const RecordPtr& of) { return std::make_pair(!of->ready(), of->id()); };
-    if (taken == nullptr || rank(record) < rank(taken)) taken = record;
+  {
+    absl::MutexLock lock(&mutex_);
+    // Unless the template has ended, it is there. If none comes soon, StartOne says so.
+    const auto usable = [this, &of] {
+      mutex_.AssertReaderHeld();
+      return of.prepared || stopping_;
+    };
+    mutex_.AwaitWithTimeout(absl::Condition(&usable), options_.start_limit);
+    of.refill = true;
+    // One that is ready; else the one that was started first, which will be soonest.
+    for (const RecordPtr& record : of.pool) {
+      if (record->ended()) continue;
+      const auto rank = [](const RecordPtr& of) { return std::make_pair(!of->ready(), of->id()); };
+      if (taken == nullptr || rank(record) < rank(taken)) taken = record;
+    }
+    if (taken != nullptr) of.pool.erase(taken);
   }
-  if (taken != nullptr) {
-    of.pool.erase(taken);
-  } else {
-    absl::StatusOr<RecordPtr> started = StartOne(kind);
+  if (taken == nullptr) {
+    absl::StatusOr<RecordPtr> started = StartOne(kind, Use::kLease);
     if (!started.ok()) return started.status();
     taken = *std::move(started);
   }
@@ -105,21 +173,41 @@ absl::StatusOr<std::unique_ptr<ExecutorProcess>> ProcessTable::Spawn(
   if (!record.ok()) return record.status();
   // From here on the process is ended if anything fails.
   auto process = std::make_unique<RemoteExecutor>(shared_from_this(), *record);
+  if (events.on_starting) {
+    events.on_starting([table = shared_from_this(), record = *record] {
+      table->Kill(record.get(), KillReason::kNotNeeded);
+    });
+  }
   if (absl::Status status = (*record)->WaitUntilReady(); !status.ok()) return status;
   isolation::v1::ToExecutor request;
-  request.mutable_configure()->set_memory_bytes(terms.memory_bytes);
+  // Its group's limit, if it has a group, is for all that it starts together.
+  if (groups_ == nullptr) request.mutable_configure()->set_memory_bytes(terms.memory_bytes);
+  request.mutable_configure()->set_bulk_bytes(BulkBytesOf(terms.memory_bytes));
   request.mutable_configure()->set_hot_timeout_ns(ToNanoseconds(terms.hot_timeout));
   (*record)->Take(terms, std::move(events));
+  (*record)->SetStartLimit(options_.start_limit);
+  Wake();
   absl::Status status = (*record)->Call(std::move(request), {}).status();
+  (*record)->ClearStartLimit();
+  if (status.ok() && groups_ != nullptr) {
+    status = (*record)->LimitGroupMemory(terms.memory_bytes).status();
+  }
   if (!status.ok()) return status;
   return process;
 }
 
 void ProcessTable::Kill(ExecutorRecord* record, KillReason reason) {
   if (!record->SetKillReason(reason)) return;
+  std::shared_ptr<TemplateProcess> process;
+  {
+    absl::MutexLock lock(&mutex_);
+    process = KindOf(record->kind()).process;
+  }
+  // Without one, it ends anyway; and one that was started since does not know it.
+  if (process == nullptr) return;
   ToTemplate kill;
   kill.mutable_kill()->set_id(record->id());
-  KindOf(record->kind()).process->Send(kill, {}).IgnoreError();
+  process->Send(kill, {}).IgnoreError();
 }
 
 void ProcessTable::Wake() {
@@ -135,47 +223,13 @@ ProcessTable::RecordPtr ProcessTable::Find(uint64_t id) {
 }
 
 void ProcessTable::Forget(const RecordPtr& record) {
-  epoll_ctl(events_.get(), EPOLL_CTL_DEL, record->socket().fd(), nullptr);
   absl::MutexLock lock(&mutex_);
+  // Together: Launch begins to watch it only while it is there.
+  epoll_ctl(events_.get(), EPOLL_CTL_DEL, record->socket().fd(), nullptr);
   records_.erase(record->id());
   Kind& of = KindOf(record->kind());
   // Started for the pool, and nothing became of it: so it would be with the next.
   if (of.pool.erase(record) > 0) of.refill = false;
-}
-
-void ProcessTable::OnTemplate(ExecutorKind kind) {
-  TemplateProcess& process = *KindOf(kind).process;
-  absl::StatusOr<ControlSocket::Message> message = process.socket().Receive(/*wait=*/false);
-  if (absl::IsNotFound(message.status())) return;
-  FromTemplate event;
-  if (!message.ok() || !event.ParseFromString(message->bytes)) {
-    epoll_ctl(events_.get(), EPOLL_CTL_DEL, process.socket().fd(), nullptr);
-    std::vector<RecordPtr> lost;
-    {
-      absl::MutexLock lock(&mutex_);
-      for (const auto& [id, record] : records_) {
-        if (record->kind() == kind) lost.push_back(record);
-      }
-    }
-    for (const RecordPtr& record : lost) {
-      record->OnLost();
-      Forget(record);
-    }
-    return;
-  }
-  const RecordPtr record = Find(event.has_spawned() ? event.spawned().id() : event.ended().id());
-  if (record == nullptr) return;
-  if (event.has_spawned() && event.spawned().pid() != 0) {
-    record->OnSpawned(static_cast<pid_t>(event.spawned().pid()));
-    return;
-  }
-  if (event.has_spawned()) {
-    record->OnNotSpawned(absl::ResourceExhaustedError(event.spawned().text()));
-  } else {
-    record->OnEnded(static_cast<int>(event.ended().wait_status()),
-                    absl::Microseconds(event.ended().cpu_us()));
-  }
-  Forget(record);
 }
 
 void ProcessTable::OnRecord(uint64_t id) {
@@ -205,7 +259,7 @@ absl::Time ProcessTable::LookAtLimits() {
 
 void ProcessTable::ThreadMain() {
   while (true) {
-    const absl::Time next = LookAtLimits();
+    const absl::Time next = std::min(LookAtLimits(), LookAtTemplates());
     int timeout_ms = -1;
     if (next != absl::InfiniteFuture()) {
       const int64_t ms = absl::ToInt64Milliseconds(next - MonotonicNow()) + 1;
@@ -240,7 +294,16 @@ void ProcessTable::Stop() {
   for (const RecordPtr& record : records) Kill(record.get(), KillReason::kNotNeeded);
   Wake();
   thread_.join();
-  for (Kind& kind : kinds_) kind.process.reset();
+  for (Kind& kind : kinds_) {
+    std::shared_ptr<TemplateProcess> process;
+    {
+      absl::MutexLock lock(&mutex_);
+      process = std::exchange(kind.process, nullptr);
+      kind.prepared = false;
+    }
+    // Waits for its end.
+    process.reset();
+  }
 }
 
 ProcessTable::~ProcessTable() { Stop(); }

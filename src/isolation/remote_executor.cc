@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/convert.h"
@@ -33,11 +35,17 @@ absl::StatusOr<std::vector<bootstrap::FunctionInfo>> RemoteExecutor::Load(const 
     return absl::NotFoundError(absl::StrCat("cannot open \"", path, "\": ", strerror(errno)));
   }
   ToExecutor request;
-  request.mutable_load()->set_path(path);
+  // The executor stands in another directory. A path that cannot be had is opened by descriptor.
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  request.mutable_load()->set_path(error ? path : absolute.string());
   request.mutable_load()->set_kind(kind == bootstrap::CodeKind::kPython
                                        ? bootstrap::v1::CODE_KIND_PYTHON
                                        : bootstrap::v1::CODE_KIND_LIBRARY);
   request.mutable_load()->set_name(name);
+  // A library's constructors run, or a pickle's.
+  record_->BeginLoad();
+  table_->Wake();
   absl::StatusOr<FromExecutor> answer = record_->Call(std::move(request), {file.get()});
   if (!answer.ok()) return answer.status();
   std::vector<bootstrap::FunctionInfo> functions;

@@ -19,10 +19,19 @@ constexpr char kRdmaDevices[] = "/dev/infiniband";
 
 std::vector<std::string> SandboxCommand(const SandboxNeeds& needs,
                                         const std::vector<std::string>& command) {
-  std::vector<std::string> all = {
-      kBubblewrap, "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc",
-      "/proc",     "--tmpfs",           "/tmp"};
-  if (needs.shared_memory) all.insert(all.end(), {"--bind", "/dev/shm", "/dev/shm"});
+  const std::string size = absl::StrCat(kSandboxFileBytes);
+  std::vector<std::string> all = {kBubblewrap, "--die-with-parent",
+                                  "--ro-bind", "/",
+                                  "/",         "--dev",
+                                  "/dev",      "--proc",
+                                  "/proc",     "--size",
+                                  size,        "--tmpfs",
+                                  "/tmp"};
+  if (needs.shared_memory) {
+    all.insert(all.end(), {"--bind", "/dev/shm", "/dev/shm"});
+  } else {
+    all.insert(all.end(), {"--unshare-ipc", "--size", size, "--tmpfs", "/dev/shm"});
+  }
   if (!needs.network) {
     all.emplace_back("--unshare-net");
   } else if (access(kRdmaDevices, F_OK) == 0) {
@@ -54,9 +63,9 @@ absl::Status CheckSandbox() {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      kBubblewrap, " does not work here (its message is above): the kernel must allow user ",
-      "namespaces to this user (user.max_user_namespaces, kernel.unprivileged_userns_clone); or ",
-      "use --sandbox=none"));
+      kBubblewrap, " does not work here (its message is above): it must know --size (version 0.7 ",
+      "or newer), and the kernel must allow user namespaces to this user ",
+      "(user.max_user_namespaces, kernel.unprivileged_userns_clone); or use --sandbox=none"));
 }
 
 }  // namespace invoker

@@ -3,6 +3,7 @@
 #ifndef INVOKER_SRC_ISOLATION_SANDBOX_H_
 #define INVOKER_SRC_ISOLATION_SANDBOX_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,13 @@ struct SandboxNeeds {
   bool shared_memory = false;  // some fabric's peers are on this host
 };
 
+// What files in an executor's own /tmp may take of memory, all together; those in a /dev/shm of its
+// own as well. Nothing else of the file system can be written to, so files need no other limit.
+inline constexpr uint64_t kSandboxFileBytes = 256 << 20;
+
 // Runs `command` with the file system read-only, a /tmp of its own, and no more of the machine than
-// that. Process ids are the machine's: peers on this host know each other by them.
+// that; where `needs` names no shared memory, a /dev/shm and System V objects of its own as well.
+// Process ids are the machine's: peers on this host know each other by them.
 std::vector<std::string> SandboxCommand(const SandboxNeeds& needs,
                                         const std::vector<std::string>& command);
 

@@ -14,9 +14,12 @@ namespace invoker {
 // maps then is its own, and later its peers' too.
 void NoteSharedMemory(ExecutorPage* page);
 
-// Removes what is noted, as far as it is `owner`'s: the functions of that executor may have written
-// to the page, and what is another user's they could not have removed themselves.
-void RemoveSharedMemory(const ExecutorPage& page, uid_t owner);
+// Removes, after the end of the executor that was process `pid`, what is noted, and files whose
+// name begins with "PID:", as endpoints name theirs: those opened later, and what its functions
+// made with the same libraries. Only regular files of `owner`'s: the functions of that executor may
+// have written to the page, and what is another user's they could not have removed themselves. What
+// functions have made under other names stays: it does not say whose it is.
+void RemoveSharedMemory(const ExecutorPage& page, pid_t pid, uid_t owner);
 
 }  // namespace invoker
 

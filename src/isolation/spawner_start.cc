@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +28,6 @@ namespace {
 
 using bootstrap::ExecutorKind;
 using isolation::v1::Environment;
-using isolation::v1::ToTemplate;
 
 constexpr absl::string_view kProgram = "invoker_executor";
 constexpr absl::string_view kPythonModule = "invoker.executor";
@@ -43,6 +44,14 @@ absl::StatusOr<std::string> ProgramBesideThisOne() {
   return absl::NotFoundError(absl::StrCat("there is no program \"", program,
                                           "\", which runs executors; build or install it there, "
                                           "or say where it is"));
+}
+
+// Of a path that may be relative to where this process stands, which executors do not; links stay
+// as they are, since an interpreter finds its modules by its name. Empty stays empty.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return path.empty() || error ? path : absolute.string();
 }
 
 // What the interpreter is to run: the package that was built with this program, if it is there, or
@@ -75,11 +84,12 @@ class Spawner final : public ExecutorSpawner {
 
 }  // namespace
 
-absl::Status ProcessTable::MakeEnvironment(ToTemplate::Prepare* prepare) {
+absl::Status ProcessTable::MakeEnvironment() {
   const WorkerOptions& worker = options_.worker;
   absl::StatusOr<ExecutorUser> user = FindExecutorUser(options_.user);
   if (!user.ok()) return user.status();
-  Environment& environment = environment_;
+  owner_ = user->change ? user->uid : geteuid();
+  Environment& environment = *prepare_.mutable_environment();
   std::vector<std::string> dropped;
   for (const std::string& provider : worker.providers) {
     if (user->change && transport::FindRow(provider).same_user_only) {
@@ -118,20 +128,20 @@ absl::Status ProcessTable::MakeEnvironment(ToTemplate::Prepare* prepare) {
     if (!file.valid()) {
       return absl::NotFoundError(absl::StrCat("cannot open \"", path, "\": ", strerror(errno)));
     }
-    environment.add_libraries(path);
+    // Executors stand in another directory.
+    environment.add_libraries(Absolute(path));
     libraries_.push_back(std::move(file));
   }
-  *prepare->mutable_environment() = environment;
-  prepare->set_user(options_.user);
+  prepare_.set_user(options_.user);
   return absl::OkStatus();
 }
 
 absl::Status ProcessTable::StartKind(ExecutorKind kind, const std::vector<std::string>& command,
-                                     uint32_t prestart, const ToTemplate::Prepare& prepare) {
+                                     uint32_t prestart) {
   Kind& of = KindOf(kind);
   if (options_.sandbox == Sandbox::kBubblewrap) {
     SandboxNeeds needs;
-    for (const std::string& provider : environment_.providers()) {
+    for (const std::string& provider : prepare_.environment().providers()) {
       const bool here = transport::FindRow(provider).same_host_only;
       needs.shared_memory |= here;
       needs.network |= !here;
@@ -140,73 +150,95 @@ absl::Status ProcessTable::StartKind(ExecutorKind kind, const std::vector<std::s
     of.command.emplace_back(kExecutorArgument);
     of.command = SandboxCommand(needs, of.command);
   }
-  std::vector<std::string> with_argument = command;
-  with_argument.emplace_back(kTemplateArgument);
-  absl::StatusOr<std::unique_ptr<TemplateProcess>> process =
-      TemplateProcess::Start(with_argument, prepare);
-  if (!process.ok()) return process.status();
-  of.process = *std::move(process);
+  of.template_command = command;
+  of.template_command.emplace_back(kTemplateArgument);
+  // Modules come from where the interpreter and PYTHONPATH say, and not from where the server was
+  // started, which -m would put first. Before Python 3.11 nothing looks at this.
+  if (kind == ExecutorKind::kPython) of.variables = {"PYTHONSAFEPATH=1"};
   of.prestart = prestart;
+  return StartTemplate(kind);
+}
+
+absl::Status ProcessTable::StartTemplate(ExecutorKind kind) {
+  Kind& of = KindOf(kind);
+  of.started_at = MonotonicNow();
+  absl::StatusOr<std::unique_ptr<TemplateProcess>> process =
+      TemplateProcess::Start(of.template_command, of.variables, prepare_);
+  if (!process.ok()) return process.status();
+  if (!Watch((*process)->socket().fd(), static_cast<uint64_t>(kind))) {
+    return absl::ResourceExhaustedError(absl::StrCat("epoll_ctl: ", strerror(errno)));
+  }
+  absl::MutexLock lock(&mutex_);
+  of.process = *std::move(process);
   return absl::OkStatus();
 }
 
+bool ProcessTable::Watch(int fd, uint64_t number) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = number;
+  return epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+// Before templates are started, which are then in the server's group too.
+void ProcessTable::FindGroups() {
+  absl::StatusOr<std::unique_ptr<ControlGroups>> groups =
+      ControlGroups::Start(std::make_unique<GroupFiles>(), getpid());
+  if (!groups.ok()) {
+    notes_.push_back(absl::StrCat(
+        "executors' memory is limited by address space (RLIMIT_AS), of each process by itself: ",
+        groups.status().message()));
+    return;
+  }
+  groups_ = *std::move(groups);
+  notes_.push_back(absl::StrCat(
+      "executors' memory is limited by cgroups, of all processes of one together, in ",
+      groups_->directory(),
+      groups_->limits_processes() ? "" : "; their number is not (no pids controller)"));
+}
+
 absl::Status ProcessTable::Prepare() {
-  ToTemplate::Prepare prepare;
-  if (absl::Status status = MakeEnvironment(&prepare); !status.ok()) return status;
+  if (absl::Status status = MakeEnvironment(); !status.ok()) return status;
   if (options_.sandbox == Sandbox::kBubblewrap) {
     if (absl::Status status = CheckSandbox(); !status.ok()) return status;
   }
-  std::string program = options_.executor_path;
+  events_.Reset(epoll_create1(EPOLL_CLOEXEC));
+  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!Watch(wake_.get(), kWakeEvent)) {
+    return absl::ResourceExhaustedError(absl::StrCat("epoll: ", strerror(errno)));
+  }
+  FindGroups();
+  std::string program = Absolute(options_.executor_path);
   if (program.empty()) {
     absl::StatusOr<std::string> found = ProgramBesideThisOne();
     if (!found.ok()) return found.status();
     program = *std::move(found);
   }
-  absl::Status status = StartKind(ExecutorKind::kNative, {program}, options_.prestart, prepare);
+  absl::Status status = StartKind(ExecutorKind::kNative, {program}, options_.prestart);
   if (status.ok() && !options_.python_path.empty()) {
-    status = StartKind(ExecutorKind::kPython, PythonCommand(options_.python_path),
-                       options_.prestart_python, prepare);
+    status = StartKind(ExecutorKind::kPython, PythonCommand(Absolute(options_.python_path)),
+                       options_.prestart_python);
   }
-  // Both at once, since each takes a while.
+  // Both at once, since each takes a while. No thread has read what they say so far.
   for (Kind& kind : kinds_) {
-    if (status.ok() && kind.process != nullptr) status = kind.process->WaitUntilPrepared();
+    absl::MutexLock lock(&mutex_);
+    if (!status.ok() || kind.process == nullptr) continue;
+    status = kind.process->WaitUntilPrepared(options_.start_limit);
+    kind.prepared = status.ok();
   }
   if (!status.ok()) return status;
-
-  events_.Reset(epoll_create1(EPOLL_CLOEXEC));
-  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const auto watch = [this](int fd, uint64_t number) {
-    epoll_event event = {};
-    event.events = EPOLLIN;
-    event.data.u64 = number;
-    return epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
-  };
-  bool watched = watch(wake_.get(), kWakeEvent);
-  for (size_t kind = 0; kind < kinds_.size(); ++kind) {
-    if (kinds_[kind].process == nullptr) continue;
-    watched = watched && watch(kinds_[kind].process->socket().fd(), kind);
-  }
-  if (!watched) return absl::ResourceExhaustedError(absl::StrCat("epoll: ", strerror(errno)));
   thread_ = std::thread([this] { ThreadMain(); });
 
   // The proof that executors come up: one of each kind, which then is the pool's first.
   for (const ExecutorKind kind : {ExecutorKind::kNative, ExecutorKind::kPython}) {
-    if (KindOf(kind).process == nullptr) continue;
-    absl::StatusOr<RecordPtr> first = absl::UnavailableError("not started");
-    {
-      absl::MutexLock lock(&mutex_);
-      first = StartOne(kind);
-    }
+    if (KindOf(kind).template_command.empty()) continue;
+    const bool keep = KindOf(kind).prestart > 0;
+    absl::StatusOr<RecordPtr> first = StartOne(kind, keep ? Use::kPool : Use::kLease);
     if (!first.ok()) return first.status();
     if (status = (*first)->WaitUntilReady(); !status.ok()) {
       return absl::Status(status.code(), absl::StrCat("no executor comes up: ", status.message()));
     }
-    absl::MutexLock lock(&mutex_);
-    if (KindOf(kind).prestart > 0) {
-      KindOf(kind).pool.insert(*first);
-    } else {
-      Kill(first->get(), KillReason::kNotNeeded);
-    }
+    if (!keep) Kill(first->get(), KillReason::kNotNeeded);
     Refill(kind);
   }
   return absl::OkStatus();

@@ -9,7 +9,10 @@
 // executor that gives up being a subreaper only makes its orphans come here sooner. What does
 // escape is what another program has started at a function's request: a daemon that listens to
 // strangers, such as at or a service manager. If this process itself is killed, executors end with
-// it (PR_SET_PDEATHSIG), but not what they have started.
+// it (PR_SET_PDEATHSIG), but what they have started does only where they have groups of the
+// kernel's (control_group.h), which end strays at once. Without those, what forks faster than it is
+// looked for is killed again and again for as long as it goes on, and the executor's end is told
+// meanwhile.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -46,6 +49,10 @@ using isolation::v1::FromTemplate;
 using isolation::v1::ToExecutor;
 using isolation::v1::ToTemplate;
 
+// How often strays are looked for before an executor's end is told even if there were some each
+// time.
+constexpr int kMostScans = 16;
+
 uint64_t Microseconds(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_usec);
 }
@@ -81,6 +88,7 @@ class Template {
     uint64_t id;
     uint32_t wait_status;
     uint64_t cpu_us;
+    int scans;  // for strays, since then
   };
 
   bool Handle(ControlSocket::Message message);
@@ -89,6 +97,9 @@ class Template {
   [[noreturn]] void Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds,
                           pid_t parent);
   void Reap();
+  void RemoveShared(pid_t pid, const Executor& executor) {
+    RemoveSharedMemory(*executor.page.get(), pid, user_.change ? user_.uid : geteuid());
+  }
   bool KillStrays();
   void EndAll();
   void Tell(const FromTemplate& message) {
@@ -102,6 +113,7 @@ class Template {
   ExecutorUser user_;
   std::map<pid_t, Executor> executors_;  // that live
   std::vector<End> ends_;                // of those whose strays may still live
+  bool strays_ = false;                  // there were some at the last look
 };
 
 void Template::Prepare(const ToTemplate::Prepare& request) {
@@ -138,7 +150,7 @@ void Template::Spawn(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds
   FromTemplate answer;
   answer.mutable_spawned()->set_id(request.id());
   absl::StatusOr<MappedPage> page = absl::InvalidArgumentError("no page came along");
-  if (fds.size() == 2) page = MappedPage::Map(fds[1].get());
+  if (fds.size() == 2 || fds.size() == 3) page = MappedPage::Map(fds[1].get());
   if (!page.ok()) {
     answer.mutable_spawned()->set_text(std::string(page.status().message()));
     return Tell(answer);
@@ -168,6 +180,12 @@ void Template::Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds
   sigprocmask(SIG_SETMASK, &none, nullptr);
   UniqueFd control = std::move(fds[0]);
   UniqueFd page = std::move(fds[1]);
+  // Before it is another user, and before it starts anything.
+  if (fds.size() == 3 && write(fds[2].get(), "0", 1) != 1) {
+    Refuse(std::move(control), absl::ResourceExhaustedError(absl::StrCat(
+                                   "cannot join the executor's cgroup: ", strerror(errno))));
+  }
+  if (fds.size() == 3) fds[2].Reset();
   if (absl::Status status = BecomeExecutor(parent, user_); !status.ok()) {
     Refuse(std::move(control), status);
   }
@@ -236,23 +254,29 @@ void Template::Reap() {
       strays_us += cpu_us;
       continue;
     }
-    RemoveSharedMemory(*found->second.page.get(), user_.change ? user_.uid : geteuid());
-    ends_.push_back({found->second.id, static_cast<uint32_t>(status), cpu_us});
+    RemoveShared(pid, found->second);
+    ends_.push_back({found->second.id, static_cast<uint32_t>(status), cpu_us, 0});
     executors_.erase(found);
   }
-  if (ends_.empty()) return;
-  // Of several that end at once, it is not known whose they were.
-  ends_.back().cpu_us += strays_us;
+  if (ends_.empty() && !strays_) return;
+  // Of several that end at once, it is not known whose they were; and of those that are found after
+  // an end has been told, it is nobody's any more.
+  if (!ends_.empty()) ends_.back().cpu_us += strays_us;
   // Their ends are events, which lead here again.
-  if (KillStrays()) return;
-  for (const End& end : ends_) {
+  strays_ = KillStrays();
+  std::vector<End> waiting;
+  for (End& end : ends_) {
+    if (strays_ && ++end.scans < kMostScans) {
+      waiting.push_back(end);
+      continue;
+    }
     FromTemplate message;
     message.mutable_ended()->set_id(end.id);
     message.mutable_ended()->set_wait_status(end.wait_status);
     message.mutable_ended()->set_cpu_us(end.cpu_us);
     Tell(message);
   }
-  ends_.clear();
+  ends_.swap(waiting);
 }
 
 void Template::EndAll() {
@@ -263,7 +287,7 @@ void Template::EndAll() {
   while ((pid = wait4(-1, &status, 0, nullptr)) > 0 || errno == EINTR) {
     const auto found = executors_.find(pid);
     if (found != executors_.end()) {
-      RemoveSharedMemory(*found->second.page.get(), user_.change ? user_.uid : geteuid());
+      RemoveShared(pid, found->second);
       executors_.erase(found);
     }
     KillStrays();

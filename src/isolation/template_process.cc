@@ -1,34 +1,62 @@
 #include "src/isolation/template_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/isolation/executor_environment.h"
 #include "src/isolation/executor_main.h"
+#include "src/isolation/nanoseconds.h"
 
 namespace invoker {
+namespace {
+
+// As exec(2) wants it. They stay those of `texts`.
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Whether something is to be read before `deadline`, or the other end is closed.
+bool Readable(int fd, absl::Time deadline) {
+  while (true) {
+    const absl::Duration left = std::max(deadline - MonotonicNow(), absl::ZeroDuration());
+    // Rounded up, and no longer than a poll takes.
+    const int64_t ms = absl::ToInt64Milliseconds(std::min(left, absl::Hours(1))) + 1;
+    pollfd event = {fd, POLLIN, 0};
+    if (poll(&event, 1, static_cast<int>(ms)) > 0) return true;
+    if (MonotonicNow() >= deadline) return false;
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<TemplateProcess>> TemplateProcess::Start(
-    const std::vector<std::string>& command, const isolation::v1::ToTemplate::Prepare& prepare) {
+    const std::vector<std::string>& command, const std::vector<std::string>& variables,
+    const isolation::v1::ToTemplate::Prepare& prepare) {
   absl::StatusOr<std::pair<UniqueFd, UniqueFd>> sockets = ControlSocket::Pair();
   if (!sockets.ok()) return sockets.status();
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
+  std::vector<std::string> environment = ExecutorEnvironment(environ);
+  environment.insert(environment.end(), variables.begin(), variables.end());
+  const std::vector<char*> arguments = Pointers(command);
+  const std::vector<char*> entries = Pointers(environment);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  // What functions print is no part of what the server prints.
+  // What functions print is no part of what the server prints, and goes where the server's messages
+  // go: whoever looks at a server sees both.
   posix_spawn_file_actions_adddup2(&actions, 2, 1);
   posix_spawn_file_actions_adddup2(&actions, sockets->second.get(), kControlFd);
   posix_spawnattr_t attributes;
@@ -41,7 +69,7 @@ absl::StatusOr<std::unique_ptr<TemplateProcess>> TemplateProcess::Start(
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
   const int error =
-      posix_spawn(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+      posix_spawn(&pid, arguments[0], &actions, &attributes, arguments.data(), entries.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
@@ -59,13 +87,23 @@ absl::StatusOr<std::unique_ptr<TemplateProcess>> TemplateProcess::Start(
 }
 
 TemplateProcess::~TemplateProcess() {
+  // It may never come to reading; and it has forked nothing yet.
+  if (!prepared_) kill(pid_, SIGKILL);
   // It reads the end of its socket, and ends everything.
   shutdown(socket_.fd(), SHUT_RDWR);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-absl::Status TemplateProcess::WaitUntilPrepared() {
+// Its number is its own until it is waited for.
+void TemplateProcess::Kill() { kill(pid_, SIGKILL); }
+
+absl::Status TemplateProcess::WaitUntilPrepared(absl::Duration limit) {
+  if (!Readable(socket_.fd(), MonotonicNow() + limit)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("\"", program_, "\", which executors are forked from, was not ready after ",
+                     absl::FormatDuration(limit), ", and was killed; what it printed may say why"));
+  }
   absl::StatusOr<ControlSocket::Message> message = socket_.Receive(/*wait=*/true);
   isolation::v1::FromTemplate answer;
   if (!message.ok() || !answer.ParseFromString(message->bytes) || !answer.has_prepared()) {
@@ -73,8 +111,12 @@ absl::Status TemplateProcess::WaitUntilPrepared() {
         "\"", program_, "\", which executors are forked from, ended while it started; what it ",
         "printed says why"));
   }
-  return absl::Status(static_cast<absl::StatusCode>(answer.prepared().status()),
-                      answer.prepared().text());
+  return OnPrepared(answer.prepared());
+}
+
+absl::Status TemplateProcess::OnPrepared(const isolation::v1::FromTemplate::Prepared& answer) {
+  prepared_ = answer.status() == 0;
+  return absl::Status(static_cast<absl::StatusCode>(answer.status()), answer.text());
 }
 
 }  // namespace invoker

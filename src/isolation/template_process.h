@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "proto/executor_control.pb.h"
 #include "src/isolation/control_socket.h"
 
@@ -18,17 +19,25 @@ namespace invoker {
 
 class TemplateProcess {
  public:
-  // Starts `command`, a path and arguments, and asks it to prepare. Does not wait for that.
+  // Starts `command`, a path and arguments, with what executors get of this process's environment
+  // and with `variables`, "NAME=VALUE" each; and asks it to prepare. Does not wait for that.
   static absl::StatusOr<std::unique_ptr<TemplateProcess>> Start(
-      const std::vector<std::string>& command, const isolation::v1::ToTemplate::Prepare& prepare);
+      const std::vector<std::string>& command, const std::vector<std::string>& variables,
+      const isolation::v1::ToTemplate::Prepare& prepare);
 
-  // Ends it, and with it all that it has forked.
+  // Ends it, and with it all that it has forked. One that is not prepared is killed.
   ~TemplateProcess();
 
   ControlSocket& socket() { return socket_; }
+  pid_t pid() const { return pid_; }
 
-  // Blocks until it is prepared, or has failed to.
-  absl::Status WaitUntilPrepared();
+  // It is of no use any more: it ends at once, if it has not, and what it has forked with it.
+  void Kill();
+
+  // Blocks until it is prepared, or has failed to, or `limit` has passed: DEADLINE_EXCEEDED.
+  absl::Status WaitUntilPrepared(absl::Duration limit);
+  // The answer, for who reads the socket himself instead.
+  absl::Status OnPrepared(const isolation::v1::FromTemplate::Prepared& answer);
 
   absl::Status Send(const isolation::v1::ToTemplate& message, absl::Span<const int> fds) {
     return socket_.Send(message.SerializeAsString(), fds, /*wait=*/true);
@@ -41,6 +50,7 @@ class TemplateProcess {
   const std::string program_;
   const pid_t pid_;
   ControlSocket socket_;
+  bool prepared_ = false;
 };
 
 }  // namespace invoker

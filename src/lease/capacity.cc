@@ -26,8 +26,15 @@ bool LeaseCapacity::TryTake(uint64_t lease, const Resources& wanted) {
   return true;
 }
 
-void LeaseCapacity::Enqueue(uint64_t lease, const Resources& wanted) {
+absl::Status LeaseCapacity::Enqueue(uint64_t lease, const Resources& wanted) {
+  if (line_.size() >= max_waiting_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there is no room for the lease, and no place in line: ", line_.size(),
+                     " leases wait already, which is the most that this worker lets wait; try "
+                     "again later, or ask another worker"));
+  }
   line_.emplace_back(lease, wanted);
+  return absl::OkStatus();
 }
 
 void LeaseCapacity::Leave(uint64_t lease) {

@@ -1,7 +1,8 @@
 // Cores and memory that leases take, and the line of those for whom there is no room yet.
 //
 // First come, first served: nobody gets anything while somebody who asked before waits, even if it
-// would fit. So a large lease is not starved by small ones. Pure data; one thread at a time.
+// would fit. So a large lease is not starved by small ones. The line has an end, so that whoever
+// asks without end costs neither memory nor time. Pure data; one thread at a time.
 
 #ifndef INVOKER_SRC_LEASE_CAPACITY_H_
 #define INVOKER_SRC_LEASE_CAPACITY_H_
@@ -25,9 +26,14 @@ struct Resources {
 // "2 cores and 1073741824 bytes of memory".
 std::string Describe(const Resources& resources);
 
+// Each in line is a stream that is held open.
+inline constexpr uint32_t kDefaultMaxWaiting = 1024;
+
 class LeaseCapacity {
  public:
-  explicit LeaseCapacity(const Resources& total) : total_(total), free_(total) {}
+  // At most `max_waiting` stand in line.
+  explicit LeaseCapacity(const Resources& total, uint32_t max_waiting = kDefaultMaxWaiting)
+      : total_(total), max_waiting_(max_waiting), free_(total) {}
 
   // INVALID_ARGUMENT if `wanted` would not fit even if nobody else had anything.
   absl::Status CheckPossible(const Resources& wanted) const;
@@ -36,8 +42,8 @@ class LeaseCapacity {
   // wait.
   bool TryTake(uint64_t lease, const Resources& wanted);
 
-  // To the end of the line. `wanted` must be possible.
-  void Enqueue(uint64_t lease, const Resources& wanted);
+  // To the end of the line. `wanted` must be possible. RESOURCE_EXHAUSTED if the line is full.
+  absl::Status Enqueue(uint64_t lease, const Resources& wanted);
 
   // Gives back what the lease has, or takes it out of the line. Others may be admitted then.
   void Leave(uint64_t lease);
@@ -57,6 +63,7 @@ class LeaseCapacity {
   void Take(uint64_t lease, const Resources& wanted);
 
   const Resources total_;
+  const uint32_t max_waiting_;
   Resources free_;
   absl::flat_hash_map<uint64_t, Resources> taken_;  // by lease
   std::deque<std::pair<uint64_t, Resources>> line_;

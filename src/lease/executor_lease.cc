@@ -39,12 +39,24 @@ ExecutorLease::ExecutorLease(const bootstrap::LeaseTerms& terms, Events events)
 
 ExecutorProcess::Events ExecutorLease::EventsFor(uint32_t index) {
   ExecutorProcess::Events events;
+  events.on_starting = [this, index](std::function<void()> end) {
+    OnStarting(index, std::move(end));
+  };
   events.on_ended = [this, index](const ExecutorEnd& end) { OnEnded(index, end); };
   events.on_session_closed = [this, index](uint64_t handle, absl::string_view reason) {
     OnSessionClosed(index, handle, reason);
   };
   events.on_downgraded = events_.on_downgraded;
   return events;
+}
+
+void ExecutorLease::OnStarting(uint32_t index, std::function<void()> end) {
+  absl::MutexLock lock(&mutex_);
+  if (stopping_ || lost_) {
+    end();
+  } else {
+    slots_[index].end_start = std::move(end);
+  }
 }
 
 absl::Status ExecutorLease::Start(uint32_t index, ExecutorSpawner* spawner) {
@@ -58,6 +70,7 @@ absl::Status ExecutorLease::Start(uint32_t index, ExecutorSpawner* spawner) {
   absl::MutexLock lock(&mutex_);
   Slot& slot = slots_[index];
   slot.starting = false;
+  slot.end_start = nullptr;
   if (!process.ok()) return process.status();
   slot.process = *std::move(process);
   if (stopping_ || lost_) {
@@ -234,6 +247,8 @@ void ExecutorLease::Stop(absl::Duration limit) {
 void ExecutorLease::StopAll(absl::Duration limit) {
   for (const Slot& slot : slots_) {
     if (slot.process != nullptr && !slot.ended) slot.process->Stop(limit);
+    // It has run nothing, so there is nothing to wait for.
+    if (slot.end_start) slot.end_start();
   }
 }
 

@@ -75,8 +75,8 @@ class ExecutorLease {
 
   // Executors refuse calls from now on. Does not block.
   void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Tells the executors to stop, and kills those that have not when `limit` is over. Does not
-  // block.
+  // Tells the executors to stop, and kills those that have not when `limit` is over; those that are
+  // still starting at once. Does not block, and may be called again.
   void Stop(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
   // After Stop: until no executor is left.
   void AwaitEnd() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -89,6 +89,7 @@ class ExecutorLease {
   struct Slot {
     std::unique_ptr<ExecutorProcess> process;
     bool starting = false;
+    std::function<void()> end_start;  // while it starts, once that can be ended
     bool ended = false;
     // Sessions that ended while some were being opened, which may be these: nobody knows their
     // handles yet.
@@ -105,6 +106,7 @@ class ExecutorLease {
   };
 
   ExecutorProcess::Events EventsFor(uint32_t index);
+  void OnStarting(uint32_t index, std::function<void()> end) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnEnded(uint32_t index, const ExecutorEnd& end) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionClosed(uint32_t index, uint64_t handle, absl::string_view reason)
       ABSL_LOCKS_EXCLUDED(mutex_);

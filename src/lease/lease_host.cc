@@ -15,6 +15,8 @@ constexpr size_t kStarters = 8;
 // How long a function that runs when its lease ends may go on, so that what it has used is counted.
 constexpr absl::Duration kEndGrace = absl::Milliseconds(250);
 constexpr absl::Duration kReadingInterval = absl::Seconds(1);
+// Those in line hear of their places no more often, however fast the line moves.
+constexpr absl::Duration kTellingInterval = absl::Milliseconds(50);
 
 UsageReading ReadingOf(const bootstrap::Usage& usage) {
   UsageReading reading;
@@ -35,7 +37,7 @@ LeaseHost::LeaseHost(const LeasePolicy& policy, Shared shared, SpawnerSource* sp
       shared_(std::move(shared)),
       spawner_(spawner),
       book_(book),
-      capacity_(policy.total),
+      capacity_(policy.total, policy.max_waiting),
       starters_(kStarters),
       clock_([this] { RunClock(); }) {}
 
@@ -98,13 +100,16 @@ void LeaseHost::OpenLease(uint64_t lease, const LeaseTerms& asked,
     Admit(lease, &entry);
   } else if (terms->wait <= absl::ZeroDuration()) {
     entry.observer->OnGranted(NoRoom(*terms));
+  } else if (absl::Status queued = capacity_.Enqueue(lease, ResourcesOf(*terms)); !queued.ok()) {
+    entry.observer->OnGranted(queued);
   } else {
     entry.phase = Phase::kWaiting;
     if (terms->wait < absl::InfiniteDuration()) {
       entry.give_up = Clock::now() + absl::ToChronoNanoseconds(terms->wait);
     }
-    capacity_.Enqueue(lease, ResourcesOf(*terms));
-    MoveLine();
+    // Nothing has become free, and nobody else's place has changed.
+    entry.told_ahead = int64_t{capacity_.waiting()} - 1;
+    entry.observer->OnQueued(static_cast<uint32_t>(entry.told_ahead));
   }
   changed_.Signal();
 }
@@ -175,6 +180,13 @@ void LeaseHost::OnStarted(uint64_t lease, const absl::Status& status) {
 
 void LeaseHost::MoveLine() {
   for (const uint64_t lease : capacity_.Admit()) Admit(lease, &entries_.at(lease));
+  if (capacity_.waiting() == 0) return;
+  places_changed_ = true;
+  changed_.Signal();
+}
+
+void LeaseHost::TellPlaces() {
+  places_changed_ = false;
   int64_t ahead = 0;
   for (const uint64_t lease : capacity_.Waiting()) {
     Entry& entry = entries_.at(lease);
@@ -183,6 +195,14 @@ void LeaseHost::MoveLine() {
       entry.observer->OnQueued(static_cast<uint32_t>(ahead));
     }
     ++ahead;
+  }
+}
+
+void LeaseHost::AbandonLease(uint64_t lease) {
+  if (const std::shared_ptr<ExecutorLease> executors = Find(lease); executors != nullptr) {
+    executors->Stop(kEndGrace);
+  } else {
+    shared_.host->AbandonLease(lease);
   }
 }
 
@@ -275,15 +295,29 @@ std::vector<bootstrap::UsageRecord> LeaseHost::GetUsage(absl::string_view tenant
   return book_->Records(tenant);
 }
 
-void LeaseHost::TakeReadings() {
-  for (const auto& [lease, entry] : entries_) {
-    if (entry.closing) continue;
-    if (entry.phase == Phase::kRunning) {
-      book_->Update(lease, entry.executors->Usage());
-    } else if (entry.phase == Phase::kShared && shared_.usage) {
-      book_->Update(lease, shared_.usage(lease));
+absl::StatusOr<bootstrap::Usage> LeaseHost::LeaseUsage(uint64_t lease) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = entries_.find(lease); found != entries_.end()) {
+      TakeReading(lease, found->second);
     }
   }
+  const absl::optional<bootstrap::Usage> usage = book_->OpenUsage(lease);
+  if (!usage.has_value()) return absl::NotFoundError("the lease is not open");
+  return *usage;
+}
+
+void LeaseHost::TakeReading(uint64_t lease, const Entry& entry) {
+  if (entry.closing) return;
+  if (entry.phase == Phase::kRunning) {
+    book_->Update(lease, entry.executors->Usage());
+  } else if (entry.phase == Phase::kShared && shared_.usage) {
+    book_->Update(lease, shared_.usage(lease));
+  }
+}
+
+void LeaseHost::TakeReadings() {
+  for (const auto& [lease, entry] : entries_) TakeReading(lease, entry);
 }
 
 void LeaseHost::Drain() {
@@ -309,6 +343,7 @@ void LeaseHost::Stop(absl::Duration limit) {
 
 absl::Duration LeaseHost::UntilNext(Clock::time_point now) const {
   absl::Duration wait = absl::InfiniteDuration();
+  if (places_changed_) wait = absl::FromChrono(next_telling_ - now);
   for (const auto& [lease, entry] : entries_) {
     if (entry.phase == Phase::kRunning || entry.phase == Phase::kShared) {
       wait = std::min(wait, kReadingInterval);
@@ -337,6 +372,10 @@ void LeaseHost::RunClock() {
   while (!ending_) {
     const Clock::time_point now = Clock::now();
     EndWaits(now);
+    if (places_changed_ && now >= next_telling_) {
+      TellPlaces();
+      next_telling_ = now + absl::ToChronoNanoseconds(kTellingInterval);
+    }
     if (now >= next_reading) {
       TakeReadings();
       next_reading = now + absl::ToChronoNanoseconds(kReadingInterval);

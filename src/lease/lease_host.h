@@ -81,6 +81,9 @@ class LeaseHost final : public bootstrap::SessionHost {
                                           bool writable) override;
   absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override;
   std::vector<bootstrap::UsageRecord> GetUsage(absl::string_view tenant) override;
+  // Ends the lease's executors, and so whatever waits for them.
+  void AbandonLease(uint64_t lease) override;
+  absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override;
   bootstrap::Usage CloseLease(uint64_t lease) override;
 
   // Executors of leases' own refuse calls from now on. Does not block.
@@ -113,8 +116,11 @@ class LeaseHost final : public bootstrap::SessionHost {
   void StartExecutor(uint64_t lease, std::shared_ptr<ExecutorLease> executors, uint32_t index)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void OnStarted(uint64_t lease, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Something has left: admits those who fit now, and tells the others their places.
+  // Something has left: admits those who fit now, and has the others told their places.
   void MoveLine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells those whose place has changed. Takes as long as the line is, so that who leaves it does
+  // not do it: the clock does, now and then.
+  void TellPlaces() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoRoom(const bootstrap::LeaseTerms& terms) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ExecutorLease::Events EventsFor(uint64_t lease, std::shared_ptr<LeaseObserver> observer);
@@ -123,6 +129,7 @@ class LeaseHost final : public bootstrap::SessionHost {
   // Ends waits, and takes readings for the book.
   void RunClock() ABSL_LOCKS_EXCLUDED(mutex_);
   void EndWaits(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeReading(uint64_t lease, const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeReadings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // When the clock has something to do next.
   absl::Duration UntilNext(Clock::time_point now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -137,6 +144,8 @@ class LeaseHost final : public bootstrap::SessionHost {
   Events events_ ABSL_GUARDED_BY(mutex_);
   LeaseCapacity capacity_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by lease
+  bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;  // since they were told
+  Clock::time_point next_telling_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bootstrap::WorkThreads starters_;

@@ -48,9 +48,11 @@ void ResolvePolling(const LeasePolicy& policy, LeaseTerms* terms) {
 
 absl::StatusOr<LeaseTerms> ResolveTerms(const LeaseTerms& asked, const LeasePolicy& policy) {
   LeaseTerms terms = asked;
-  if (absl::Status status = ResolveLimit("ttl", policy.max_ttl, &terms.ttl); !status.ok()) {
-    return status;
-  }
+  // Without executors of its own a lease keeps nothing from others: it ends with its client, and by
+  // itself only if the client wants that.
+  const bool endless = terms.executors == 0 && terms.ttl <= absl::ZeroDuration();
+  const absl::Duration longest = endless ? absl::InfiniteDuration() : policy.max_ttl;
+  if (absl::Status status = ResolveLimit("ttl", longest, &terms.ttl); !status.ok()) return status;
   if (terms.executors == 0) {
     if (terms.kind != ExecutorKind::kNative || terms.memory_bytes != 0 ||
         terms.polling != Polling::kDefault || terms.hot_timeout != absl::ZeroDuration() ||

@@ -16,9 +16,11 @@ namespace invoker {
 struct LeasePolicy {
   Resources total;                             // no cores: no executors of a lease's own
   uint64_t executor_memory_bytes = 256 << 20;  // where the client does not say
+  // The longest that a lease may live; what one with executors gets if its client does not say.
   absl::Duration max_ttl = absl::InfiniteDuration();
   absl::Duration max_call = absl::InfiniteDuration();
   absl::Duration hot_timeout = absl::InfiniteDuration();  // where the client does not say
+  uint32_t max_waiting = kDefaultMaxWaiting;              // in line, at a time
   bool python = false;                                    // has executors for Python functions
   bool allow_upload = false;                              // told to clients
 };

@@ -74,6 +74,7 @@ PYBIND11_MODULE(_invoker, module) {
       .def("load", &NativeLease::Load, py::arg("code"), py::arg("python"), py::arg("name"))
       .def("ended", &NativeLease::Ended)
       .def("terms", &NativeLease::Terms)
+      .def("usage", &NativeLease::Usage)
       .def("release", &NativeLease::Release)
       .def_property_readonly("closed", &NativeLease::closed)
       .def_property_readonly("forked", &NativeLease::forked);

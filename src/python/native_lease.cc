@@ -76,11 +76,8 @@ LeaseOptions OptionsOf(const py::dict& terms) {
   return options;
 }
 
-py::dict DictOf(const bootstrap::LeaseEnd& end) {
-  const bootstrap::Usage& usage = end.usage;
+py::dict DictOf(const bootstrap::Usage& usage) {
   py::dict dict;
-  dict["cause"] = CauseName(end.cause);
-  dict["reason"] = end.reason;
   dict["lease_time"] = absl::ToDoubleSeconds(usage.lease_time);
   dict["cpu_time"] = absl::ToDoubleSeconds(usage.cpu_time);
   dict["memory_byte_seconds"] = usage.memory_byte_seconds;
@@ -89,6 +86,13 @@ py::dict DictOf(const bootstrap::LeaseEnd& end) {
   dict["polling_time"] = absl::ToDoubleSeconds(usage.polling_time);
   dict["bytes_in"] = usage.bytes_in;
   dict["bytes_out"] = usage.bytes_out;
+  return dict;
+}
+
+py::dict DictOf(const bootstrap::LeaseEnd& end) {
+  py::dict dict = DictOf(end.usage);
+  dict["cause"] = CauseName(end.cause);
+  dict["reason"] = end.reason;
   return dict;
 }
 
@@ -177,6 +181,16 @@ py::dict NativeLease::Terms() const {
   dict["ttl"] = absl::ToDoubleSeconds(terms.ttl);
   dict["call_limit"] = absl::ToDoubleSeconds(terms.call_limit);
   return dict;
+}
+
+py::dict NativeLease::Usage() const {
+  const std::shared_ptr<Lease> lease = Get();
+  const absl::StatusOr<bootstrap::Usage> usage = WithoutGil([&] { return lease->Usage(); });
+  if (const absl::optional<bootstrap::LeaseEnd> end = lease->end(); end.has_value()) {
+    return DictOf(*end);
+  }
+  if (!usage.ok()) Raise(usage.status());
+  return DictOf(*usage);
 }
 
 py::dict NativeLease::Release() {

@@ -39,6 +39,10 @@ class NativeLease {
   // As granted, as a dict.
   pybind11::dict Terms() const;
 
+  // What it has used so far, as Release's dict; with a cause only if the lease has ended. Blocks
+  // for a round trip to the server.
+  pybind11::dict Usage() const;
+
   // Ends calls under way and gives the lease back: the fields of invoker.Usage as a dict, which are
   // none if the bill could not be had. Blocks for two seconds at most. Again: raises.
   pybind11::dict Release();

@@ -53,6 +53,10 @@ class SignalKeepingHost final : public bootstrap::SessionHost {
   std::vector<bootstrap::UsageRecord> GetUsage(absl::string_view tenant) override {
     return host_->GetUsage(tenant);
   }
+  absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override {
+    return host_->LeaseUsage(lease);
+  }
+  void AbandonLease(uint64_t lease) override { host_->AbandonLease(lease); }
   bootstrap::Usage CloseLease(uint64_t lease) override { return host_->CloseLease(lease); }
 
  private:

@@ -134,10 +134,10 @@ absl::StatusOr<MemoryRegion> Reactor::Register(HostBuffer buffer, RegionUse use)
   return region;
 }
 
-void Reactor::Retire(MemoryRegion region) {
+void Reactor::Retire(MemoryRegion region, std::shared_ptr<const void> share) {
   if (region.data() == nullptr) return;
   region.Discard();
-  retired_.push_back({std::move(region), {}, MonotonicNs() + kRetirementNs});
+  retired_.push_back({std::move(region), {}, MonotonicNs() + kRetirementNs, std::move(share)});
 }
 
 // Of an operation of ours.

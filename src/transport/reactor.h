@@ -229,7 +229,8 @@ class Reactor {
   // addresses stay for a while, so that what is under way ends well: a write to a region that has
   // been closed costs the connection on some fabrics, and leaves the operation outstanding for ever
   // on others.
-  void Retire(MemoryRegion region);
+  // `share`, if any, is let go of with the addresses.
+  void Retire(MemoryRegion region, std::shared_ptr<const void> share = nullptr);
 
   // Whether something has been retired so lately that it may still be written to.
   bool has_retired() const { return !retired_.empty(); }
@@ -282,6 +283,7 @@ class Reactor {
     MemoryRegion region;
     HostBuffer buffer;  // the region's, once that is closed
     int64_t until_ns;
+    std::shared_ptr<const void> share;
   };
   std::deque<Retired> retired_;
   OperationPool operations_;

@@ -8,6 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "src/bootstrap/client.h"
+#include "src/bootstrap/lease.h"
 #include "tests/accounting/billed_host.h"
 
 namespace invoker {
@@ -67,6 +68,28 @@ TEST_F(ServiceTest, TellsEveryFieldOfEveryRecord) {
   EXPECT_EQ(got.usage.bytes_in, record.usage.bytes_in);
   EXPECT_EQ(got.usage.bytes_out, record.usage.bytes_out);
   EXPECT_TRUE((*records)[1].contributed);
+}
+
+TEST_F(ServiceTest, AnOpenLeasesUsageIsToldToWhoKnowsItsId) {
+  host_.records = {SampleRecord()};
+  host_.lease_usage = SampleRecord().usage;
+  Serve(nullptr);
+  auto lease = bootstrap::Lease::Acquire(client_.get(), {}, {}, kPatience);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  const auto usage = client_->GetLeaseUsage((*lease)->id(), kPatience);
+  ASSERT_TRUE(usage.ok()) << usage.status();
+  EXPECT_EQ(host_.asked_for_lease, (*lease)->id());
+  EXPECT_EQ(usage->calls, SampleRecord().usage.calls);
+  EXPECT_EQ(usage->bytes_out, SampleRecord().usage.bytes_out);
+  EXPECT_EQ(usage->lease_time, SampleRecord().usage.lease_time);
+  // The host is asked for no other.
+  host_.asked_for_lease = 0;
+  const absl::Status unknown = client_->GetLeaseUsage((*lease)->id() ^ 1, kPatience).status();
+  EXPECT_TRUE(absl::IsNotFound(unknown)) << unknown;
+  const uint64_t id = (*lease)->id();
+  ASSERT_TRUE((*lease)->Release(kPatience).ok());
+  EXPECT_TRUE(absl::IsNotFound(client_->GetLeaseUsage(id, kPatience).status()));
+  EXPECT_EQ(host_.asked_for_lease, 0u);
 }
 
 TEST_F(ServiceTest, ManyRecordsArriveWhole) {

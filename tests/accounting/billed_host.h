@@ -3,6 +3,7 @@
 #ifndef INVOKER_TESTS_ACCOUNTING_BILLED_HOST_H_
 #define INVOKER_TESTS_ACCOUNTING_BILLED_HOST_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,13 @@ class BilledHost final : public bootstrap::FakeHost {
     return records;
   }
 
+  absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override {
+    asked_for_lease = lease;
+    return lease_usage;
+  }
+
+  absl::StatusOr<bootstrap::Usage> lease_usage = bootstrap::Usage();  // set before anybody asks
+  uint64_t asked_for_lease = 0;
   std::vector<bootstrap::UsageRecord> records;  // set before anybody asks
   std::string asked_for;
 };

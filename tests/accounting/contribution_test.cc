@@ -33,7 +33,7 @@ struct Case {
 // A server that other servers add to. It may be stopped, and another one started in its place.
 class Accumulating {
  public:
-  Accumulating(const Case& way, const std::string& listen) {
+  Accumulating(const Case& way, const std::string& listen, uint32_t max_contributors = 1024) {
     WorkerOptions worker_options;
     worker_options.providers = {way.provider};
     worker_options.addresses.preferred_ip = "127.0.0.1";
@@ -43,6 +43,7 @@ class Accumulating {
     worker_ = *std::move(worker);
     UsageAccumulator::Options options;
     options.by_message = way.by_message;
+    options.max_contributors = max_contributors;
     auto accumulator = UsageAccumulator::Start(worker_->fabrics(), options);
     EXPECT_TRUE(accumulator.ok()) << accumulator.status();
     accumulator_ = *std::move(accumulator);
@@ -260,6 +261,30 @@ TEST_P(Contribution, WhatCouldNotBeAddedIsKept) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_TRUE(Arrives(there.get(), "alice", here->RowOf("alice")));
   EXPECT_EQ(here->contributor().unconfirmed(), 0u);
+}
+
+TEST_P(Contribution, MoreServersThanThereIsRoomForAreRefusedAndSaySo) {
+  Accumulating there(GetParam(), kAnyPort, /*max_contributors=*/2);
+  std::vector<std::unique_ptr<Contributing>> servers;
+  for (int i = 0; i < 3; ++i) servers.push_back(Contribute(there.address()));
+  // Each asks under a number of its own, and asks again.
+  for (uint64_t round = 1; round <= 2; ++round) {
+    for (int i = 0; i < 2; ++i) {
+      servers[i]->Use(absl::StrCat("tenant", i), round);
+      const absl::Status status = servers[i]->contributor().Flush();
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+  servers[2]->Use("tenant2", 1);
+  const absl::Status refused = servers[2]->contributor().Flush();
+  EXPECT_FALSE(refused.ok());
+  EXPECT_NE(servers[2]->log().find("2 contributing servers"), std::string::npos)
+      << servers[2]->log();
+  for (int i = 0; i < 2; ++i) {
+    const std::string tenant = absl::StrCat("tenant", i);
+    EXPECT_TRUE(Arrives(&there, tenant, servers[i]->RowOf(tenant)));
+  }
+  EXPECT_EQ(there.RowOf("tenant2"), UsageRow{});
 }
 
 TEST_P(Contribution, CountersThatBeganAnewGetWhatIsNew) {

@@ -125,6 +125,18 @@ class FakeHost : public SessionHost {
     return asked_.at(lease).observer;
   }
 
+  void AbandonLease(uint64_t lease) override {
+    if (in_abandon) in_abandon();
+    std::lock_guard<std::mutex> lock(mutex_);
+    abandoned_.push_back(lease);
+  }
+
+  // In order. Not among Calls.
+  std::vector<uint64_t> Abandoned() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return abandoned_;
+  }
+
   Usage CloseLease(uint64_t lease) override {
     if (in_close) in_close();
     std::lock_guard<std::mutex> lock(mutex_);
@@ -150,6 +162,7 @@ class FakeHost : public SessionHost {
   }
 
   std::function<void()> in_open;  // set before the server starts
+  std::function<void()> in_abandon;
   std::function<void()> in_close;
   std::optional<OpenSessionRequest> last_request;
 
@@ -176,6 +189,7 @@ class FakeHost : public SessionHost {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<std::string> calls_;
+  std::vector<uint64_t> abandoned_;
   std::map<uint64_t, Asked> asked_;
 };
 

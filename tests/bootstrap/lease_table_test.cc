@@ -106,6 +106,37 @@ TEST_F(LeaseTableTest, ALeaseThatEndsInEveryWayAtOnceIsClosedOnce) {
   EXPECT_THAT(Closings(), ElementsAre("close_lease 7"));
 }
 
+class CountingWatch final : public LeaseWatch {
+ public:
+  void OnLeaseEnded() override { ++ends; }
+  std::atomic<int> ends{0};
+};
+
+TEST_F(LeaseTableTest, WhoWatchesALeaseHearsOfItsEndOnceAndBeforeItsClient) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto watch = std::make_shared<CountingWatch>();
+  const auto other = std::make_shared<CountingWatch>();
+  auto gone = std::make_shared<CountingWatch>();
+  EXPECT_TRUE(absl::IsNotFound(table.Watch(7, watch)));
+  const auto stream = AddLease(&table, 7);
+  AddLease(&table, 8);
+  ASSERT_TRUE(table.Watch(7, gone).ok());
+  gone.reset();
+  ASSERT_TRUE(table.Watch(7, watch).ok());
+  ASSERT_TRUE(table.Watch(8, other).ok());
+  table.Release(7);
+  EXPECT_TRUE(absl::IsNotFound(table.Watch(7, other)));
+  ASSERT_TRUE(stream->WaitFor(Ended(LeaseEndCause::kReleased)));
+  EXPECT_EQ(watch->ends, 1);
+  EXPECT_EQ(other->ends, 0);
+  table.StreamDone(7);
+  table.EndAll(absl::UnavailableError("stop"));
+  table.StreamDone(8);
+  table.Join();
+  EXPECT_EQ(watch->ends, 1);
+  EXPECT_EQ(other->ends, 1);
+}
+
 TEST_F(LeaseTableTest, ALeaseInUseIsClosedOnlyAfterTheUse) {
   LeaseTable table(absl::Hours(1), &host_);
   AddLease(&table, 7);
@@ -121,6 +152,55 @@ TEST_F(LeaseTableTest, ALeaseInUseIsClosedOnlyAfterTheUse) {
     EXPECT_EQ(host_.Count("close_lease 7"), 0);
   }
   EXPECT_TRUE(host_.WaitFor("close_lease 7"));
+}
+
+TEST_F(LeaseTableTest, ALeaseThatEndsIsAbandonedUnderItsRequestsAndClosedAfterThem) {
+  LeaseTable table(absl::Hours(1), &host_);
+  std::optional<absl::StatusOr<LeaseTable::Use>> use;
+  // As executors do: the request that waited for one ends with it. The table's lock is free.
+  host_.in_abandon = [this, &use] {
+    EXPECT_THAT(Closings(), ::testing::IsEmpty());
+    use.reset();
+  };
+  AddLease(&table, 7);
+  use.emplace(table.Acquire(7));
+  ASSERT_TRUE(use->ok());
+  table.Release(7);
+  ASSERT_TRUE(host_.WaitFor("close_lease 7"));
+  table.StreamDone(7);
+  table.EndAll(absl::UnavailableError("stop"));
+  table.Join();
+  EXPECT_FALSE(use.has_value());
+  EXPECT_THAT(host_.Abandoned(), ElementsAre(7));
+  EXPECT_THAT(Closings(), ElementsAre("close_lease 7"));
+}
+
+TEST_F(LeaseTableTest, ALeaseThatEndsByItselfUnderARequestIsAbandoned) {
+  LeaseTable table(absl::Hours(1), &host_);
+  std::optional<absl::StatusOr<LeaseTable::Use>> use;
+  host_.in_abandon = [&use] { use.reset(); };
+  AddLease(&table, 7, 2);
+  LeaseTerms terms;
+  terms.executors = 2;
+  host_.ObserverOf(7)->OnGranted(terms);
+  use.emplace(table.Acquire(7));
+  ASSERT_TRUE(use->ok());
+  // Of its two executors one has crashed; the other may run for ever.
+  LeaseEnd end;
+  end.cause = LeaseEndCause::kCrashed;
+  host_.ObserverOf(7)->OnEnded(end);
+  ASSERT_TRUE(host_.WaitFor("close_lease 7"));
+  EXPECT_THAT(host_.Abandoned(), ElementsAre(7));
+}
+
+TEST_F(LeaseTableTest, WhoHasNotAskedIsNotAbandoned) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto stream = std::make_shared<FakeStream>();
+  ASSERT_TRUE(table.Add(7, stream).ok());
+  table.End(7);
+  ASSERT_TRUE(stream->WaitFor("end OK"));
+  EXPECT_THAT(host_.Abandoned(), ::testing::IsEmpty());
+  EXPECT_THAT(Closings(), ::testing::IsEmpty());
 }
 
 TEST_F(LeaseTableTest, ALeaseWithoutHeartbeatsExpiresAndItsStreamIsCancelledIfItStays) {

@@ -253,6 +253,45 @@ TEST_F(BlobCacheTest, TooManyUploadsAtATimeAreRefused) {
   EXPECT_TRUE(cache_->Begin(Hash("x"), 1).ok());
 }
 
+TEST_F(BlobCacheTest, WhereThereAreTooManyUploadsThoseThatStandStillGiveWay) {
+  options_.capacity_bytes = 1000 * kBlock;
+  options_.stalled_after = absl::ZeroDuration();
+  Open();
+  constexpr size_t kUploads = 200;  // more than there may be at a time
+  std::vector<std::unique_ptr<BlobCache::Incoming>> uploads;
+  size_t told = 0;
+  for (size_t i = 0; i < kUploads; ++i) {
+    auto incoming = cache_->Begin(Hash(absl::StrCat(i)), 1, [&told] { ++told; });
+    ASSERT_TRUE(incoming.ok()) << i << ": " << incoming.status();
+    uploads.push_back(*std::move(incoming));
+  }
+  size_t gone = 0;
+  for (const auto& upload : uploads) gone += absl::IsAborted(upload->Append("x")) ? 1 : 0;
+  EXPECT_GT(gone, 0u);
+  EXPECT_LE(gone, kUploads - 8);
+  EXPECT_EQ(told, gone);
+  EXPECT_TRUE(uploads.back()->Append("").ok());
+  EXPECT_EQ(cache_->used_bytes(), (kUploads - gone) * kBlock);
+}
+
+TEST_F(BlobCacheTest, UploadsThatGaveWayAreNotCounted) {
+  options_.stalled_after = absl::ZeroDuration();
+  Open();
+  std::vector<std::unique_ptr<BlobCache::Incoming>> uploads;
+  for (int i = 0; i < 200; ++i) {
+    // Each needs all the room that there is.
+    auto incoming = cache_->Begin(Hash(absl::StrCat(i)), 4 * kBlock);
+    ASSERT_TRUE(incoming.ok()) << i << ": " << incoming.status();
+    uploads.push_back(*std::move(incoming));
+  }
+  EXPECT_EQ(cache_->used_bytes(), 4 * kBlock);
+  EXPECT_TRUE(absl::IsAborted(uploads.front()->Append("x")));
+  EXPECT_TRUE(uploads.back()->Append("x").ok());
+  uploads.clear();
+  EXPECT_EQ(cache_->used_bytes(), 0u);
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
 TEST_F(BlobCacheTest, ItSurvivesTheProcessAndKnowsWhatWasUsedLast) {
   Open();
   for (int which = 0; which < 3; ++which) {

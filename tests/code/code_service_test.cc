@@ -81,8 +81,10 @@ std::string Code(size_t bytes, char salt = 'x') {
 
 class CodeServiceTest : public testing::Test {
  protected:
-  void Start(UploadPolicy policy, uint64_t capacity = 1 << 20) {
+  void Start(UploadPolicy policy, uint64_t capacity = 1 << 20,
+             absl::Duration stalled_after = absl::Seconds(10)) {
     BlobCacheOptions cache_options;
+    cache_options.stalled_after = stalled_after;
     cache_options.capacity_bytes = capacity;
     auto cache = BlobCache::Open(cache_options);
     ASSERT_TRUE(cache.ok()) << cache.status();
@@ -289,6 +291,52 @@ TEST_F(CodeServiceTest, AnUploadEndsWithItsLease) {
   writer->WritesDone();
   EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_FALSE(cache_->Has(*HashOf(code)));
+}
+
+// An upload whose client has sent half of the file, and nothing since.
+class StandingUpload {
+ public:
+  StandingUpload(const std::string& server, bootstrap::v1::UploadChunk first,
+                 const std::string& code)
+      : stub_(bootstrap::v1::Code::NewStub(
+            grpc::CreateChannel(server, grpc::InsecureChannelCredentials()))) {
+    // Only so that a server that waits for the client for ever fails the test.
+    context_.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
+    writer_ = stub_->Upload(&context_, &reply_);
+    first.set_data(code.substr(0, code.size() / 2));
+    EXPECT_TRUE(writer_->Write(first));
+  }
+  // What the server says, without another word from the client.
+  grpc::Status Outcome() { return writer_->Finish(); }
+
+ private:
+  std::unique_ptr<bootstrap::v1::Code::Stub> stub_;
+  grpc::ClientContext context_;
+  bootstrap::v1::UploadReply reply_;
+  std::unique_ptr<grpc::ClientWriter<bootstrap::v1::UploadChunk>> writer_;
+};
+
+TEST_F(CodeServiceTest, AnUploadThatStandsStillEndsWithItsLease) {
+  Start(UploadPolicy::kAll);
+  const std::string code = Code(1000);
+  StandingUpload upload(server_->listen_address(), FirstChunk(code), code);
+  while (cache_->used_bytes() == 0) std::this_thread::yield();
+  EXPECT_TRUE(lease_->Release(kPatience).ok());
+  const grpc::Status status = upload.Outcome();
+  EXPECT_EQ(cache_->used_bytes(), 0u);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("lease has ended"));
+}
+
+TEST_F(CodeServiceTest, AnUploadThatGivesWayEndsAtOnce) {
+  Start(UploadPolicy::kAll, /*capacity=*/8192, /*stalled_after=*/absl::ZeroDuration());
+  const std::string code = Code(8000);
+  StandingUpload upload(server_->listen_address(), FirstChunk(code), code);
+  while (cache_->used_bytes() == 0) std::this_thread::yield();
+  ASSERT_TRUE(Bring(Code(7000, 'y')).ok());
+  const grpc::Status status = upload.Outcome();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("stood still"));
 }
 
 TEST_F(CodeServiceTest, AFileThatWasEvictedIsSentAgain) {

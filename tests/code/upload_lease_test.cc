@@ -15,6 +15,7 @@ namespace invoker {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr char kRfaasFunctions[] = "tests/functions/rfaas_functions.so";
 
@@ -87,6 +88,28 @@ TEST_P(UploadLeaseTest, AnOverrunEndsItsOwnLease) {
   EXPECT_TRUE(absl::IsAborted(overrun)) << overrun;
   EXPECT_THAT(std::string(overrun.message()), HasSubstr("rfaas_overrun"));
   EXPECT_TRUE(Call(*other, "c.reverse", "hello").ok());
+}
+
+TEST_P(UploadLeaseTest, MessagesCallAFileByItsOwnName) {
+  ServerProcess* server = StartFor("library");
+  ASSERT_NE(server, nullptr);
+  std::unique_ptr<Lease> lease = Take(server);
+  ASSERT_NE(lease, nullptr);
+  const absl::Status no_library = lease->Upload("tests/functions/no_entry_point.so");
+  EXPECT_THAT(std::string(no_library.message()), HasSubstr("\"no_entry_point.so\""));
+  // Refused by the linker, whose own words have the path that it was given.
+  const absl::Status unresolved = lease->Upload("tests/functions/unresolved_symbol.so");
+  EXPECT_TRUE(absl::IsFailedPrecondition(unresolved)) << unresolved;
+  EXPECT_THAT(std::string(unresolved.message()), HasSubstr("\"unresolved_symbol.so\""));
+  ASSERT_TRUE(lease->Upload(kRfaasFunctions).ok());
+  const absl::Status twice = lease->Upload("tests/functions/rfaas_functions_sysv_hash.so");
+  EXPECT_TRUE(absl::IsAlreadyExists(twice)) << twice;
+  EXPECT_THAT(std::string(twice.message()),
+              HasSubstr("by rfaas_functions.so and by rfaas_functions_sysv_hash.so"));
+  for (const absl::Status& status : {no_library, unresolved, twice}) {
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("/proc/"))) << status;
+    EXPECT_THAT(std::string(status.message()), Not(HasSubstr("invoker-code"))) << status;
+  }
 }
 
 TEST_P(UploadLeaseTest, WhatIsNotAllowedOrNotLoadableIsRefusedAndTheLeaseStays) {

@@ -73,6 +73,8 @@ class LargePayloadTest : public FabricTest {
  protected:
   ServerProcess* StartSmallServer() {
     ServerOptions options;
+    // The largest goes both ways, 1 GiB each.
+    options.more = {"--bulk_memory=4G"};
     options.window = "1048576";
     return StartServer(options);
   }

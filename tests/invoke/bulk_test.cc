@@ -34,10 +34,11 @@ std::vector<std::byte> Stamped(size_t size, uint32_t seed) {
 
 class BulkTest : public testing::TestWithParam<const char*> {
  protected:
-  void Serve(uint64_t bulk_bytes = kDefaultBulkBytes) {
+  void Serve(uint64_t bulk_bytes = kDefaultBulkBytes, uint32_t executors = 1) {
     WorkerOptions options;
     options.window_bytes = kWindow;
-    options.executor.bulk_bytes = bulk_bytes;
+    options.executors = executors;
+    options.bulk_bytes = bulk_bytes;
     served_ = std::make_unique<ServedWorker>(GetParam(), options);
     client_ = served_->Connect();
     ASSERT_NE(client_, nullptr);
@@ -270,6 +271,66 @@ TEST_P(BulkTest, CallsThatWantMoreMemoryThanThereIsWaitForOneAnother) {
   EXPECT_EQ(calls(), executed);
   EXPECT_TRUE(
       client_->InvokeBulk(echo, {&input, 0, 3 * kPiece, {}}, {&output, 0, 3 * kPiece}).ok());
+}
+
+TEST_P(BulkTest, TheExecutorsOfAWorkerShareTheMemory) {
+  ASSERT_NO_FATAL_FAILURE(Serve(/*bulk_bytes=*/4 * kPiece, /*executors=*/2));
+  // A new session goes to the executor with the fewest.
+  const std::unique_ptr<Client> other = served_->Connect();
+  ASSERT_NE(other, nullptr);
+  ASSERT_NE(other->executor(), client_->executor());
+  std::vector<std::byte> memory = Stamped(4 * kPiece, 1);
+  const RegisteredWindow window = Register(&memory, WindowAccess::kReadWrite);
+  std::vector<std::byte> others_memory = Stamped(4 * kPiece, 2);
+  absl::StatusOr<RegisteredWindow> others_window =
+      other->RegisterWindow(others_memory.data(), others_memory.size(), WindowAccess::kReadWrite);
+  ASSERT_TRUE(others_window.ok()) << others_window.status();
+  // It holds all of the memory while it runs.
+  BulkFuture holds = client_->InvokeBulkAsync(Find(*client_, "gate"), {&window, 0, 3 * kPiece, {}},
+                                              {&window, 3 * kPiece, kPiece});
+  served_->functions.entered.WaitForNotification();
+  EXPECT_EQ(served_->worker->bulk_bytes_used(), 4 * kPiece);
+  CallOptions options;
+  options.timeout = absl::Milliseconds(50);
+  const RemoteFunction echo = Find(*other, "echo");
+  const BulkInput in = {&*others_window, 0, kPiece, {}};
+  const BulkOutput out = {&*others_window, 2 * kPiece, kPiece};
+  const uint64_t executed = calls();
+  const absl::Status waits = other->InvokeBulk(echo, in, out, options).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(waits)) << waits;
+  EXPECT_EQ(calls(), executed);
+  served_->functions.open.Notify();
+  EXPECT_TRUE(holds.Get().ok());
+  EXPECT_TRUE(other->InvokeBulk(echo, in, out).ok());
+  // One that alone wants more than there is on both together.
+  const absl::Status more =
+      other->InvokeBulk(echo, {&*others_window, 0, 4 * kPiece, {}}, {&*others_window, 0, 1})
+          .status();
+  EXPECT_TRUE(absl::IsResourceExhausted(more)) << more;
+}
+
+TEST(BulkBudgetTest, SharesAreTakenTogetherAndGivenBackOneByOne) {
+  const auto budget = std::make_shared<BulkBudget>(100);
+  BulkBudget::Share first;
+  auto second = std::make_unique<BulkBudget::Share>();
+  ASSERT_TRUE(BulkBudget::Take(budget, 60, 30, &first, second.get()));
+  EXPECT_EQ(budget->used(), 90u);
+  BulkBudget::Share third;
+  BulkBudget::Share fourth;
+  EXPECT_FALSE(BulkBudget::Take(budget, 10, 1, &third, &fourth));
+  EXPECT_FALSE(BulkBudget::Take(budget, UINT64_MAX, 1, &third, &fourth));
+  EXPECT_FALSE(BulkBudget::Take(budget, 1, UINT64_MAX, &third, &fourth));
+  EXPECT_EQ(budget->used(), 90u);
+  BulkBudget::Share moved = std::move(first);
+  EXPECT_EQ(budget->used(), 90u);
+  second.reset();
+  EXPECT_EQ(budget->used(), 60u);
+  // What is taken stays when the limit falls below it.
+  budget->set_limit(50);
+  EXPECT_FALSE(BulkBudget::Take(budget, 0, 0, &third, &fourth));
+  moved = BulkBudget::Share();
+  EXPECT_EQ(budget->used(), 0u);
+  EXPECT_TRUE(BulkBudget::Take(budget, 50, 0, &third, &fourth));
 }
 
 TEST_P(BulkTest, AfterADeadlineTheWindowGoesOnceTheExecutorHasAnswered) {

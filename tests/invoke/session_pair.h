@@ -137,7 +137,7 @@ class SessionPair final : public transport::ReactorHandler {
     parts.functions = &registry_;
     parts.watch = &watch_;
     parts.draining = &draining;
-    parts.bulk_budget = &bulk_budget;
+    parts.bulk_budget = bulk_budget;
     times.emplace(registry_.size());
     parts.times = &*times;
     parts.number = options.number;
@@ -259,7 +259,7 @@ class SessionPair final : public transport::ReactorHandler {
 
   TestFunctions functions;
   std::atomic<bool> draining{false};
-  BulkBudget bulk_budget;
+  const std::shared_ptr<BulkBudget> bulk_budget = std::make_shared<BulkBudget>();
   std::optional<FunctionTimes> times;
   uint64_t tokens = 0;  // that the executor got
 

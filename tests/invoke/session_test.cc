@@ -301,6 +301,60 @@ TEST_P(SessionTest, AResponseThatComesAfterTheSessionHasEndedIsDropped) {
   EXPECT_EQ(pair.client().outstanding(), 0u);
 }
 
+// The reactor's clock is what the ticks say.
+TEST_P(SessionTest, AFailedPostEndsTheSessionOnlyIfNobodyHasABetterReasonInTime) {
+  constexpr int64_t kHoldNs = 500'000'000;
+  for (const bool reason_comes : {true, false}) {
+    SessionPair pair(GetParam(), {});
+    pair.CheckEcho("the fabric is connected");
+    ClientSession& client = pair.client();
+    client.HoldFailures(kHoldNs);
+    Call* const failed = pair.StartEcho("not sent", 64);
+    Call* const other = pair.StartEcho("perhaps sent", 64);
+    ASSERT_NE(other, nullptr);
+    transport::Operation operation;
+    operation.tag = CellRun{failed->request.first, failed->request.cells}.ToTag();
+    operation.completions_due = 0;
+    const int64_t began_ns = transport::MonotonicNs();
+    client.OnOperationFailed(operation, absl::UnavailableError("the peer has gone"));
+    client.OnTick(began_ns);
+    client.OnTick(began_ns + kHoldNs - 1);
+    EXPECT_FALSE(failed->ended());
+    EXPECT_TRUE(client.failure().ok()) << client.failure();
+    if (reason_comes) {
+      client.Fail(absl::AbortedError("SIGSEGV"));
+    } else {
+      client.OnTick(began_ns + kHoldNs);
+    }
+    for (Call* const call : {failed, other}) {
+      ASSERT_TRUE(call->ended());
+      EXPECT_EQ(absl::IsAborted(call->status), reason_comes) << call->status;
+      EXPECT_EQ(absl::IsUnavailable(call->status), !reason_comes) << call->status;
+    }
+    // Each keeps its own fate, whatever the reason is.
+    EXPECT_EQ(GetCallFate(failed->status), CallFate::kNotSent);
+    EXPECT_EQ(GetCallFate(other->status), CallFate::kMaybeExecuted);
+    client.Finish(failed, false);
+    client.Finish(other, false);
+  }
+}
+
+TEST_P(SessionTest, WithoutAHoldAFailedPostEndsTheSessionAtOnce) {
+  SessionPair pair(GetParam(), {});
+  pair.CheckEcho("the fabric is connected");
+  Call* const failed = pair.StartEcho("not sent", 64);
+  ASSERT_NE(failed, nullptr);
+  transport::Operation operation;
+  operation.tag = CellRun{failed->request.first, failed->request.cells}.ToTag();
+  operation.completions_due = 0;
+  pair.client().OnOperationFailed(operation, absl::UnavailableError("the peer has gone"));
+  pair.client().OnTick(transport::MonotonicNs());
+  ASSERT_TRUE(failed->ended());
+  EXPECT_TRUE(absl::IsUnavailable(failed->status)) << failed->status;
+  EXPECT_EQ(GetCallFate(failed->status), CallFate::kNotSent);
+  pair.client().Finish(failed, false);
+}
+
 TEST_P(SessionTest, FunctionFailuresSayThatTheFunctionRan) {
   SessionPair pair(GetParam(), {});
   Call* failed = pair.StartEcho("x", 64, kFail);

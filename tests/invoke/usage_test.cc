@@ -243,6 +243,57 @@ TEST_P(UsageTest, EachLeaseHasItsOwnBill) {
   }
 }
 
+// A client that dies says nothing: its sessions end with its lease.
+TEST_P(UsageTest, TheLastTurnsAreOnTheBill) {
+  Serve(absl::Hours(1));  // shows what it has counted only now and then
+  BillingHost host(served_->worker.get());
+  bootstrap::ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  auto server = bootstrap::Server::Start(options, &host);
+  ASSERT_TRUE(server.ok()) << server.status();
+  for (int round = 0; round < 20; ++round) {
+    auto client = Client::Connect((*server)->listen_address(), ClientOptions());
+    ASSERT_TRUE(client.ok()) << client.status();
+    const RemoteFunction echo = Find(**client, "echo");
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE((*client)->Invoke(echo, std::string("12345")).ok());
+    const bootstrap::Usage bill = served_->worker->CloseLease(host.NewestLease());
+    EXPECT_EQ(bill.calls, 3u);
+    EXPECT_EQ(bill.bytes_in, 15u);
+    EXPECT_GT(bill.function_time, absl::ZeroDuration());
+  }
+}
+
+TEST_P(UsageTest, TheEndOfALeaseDoesNotWaitForAFunctionThatRunsOn) {
+  Serve(absl::Microseconds(100));
+  BillingHost host(served_->worker.get());
+  bootstrap::ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  auto server = bootstrap::Server::Start(options, &host);
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto other = Client::Connect((*server)->listen_address(), ClientOptions());
+  ASSERT_TRUE(other.ok()) << other.status();
+  const uint64_t others = host.NewestLease();
+  auto client = Client::Connect((*server)->listen_address(), ClientOptions());
+  ASSERT_TRUE(client.ok()) << client.status();
+  const uint64_t lease = host.NewestLease();
+  ASSERT_NE(lease, others);
+  Future future = (*client)->InvokeAsync(Find(**client, "gate"), std::string());
+  served_->functions.entered.WaitForNotification();
+  // These return while it runs, which is as long as this test wants.
+  EXPECT_EQ(served_->worker->CloseLease(others).calls, 0u);
+  EXPECT_EQ(served_->worker->CloseLease(lease).calls, 0u);
+  served_->functions.open.Notify();
+  ASSERT_TRUE(WaitUntil([&] { return served_->worker->Counters().live_sessions == 0; }));
+  // What is late has come to its end, and the next bill is complete again.
+  auto next = Client::Connect((*server)->listen_address(), ClientOptions());
+  ASSERT_TRUE(next.ok()) << next.status();
+  ASSERT_TRUE((*next)->Invoke(Find(**next, "echo"), std::string("x")).ok());
+  EXPECT_EQ(served_->worker->CloseLease(host.NewestLease()).calls, 1u);
+  // Its answer has left before its session was closed, or has not.
+  (*client)->Close();
+  future.Get().status().IgnoreError();
+}
+
 TEST(TickScale, TicksBecomeTheClocksNanoseconds) {
   TickScale scale;
   const int64_t began_ns = transport::MonotonicNs();

@@ -53,12 +53,32 @@ TEST(EndReason, MemoryIsToBlameOnlyUnderALimit) {
   EXPECT_EQ(JudgeEnd(facts).cause, LeaseEndCause::kMemoryLimit);
 }
 
+TEST(EndReason, AKillOfTheKernelsForWantOfMemoryIsTheLimits) {
+  EndFacts facts = Ended(SIGKILL);
+  facts.memory_bytes = 1 << 20;
+  EXPECT_EQ(JudgeEnd(facts).cause, LeaseEndCause::kCrashed);
+  facts.killed_by_memory_group = true;
+  EXPECT_EQ(JudgeEnd(facts).cause, LeaseEndCause::kMemoryLimit);
+  EXPECT_EQ(JudgeEnd(facts).reason,
+            "an executor reached its memory limit of 1048576 bytes in function \"f\"");
+  // Its socket is closed before its end is told.
+  facts.killed = KillReason::kSocketClosed;
+  EXPECT_EQ(JudgeEnd(facts).cause, LeaseEndCause::kMemoryLimit);
+}
+
 TEST(EndReason, AKillOfTheServersIsWhatItWasFor) {
   EndFacts facts = Ended(SIGKILL);
   facts.call_limit = absl::Seconds(2);
   facts.killed = KillReason::kCallLimit;
   EXPECT_EQ(JudgeEnd(facts).cause, LeaseEndCause::kCallLimit);
   EXPECT_EQ(JudgeEnd(facts).reason, "function \"f\" ran for longer than 2s");
+  facts.killed = KillReason::kLoadLimit;
+  EXPECT_EQ(JudgeEnd(facts).cause, LeaseEndCause::kCallLimit);
+  EXPECT_EQ(JudgeEnd(facts).reason, "code that was being loaded ran for longer than 2s");
+  facts.start_limit = absl::Seconds(30);
+  facts.killed = KillReason::kStartLimit;
+  EXPECT_EQ(JudgeEnd(facts).cause, LeaseEndCause::kServer);
+  EXPECT_THAT(JudgeEnd(facts).reason, HasSubstr("was not ready after 30s"));
   facts.killed = KillReason::kStopLimit;
   EXPECT_EQ(JudgeEnd(facts).cause, LeaseEndCause::kServer);
   facts.killed = KillReason::kSocketClosed;

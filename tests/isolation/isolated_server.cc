@@ -119,6 +119,16 @@ absl::Status IsolatedServer::CloseSession(uint64_t lease, uint64_t handle) {
   return executor_->CloseSession(handle);
 }
 
+absl::StatusOr<uint16_t> IsolatedServer::RegisterWindow(uint64_t, uint64_t handle,
+                                                        const bootstrap::WindowDescriptor& window,
+                                                        bool readable, bool writable) {
+  return executor_->RegisterWindow(handle, window, readable, writable);
+}
+
+absl::Status IsolatedServer::ForgetWindow(uint64_t, uint64_t handle, uint16_t number) {
+  return executor_->ForgetWindow(handle, number);
+}
+
 bootstrap::Usage IsolatedServer::CloseLease(uint64_t lease) {
   std::vector<uint64_t> handles;
   {
@@ -145,19 +155,21 @@ bool WaitUntilGone(pid_t pid) {
   return gone;
 }
 
+pid_t ParentOf(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string line;
+  std::getline(file, line);
+  const size_t end = line.rfind(')');
+  int parent = 0;
+  if (end == std::string::npos || sscanf(line.c_str() + end + 1, " %*c %d", &parent) != 1) return 0;
+  return parent;
+}
+
 std::set<pid_t> Descendants() {
   std::map<pid_t, pid_t> parents;
   for (const std::string& name : NamesIn("/proc")) {
     const pid_t pid = atoi(name.c_str());
-    if (pid <= 0) continue;
-    std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-    std::string line;
-    std::getline(file, line);
-    const size_t end = line.rfind(')');
-    int parent = 0;
-    if (end != std::string::npos && sscanf(line.c_str() + end + 1, " %*c %d", &parent) == 1) {
-      parents[pid] = parent;
-    }
+    if (const pid_t parent = pid > 0 ? ParentOf(pid) : 0; parent != 0) parents[pid] = parent;
   }
   std::set<pid_t> found;
   for (const auto& [pid, first] : parents) {

@@ -64,6 +64,10 @@ class IsolatedServer final : public bootstrap::SessionHost {
                                   transport::Notification notification,
                                   absl::string_view reason) override;
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
+  absl::StatusOr<uint16_t> RegisterWindow(uint64_t lease, uint64_t handle,
+                                          const bootstrap::WindowDescriptor& window, bool readable,
+                                          bool writable) override;
+  absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override;
   bootstrap::Usage CloseLease(uint64_t lease) override;
 
  private:
@@ -84,6 +88,8 @@ bool WaitUntilGone(pid_t pid);
 // Processes that descend from this one, zombies included.
 std::set<pid_t> Descendants();
 std::set<std::string> SharedMemoryFiles();
+// 0: there is no such process.
+pid_t ParentOf(pid_t pid);
 size_t OpenDescriptors();
 
 }  // namespace invoker

@@ -37,9 +37,9 @@ TEST(LeaseCapacityTest, MoreThanThereIsInAllIsImpossible) {
 TEST(LeaseCapacityTest, TheLineIsServedInOrder) {
   LeaseCapacity capacity({2, 1000});
   ASSERT_TRUE(capacity.TryTake(1, {2, 10}));
-  capacity.Enqueue(2, {2, 10});
-  capacity.Enqueue(3, {1, 10});
-  capacity.Enqueue(4, {1, 10});
+  ASSERT_TRUE(capacity.Enqueue(2, {2, 10}).ok());
+  ASSERT_TRUE(capacity.Enqueue(3, {1, 10}).ok());
+  ASSERT_TRUE(capacity.Enqueue(4, {1, 10}).ok());
   EXPECT_THAT(capacity.Waiting(), ElementsAre(2, 3, 4));
   EXPECT_THAT(capacity.Admit(), IsEmpty());
   capacity.Leave(1);
@@ -53,13 +53,30 @@ TEST(LeaseCapacityTest, TheLineIsServedInOrder) {
 TEST(LeaseCapacityTest, NobodyOvertakesWhoWaits) {
   LeaseCapacity capacity({2, 1000});
   ASSERT_TRUE(capacity.TryTake(1, {1, 10}));
-  capacity.Enqueue(2, {2, 10});
+  ASSERT_TRUE(capacity.Enqueue(2, {2, 10}).ok());
   EXPECT_FALSE(capacity.TryTake(3, {1, 10}));
-  capacity.Enqueue(3, {1, 10});
+  ASSERT_TRUE(capacity.Enqueue(3, {1, 10}).ok());
   EXPECT_THAT(capacity.Admit(), IsEmpty());
   // The one in front gives up.
   capacity.Leave(2);
   EXPECT_THAT(capacity.Admit(), ElementsAre(3));
+}
+
+TEST(LeaseCapacityTest, TheLineHasAnEnd) {
+  LeaseCapacity capacity({1, 1000}, /*max_waiting=*/2);
+  ASSERT_TRUE(capacity.TryTake(1, {1, 10}));
+  ASSERT_TRUE(capacity.Enqueue(2, {1, 10}).ok());
+  ASSERT_TRUE(capacity.Enqueue(3, {1, 10}).ok());
+  const absl::Status full = capacity.Enqueue(4, {1, 10});
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(full.message()), HasSubstr("2 leases wait already"));
+  EXPECT_THAT(capacity.Waiting(), ElementsAre(2, 3));
+  // Who was refused has no place to leave.
+  capacity.Leave(4);
+  EXPECT_EQ(capacity.waiting(), 2u);
+  capacity.Leave(1);
+  EXPECT_THAT(capacity.Admit(), ElementsAre(2));
+  EXPECT_TRUE(capacity.Enqueue(4, {1, 10}).ok());
 }
 
 }  // namespace

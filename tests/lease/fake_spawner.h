@@ -23,11 +23,26 @@ struct FakeMachine {
   int most_alive ABSL_GUARDED_BY(mutex) = 0;
   int spawned ABSL_GUARDED_BY(mutex) = 0;
   bool hold_spawns ABSL_GUARDED_BY(mutex) = false;
+  int starting ABSL_GUARDED_BY(mutex) = 0;  // Spawns that are under way
+  // Requests wait until their process has ended; and how many do.
+  bool hold_requests ABSL_GUARDED_BY(mutex) = false;
+  int waiting ABSL_GUARDED_BY(mutex) = 0;
   absl::Status refuse_spawn ABSL_GUARDED_BY(mutex);
   // Those whose next Load fails, by the order in which they were spawned.
   std::vector<bool> refuse_load ABSL_GUARDED_BY(mutex);
   std::vector<std::shared_ptr<class FakeLife>> lives ABSL_GUARDED_BY(mutex);
 
+  // Blocks until so many Spawns, or requests, are under way.
+  void AwaitStarting(int count) {
+    absl::MutexLock lock(&mutex);
+    const auto there = [this, count] { return starting >= count; };
+    mutex.Await(absl::Condition(&there));
+  }
+  void AwaitWaiting(int count) {
+    absl::MutexLock lock(&mutex);
+    const auto there = [this, count] { return waiting >= count; };
+    mutex.Await(absl::Condition(&there));
+  }
   int Alive() {
     absl::MutexLock lock(&mutex);
     return alive;
@@ -51,6 +66,10 @@ class FakeLife {
       --machine_->alive;
     }
     events_.on_ended(end);
+  }
+  void AwaitEnd() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&ended_));
   }
   void CloseSession(uint64_t handle, absl::string_view reason) {
     events_.on_session_closed(handle, reason);
@@ -77,6 +96,7 @@ class FakeProcess final : public ExecutorProcess {
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Functions() override { return Infos(); }
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string&, bootstrap::CodeKind,
                                                             const std::string& name) override {
+    if (absl::Status status = MayWait(); !status.ok()) return status;
     {
       absl::MutexLock lock(&machine_->mutex);
       if (number_ < machine_->refuse_load.size() && machine_->refuse_load[number_]) {
@@ -101,7 +121,10 @@ class FakeProcess final : public ExecutorProcess {
                                   absl::string_view) override {
     return Known(handle);
   }
-  absl::Status CloseSession(uint64_t handle) override { return Known(handle); }
+  absl::Status CloseSession(uint64_t handle) override {
+    if (absl::Status status = MayWait(); !status.ok()) return status;
+    return Known(handle);
+  }
   absl::StatusOr<uint16_t> RegisterWindow(uint64_t handle, const bootstrap::WindowDescriptor&, bool,
                                           bool) override {
     if (absl::Status status = Known(handle); !status.ok()) return status;
@@ -123,6 +146,18 @@ class FakeProcess final : public ExecutorProcess {
   }
 
  private:
+  // As behind a function that never returns.
+  absl::Status MayWait() {
+    {
+      absl::MutexLock lock(&machine_->mutex);
+      if (!machine_->hold_requests) return absl::OkStatus();
+      ++machine_->waiting;
+    }
+    life_->AwaitEnd();
+    absl::MutexLock lock(&machine_->mutex);
+    --machine_->waiting;
+    return absl::UnavailableError("the process has ended");
+  }
   static std::vector<bootstrap::FunctionInfo> Infos() { return {{"echo"}}; }
   static absl::Status Known(uint64_t handle) {
     return handle == 1 ? absl::OkStatus() : absl::NotFoundError("no such session in the process");
@@ -143,9 +178,19 @@ class FakeSpawner final : public ExecutorSpawner {
   absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(bootstrap::ExecutorKind,
                                                          const ExecutorTerms&,
                                                          ExecutorProcess::Events events) override {
+    const auto ended = std::make_shared<bool>(false);  // guarded by the machine's mutex
+    if (events.on_starting) {
+      events.on_starting([machine = machine_, ended] {
+        absl::MutexLock lock(&machine->mutex);
+        *ended = true;
+      });
+    }
     absl::MutexLock lock(&machine_->mutex);
-    machine_->mutex.Await(absl::Condition(
-        +[](bool* hold) { return !*hold; }, &machine_->hold_spawns));
+    ++machine_->starting;
+    const auto go_on = [machine = machine_, ended] { return !machine->hold_spawns || *ended; };
+    machine_->mutex.Await(absl::Condition(&go_on));
+    --machine_->starting;
+    if (*ended) return absl::UnavailableError("ended while it started");
     if (!machine_->refuse_spawn.ok()) return machine_->refuse_spawn;
     auto life = std::make_shared<FakeLife>(machine_, std::move(events));
     machine_->lives.push_back(life);

@@ -1,12 +1,15 @@
-// A client that takes a lease and holds it until it is killed: lease_holder SERVER session|none.
+// A client that takes a lease and holds it until it is killed: lease_holder SERVER HOW.
 //
-// Prints "held" once it has the lease and, if wanted, a session with its executor.
+// Prints "held" once it has the lease ("none"), and a session with its executor ("session"), in
+// which a function blocks for ever while the session is being closed ("closing") or code is being
+// loaded ("loading"): both of which the client has given up on, and the server has not.
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
 #include "src/invoke/lease.h"
@@ -15,6 +18,11 @@ namespace invoker {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(120);
+// For what does not come to its end.
+constexpr absl::Duration kCallTimeout = absl::Seconds(1);
+constexpr absl::Duration kLoadTimeout = absl::Seconds(4);
+// That the server has not.
+constexpr char kLibrary[] = "tests/functions/rfaas_functions.so";
 
 int Hold() {
   printf("held\n");
@@ -27,14 +35,37 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-int Main(const std::string& server, bool session) {
-  if (session) {
-    LeaseOptions options;
-    options.wait = kPatience;
-    options.client.connect_timeout = kPatience;
-    auto lease = Lease::Acquire(server, options);
-    return lease.ok() ? Hold() : Fail(lease.status());
+// Has a function run that never returns.
+absl::Status Block(Client* client) {
+  absl::StatusOr<RemoteFunction> block = client->Function("bad.block");
+  if (!block.ok()) return block.status();
+  CallOptions options;
+  options.timeout = kCallTimeout;
+  const absl::Status status = client->Invoke(*block, "", options).status();
+  if (absl::IsDeadlineExceeded(status)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the call did not time out: ", status.ToString()));
+}
+
+int HoldSession(const std::string& server, const std::string& how) {
+  LeaseOptions options;
+  options.wait = kPatience;
+  options.client.connect_timeout = kPatience;
+  auto lease = Lease::Acquire(server, options);
+  if (!lease.ok()) return Fail(lease.status());
+  if (how == "session") return Hold();
+  if (absl::Status status = Block(&(*lease)->executor(0)); !status.ok()) return Fail(status);
+  if (how == "closing") {
+    // Gives up after some seconds.
+    (*lease)->executor(0).Close();
+    return Hold();
   }
+  const absl::Status loaded = (*lease)->Upload(kLibrary, kLoadTimeout);
+  if (!absl::IsDeadlineExceeded(loaded)) return Fail(loaded);
+  return Hold();
+}
+
+int Main(const std::string& server, const std::string& how) {
+  if (how != "none") return HoldSession(server, how);
   auto client = bootstrap::BootstrapClient::Connect(server, kPatience);
   if (!client.ok()) return Fail(client.status());
   bootstrap::LeaseTerms terms;
@@ -49,5 +80,5 @@ int Main(const std::string& server, bool session) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  return invoker::Main(argv[1], std::string(argv[2]) == "session");
+  return invoker::Main(argv[1], argv[2]);
 }

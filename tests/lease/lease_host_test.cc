@@ -70,6 +70,7 @@ class LeaseHostTest : public ::testing::Test {
     LeasePolicy policy;
     policy.total = {4, 4000};
     policy.executor_memory_bytes = 1000;
+    policy.max_waiting = 6;
     return policy;
   }
 
@@ -120,8 +121,14 @@ TEST_F(LeaseHostTest, ALeaseTakesCapacityUntilItIsClosedAndGetsItsBill) {
   EXPECT_TRUE(records[0].open);
   EXPECT_EQ(records[0].executors, 3u);
   EXPECT_EQ(records[0].usage.calls, 30u);
+  const absl::StatusOr<bootstrap::Usage> usage = host_.LeaseUsage(1);
+  ASSERT_TRUE(usage.ok()) << usage.status();
+  EXPECT_EQ(usage->calls, 30u);
+  EXPECT_GT(usage->lease_time, absl::ZeroDuration());
+  EXPECT_TRUE(absl::IsNotFound(host_.LeaseUsage(2).status()));
   const bootstrap::Usage bill = host_.CloseLease(1);
   EXPECT_EQ(bill.calls, 30u);
+  EXPECT_TRUE(absl::IsNotFound(host_.LeaseUsage(1).status()));
   EXPECT_EQ(bill.cpu_time, absl::Seconds(6));
   EXPECT_GT(bill.lease_time, absl::ZeroDuration());
   EXPECT_EQ(machine_.Alive(), 0);
@@ -156,6 +163,25 @@ TEST_F(LeaseHostTest, ThoseWhoWaitAreServedInOrderAsRoomBecomesFree) {
   EXPECT_EQ(third->Line(2), "granted 1");
   absl::MutexLock lock(&machine_.mutex);
   EXPECT_EQ(machine_.most_alive, 4);  // nothing was given away before it was free
+}
+
+TEST_F(LeaseHostTest, TheLineHasAnEnd) {
+  EXPECT_EQ(Open(4)->Line(0), "granted 4");  // 1
+  std::vector<std::shared_ptr<Heard>> waiting;
+  for (int i = 0; i < 6; ++i) {
+    waiting.push_back(Open(1, absl::InfiniteDuration()));  // 2 to 7
+    EXPECT_EQ(waiting.back()->Line(0), absl::StrCat("queued ", i));
+  }
+  EXPECT_THAT(Open(1, absl::InfiniteDuration())->Line(0),  // 8
+              AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("6 leases wait already")));
+  EXPECT_EQ(host_.Info().capacity.waiting, 6u);
+  host_.CloseLease(8);
+  EXPECT_EQ(host_.Info().capacity.waiting, 6u);
+  // Who leaves makes a place.
+  host_.CloseLease(2);
+  EXPECT_EQ(Open(1, absl::InfiniteDuration())->Line(0), "queued 5");  // 9
+  // However many of the moves each was told, what it heard last is its place.
+  EXPECT_EQ(waiting.back()->Line(1), "queued 4");
 }
 
 TEST_F(LeaseHostTest, AClientThatLeavesTheLineMakesWay) {
@@ -265,6 +291,57 @@ TEST_F(LeaseHostTest, ALeaseThatIsClosedWhileItStartsLeavesNothing) {
   closer.join();
   EXPECT_EQ(machine_.Alive(), 0);
   EXPECT_EQ(host_.Info().capacity.free_cores, 4u);
+}
+
+TEST_F(LeaseHostTest, ExecutorsThatNeverComeUpEndWithTheirLease) {
+  {
+    absl::MutexLock lock(&machine_.mutex);
+    machine_.hold_spawns = true;
+  }
+  const auto heard = Open(2);
+  machine_.AwaitStarting(2);
+  host_.AbandonLease(1);
+  EXPECT_THAT(heard->Line(0), HasSubstr("refused UNAVAILABLE"));
+  host_.CloseLease(1);
+  EXPECT_EQ(host_.Info().capacity.free_cores, 4u);
+  // And without being told before.
+  const auto other = Open(2);
+  machine_.AwaitStarting(2);
+  host_.CloseLease(2);
+  EXPECT_EQ(host_.Info().capacity.free_cores, 4u);
+  EXPECT_TRUE(other->All().empty());
+}
+
+TEST_F(LeaseHostTest, RequestsThatWaitForAFunctionEndWhenTheLeaseIsAbandoned) {
+  const auto heard = Open(2);
+  EXPECT_EQ(heard->Line(0), "granted 2");
+  const auto others = Open(1);
+  EXPECT_EQ(others->Line(0), "granted 1");
+  const uint64_t session = OpenSession(1, 0);
+  {
+    absl::MutexLock lock(&machine_.mutex);
+    machine_.hold_requests = true;
+  }
+  absl::Status closed, loaded;
+  std::thread closer([&] { closed = host_.CloseSession(1, session); });
+  std::thread loader(
+      [&] { loaded = host_.Load(1, "/f.so", bootstrap::CodeKind::kLibrary, "f").status(); });
+  machine_.AwaitWaiting(3);
+  host_.AbandonLease(1);
+  closer.join();
+  loader.join();
+  EXPECT_EQ(closed.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(loaded.code(), absl::StatusCode::kUnavailable);
+  // The rest is for CloseLease to do.
+  EXPECT_EQ(host_.Info().capacity.free_cores, 1u);
+  EXPECT_EQ(host_.CloseLease(1).calls, 20u);
+  EXPECT_EQ(host_.Info().capacity.free_cores, 3u);
+  EXPECT_EQ(machine_.Alive(), 1);
+  EXPECT_THAT(heard->All(), ElementsAre("granted 2"));
+  // Nobody's.
+  host_.AbandonLease(1);
+  host_.AbandonLease(99);
+  EXPECT_EQ(machine_.Alive(), 1);
 }
 
 TEST_F(LeaseHostTest, ALeaseWithoutExecutorsOfItsOwnIsTheSharedHosts) {

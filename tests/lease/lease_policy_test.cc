@@ -102,6 +102,22 @@ TEST(LeasePolicyTest, ASharedLeaseHasNoTermsOfExecutors) {
   EXPECT_EQ(ResolveTerms(asked, SomePolicy()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(LeasePolicyTest, ASharedLeaseEndsByItselfOnlyIfItsClientWantsThat) {
+  auto terms = ResolveTerms(Asking(0), SomePolicy());
+  ASSERT_TRUE(terms.ok()) << terms.status();
+  EXPECT_EQ(terms->ttl, absl::InfiniteDuration());
+  LeaseTerms asked = Asking(0);
+  asked.ttl = absl::Hours(2);
+  terms = ResolveTerms(asked, SomePolicy());
+  ASSERT_TRUE(terms.ok()) << terms.status();
+  EXPECT_EQ(terms->ttl, absl::Hours(2));
+  for (const absl::Duration more : {absl::Hours(3), absl::InfiniteDuration()}) {
+    asked.ttl = more;
+    EXPECT_EQ(ResolveTerms(asked, SomePolicy()).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST(LeasePolicyTest, WhatTheWorkerDoesNotHaveIsRefused) {
   LeaseTerms python = Asking(1);
   python.kind = ExecutorKind::kPython;

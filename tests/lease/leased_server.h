@@ -78,10 +78,13 @@ bool Eventually(const Condition& condition) {
   return true;
 }
 
-// With executors of this test's own user, so that every fabric can be served.
+// With executors of this test's own user, so that every fabric can be served. `more` are further
+// arguments, `functions` further libraries.
 inline absl::StatusOr<std::unique_ptr<ServerProcess>> StartLeasedServer(
-    const std::string& provider, int cores, std::vector<std::string> more = {}) {
+    const std::string& provider, int cores, std::vector<std::string> more = {},
+    const std::vector<std::string>& functions = {}) {
   ServerOptions options;
+  options.functions.insert(options.functions.end(), functions.begin(), functions.end());
   options.provider = provider;
   options.more = std::move(more);
   options.more.push_back(absl::StrCat("--lease_cores=", cores));
@@ -92,10 +95,11 @@ inline absl::StatusOr<std::unique_ptr<ServerProcess>> StartLeasedServer(
   return ServerProcess::Start(options);
 }
 
+// `how` as lease_holder's argument.
 inline absl::StatusOr<std::unique_ptr<ChildProcess>> StartHolder(const std::string& server,
-                                                                 bool session) {
+                                                                 const std::string& how) {
   ChildProcess::Options options;
-  options.command = {"tests/lease/lease_holder", server, session ? "session" : "none"};
+  options.command = {"tests/lease/lease_holder", server, how};
   auto holder = ChildProcess::Start(options);
   if (!holder.ok()) return holder.status();
   absl::StatusOr<std::string> line = (*holder)->FirstLine();

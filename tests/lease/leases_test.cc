@@ -14,6 +14,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr char kTcp[] = "tcp;ofi_rxm";
+constexpr char kBadFunctions[] = "tests/isolation/functions/bad_functions.so";
+constexpr char kHangingLibrary[] = "tests/isolation/functions/hanging_library.so";
 
 LeaseOptions Asking(uint32_t executors, absl::Duration wait = absl::ZeroDuration()) {
   LeaseOptions options;
@@ -70,7 +72,7 @@ TEST(LeasesTest, TheSecondClientGetsItsLeaseOnceTheFirstHasGivenItsOwnBack) {
 TEST(LeasesTest, AKilledClientsLeaseIsFreed) {
   auto server = StartLeasedServer(kTcp, 1);
   ASSERT_TRUE(server.ok()) << server.status();
-  auto holder = StartHolder((*server)->address(), /*session=*/true);
+  auto holder = StartHolder((*server)->address(), "session");
   ASSERT_TRUE(holder.ok()) << holder.status();
   EXPECT_EQ(Lease::Acquire((*server)->address(), Asking(1)).status().code(),
             absl::StatusCode::kResourceExhausted);
@@ -78,6 +80,42 @@ TEST(LeasesTest, AKilledClientsLeaseIsFreed) {
   auto lease = Lease::Acquire((*server)->address(), Asking(1, kPatience));
   ASSERT_TRUE(lease.ok()) << lease.status();
   EXPECT_EQ(Echo(&(*lease)->executor(0)), absl::OkStatus());
+}
+
+TEST(LeasesTest, AKilledClientsLeaseIsFreedWhateverTheServerStillDoesForIt) {
+  auto server = StartLeasedServer(kTcp, 1, {"--allow_upload=library"}, {kBadFunctions});
+  ASSERT_TRUE(server.ok()) << server.status();
+  for (const char* how : {"closing", "loading"}) {
+    auto holder = StartHolder((*server)->address(), how);
+    ASSERT_TRUE(holder.ok()) << holder.status();
+    KillHolder(holder->get());
+    auto lease = Lease::Acquire((*server)->address(), Asking(1, kPatience));
+    ASSERT_TRUE(lease.ok()) << how << ": " << lease.status();
+    EXPECT_EQ(Echo(&(*lease)->executor(0)), absl::OkStatus());
+  }
+  EXPECT_EQ((*server)->Stop(), 0);
+}
+
+TEST(LeasesTest, CodeThatNeverLoadsKeepsNoLeaseFromItsEnd) {
+  auto server = StartLeasedServer(kTcp, 1, {"--allow_upload=library"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  {
+    auto lease = Lease::Acquire((*server)->address(), Asking(1));
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_EQ((*lease)->Upload(kHangingLibrary, absl::Seconds(4)).code(),
+              absl::StatusCode::kDeadlineExceeded);
+    // The lease is given back.
+  }
+  LeaseOptions limited = Asking(1, kPatience);
+  limited.call_limit = absl::Milliseconds(300);
+  auto lease = Lease::Acquire((*server)->address(), limited);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  EXPECT_FALSE((*lease)->Upload(kHangingLibrary, kPatience).ok());
+  EXPECT_TRUE(Eventually([&] { return !(*lease)->status().ok(); }));
+  EXPECT_EQ((*lease)->status().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string((*lease)->status().message()),
+              HasSubstr("code that was being loaded ran for longer than 300ms"));
+  EXPECT_TRUE(Lease::Acquire((*server)->address(), Asking(1, kPatience)).ok());
 }
 
 TEST(LeasesTest, AKilledExecutorEndsItsLeaseAndNoOtherAndNoSharedSession) {

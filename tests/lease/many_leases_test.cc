@@ -24,7 +24,7 @@ class ManyLeasesTest : public ::testing::Test {
 
   // A client process that is killed.
   void KillClient(bool session) {
-    auto holder = StartHolder(server_->address(), session);
+    auto holder = StartHolder(server_->address(), session ? "session" : "none");
     ASSERT_TRUE(holder.ok()) << holder.status();
     for (const pid_t pid : Executors()) seen_.insert(pid);
     KillHolder(holder->get());

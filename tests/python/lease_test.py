@@ -62,13 +62,34 @@ def test_a_session_with_two_executors_maps_a_numpy_function_and_shows_its_bill(c
         assert list(means) == list(range(100))
         assert progress[-1] == (100, 100)
         assert mean.local(arrays[3]) == 3
-        with pytest.raises(invoker.FailedPrecondition):
-            lease.usage
+        assert lease.usage.cause == ""
     bill = lease.usage
     assert bill is lease.close()
     assert bill.cause == "released" and bill.calls >= 100
     assert bill.bytes_in > 100 * 8000 and bill.lease_time > 0 and bill.function_time > 0
     assert "calls           %d\n" % bill.calls in str(bill)
+
+
+def test_usage_can_be_asked_for_while_the_lease_is_open(client):
+    with client.lease(tenant="mine") as lease, client.lease(tenant="mine") as other:
+        echo = lease.function("echo")
+        before = lease.usage
+        assert before.cause == "" and before.lease_time > 0 and before.calls == 0
+        for _ in range(7):
+            echo(b"12345")
+        # The executor shows what it has counted a little later.
+        seen = lease.usage
+        while seen.calls < 7:
+            seen = lease.usage
+        assert seen.calls == 7 and seen.bytes_in == 35 and seen.bytes_out == 35
+        assert seen.lease_time > before.lease_time
+        assert other.usage.calls == 0
+        with pytest.raises(invoker.Aborted):
+            lease.register(os.abort, name="end")()
+        # It has ended by itself: this is the bill, before anybody has closed it.
+        over = lease.usage
+        assert over.cause == "crashed" and over.calls >= 7
+        assert lease.close() == over
 
 
 def test_calls_spread_over_the_executors(client):
@@ -195,6 +216,33 @@ def test_a_client_ships_functions_without_asking_for_a_lease(worker):
         functions = client.upload(UPLOADED)
         assert functions["c.greet.de"]() == b"hallo"
         assert client.capacity().free_cores == before - 1
+    with pytest.raises(invoker.FailedPrecondition):
+        square(1)
+    with invoker.connect(worker.address) as client:
+        assert client.capacity().free_cores == before
+
+
+def test_functions_of_a_client_are_shipped_again_after_their_lease_has_ended(worker):
+    with invoker.connect(worker.address) as client:
+        before = client.capacity().free_cores
+
+        @client.function
+        def square(x):
+            return x * x
+
+        end = client.register(os.abort, name="end")
+        assert square(3) == 9
+        for _ in range(2):
+            with pytest.raises(invoker.Aborted) as crashed:
+                end()
+            assert crashed.value.fate == "maybe_executed"
+            # Every way of calling finds the new lease, the first one takes it.
+            assert asyncio.run(square.acall(5)) == 25
+            assert square(4) == 16 and square.submit(6).result() == 36
+            assert list(square.map(range(3))) == [0, 1, 4]
+            assert client.capacity().free_cores == before - 1
+        with pytest.raises(invoker.Aborted):
+            end()
     with pytest.raises(invoker.FailedPrecondition):
         square(1)
     with invoker.connect(worker.address) as client:

@@ -43,6 +43,13 @@ TEST(ServerOptionsTest, WithoutFlagsTheMachineIsLeasedAndNothingIsStartedForIt) 
   EXPECT_FALSE(settings->policy.python);
   EXPECT_EQ(settings->upload, UploadPolicy::kNone);
   EXPECT_EQ(settings->worker.executor.hot_timeout, absl::InfiniteDuration());
+  EXPECT_EQ(settings->worker.bulk_bytes, uint64_t{1} << 30);
+}
+
+TEST(ServerOptionsTest, MemoryForLargePayloadsIsASize) {
+  const auto settings = Parsed({"--bulk_memory=64M"});
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(settings->worker.bulk_bytes, uint64_t{64} << 20);
 }
 
 TEST(ServerOptionsTest, PollingIsOneOfThree) {

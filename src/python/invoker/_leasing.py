@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Tuple, Union
 
 from invoker import _frames, _invoker
 from invoker._calls import Calls
@@ -117,7 +117,8 @@ class Leasing:
         """Ships a Python function to an executor and returns it as one that runs there. Also a decorator.
 
         The executor is one of this client's own: the first call of any function so registered leases it, with default terms
-        (one executor, the worker's memory, limits and polling), and close() gives it back. For other terms, or more
+        (one executor, the worker's memory, limits and polling), and close() gives it back. If it has ended by itself, as it
+        does when a function crashes, the next call leases another and ships the function again. For other terms, or more
         executors, use Lease.register().
 
         name: on the worker; None: the function's own.
@@ -131,7 +132,8 @@ class Leasing:
     def upload(self, path: Union[str, os.PathLike[str]]) -> Any:
         """Brings a shared library of functions to an executor of this client's own, as register() does.
 
-        Returns its functions by name: a dict of GroupFunction. Those of a lease of yours are brought by Lease.upload().
+        Returns its functions by name: a dict of GroupFunction, which end with that executor's lease: if that has ended by
+        itself, upload again. Those of a lease of yours are brought by Lease.upload().
         """
         lease = self._lease_of_its_own()
         return {name: lease.function(name) for name in lease.upload(path)}
@@ -145,8 +147,14 @@ class Leasing:
         with self._lease_lock:
             if self._leases_closed:
                 raise FailedPrecondition("the client has been closed", fate="not_sent")
-            if self._own_lease is None:
-                self._own_lease = self.lease()
+            ended = self._own_lease
+            if ended is not None and not _is_over(ended):
+                return ended
+            if ended is not None:
+                self._own_lease = None
+                # Not here, which may be a callback of a call of its own, for which closing would wait.
+                threading.Thread(target=ended.close, name="invoker-lease-end").start()
+            self._own_lease = self.lease()
             return self._own_lease
 
     def _close_own_lease(self) -> None:
@@ -158,7 +166,7 @@ class Leasing:
 
 
 class OnFirstUse(Calls):
-    """Calls one function by a lease that the first call takes."""
+    """Calls one function by a lease that the first call takes, and the first one after that lease has ended by itself."""
 
     def __init__(
         self, client: Leasing, function: Callable[..., Any], name: Optional[str]
@@ -168,14 +176,25 @@ class OnFirstUse(Calls):
         self._function = function
         self._name = name
         self._lock = threading.Lock()
-        self._shipped: Optional[RemoteFunction] = None  # under the lock
+        # To which lease, and as what. Set under the lock, and read without.
+        self._shipped: Optional[Tuple[Lease, RemoteFunction]] = None
+
+    def _there_already(self) -> Optional[RemoteFunction]:
+        """None if it has not been shipped, or its lease has ended. Does not block."""
+        shipped = self._shipped
+        return None if shipped is None or _is_over(shipped[0]) else shipped[1]
 
     def _there(self) -> RemoteFunction:
+        there = self._there_already()
+        if there is not None:
+            return there
         with self._lock:
-            if self._shipped is None:
+            there = self._there_already()
+            if there is None:
                 lease = self._client._lease_of_its_own()
-                self._shipped = lease.register(self._function, name=self._name)
-            return self._shipped
+                there = lease.register(self._function, name=self._name)
+                self._shipped = (lease, there)
+            return there
 
     def _default_in_flight(self) -> int:
         return self._there()._target._default_in_flight()
@@ -199,8 +218,7 @@ class OnFirstUse(Calls):
         response_capacity: Optional[int],
         may_block: bool,
     ) -> Optional[Future]:
-        with self._lock:
-            there = self._shipped
+        there = self._there_already()
         if there is None:
             # Leasing takes a while, and shipping.
             if not may_block:
@@ -209,6 +227,11 @@ class OnFirstUse(Calls):
         return there._target._begin_remote(
             there.name, parts, timeout, response_capacity, may_block
         )
+
+
+def _is_over(lease: Lease) -> bool:
+    """Whether the lease cannot be used any more: closed, or ended by itself."""
+    return lease._native.closed or lease.ended is not None
 
 
 def function_name(function: Callable[..., Any]) -> str:

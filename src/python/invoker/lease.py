@@ -98,9 +98,12 @@ class Lease(Group):
 
     @property
     def usage(self) -> Usage:
-        """What the lease used: the bill, once it is closed. FailedPrecondition before."""
+        """What the lease has used: so far, which takes a round trip to the server, or, once it is closed, its bill.
+
+        What runs while it is asked for may not be counted yet. `cause` is "" unless the lease has ended.
+        """
         if self._usage is None:
-            raise FailedPrecondition("the lease has not been closed: its bill comes with its end")
+            return Usage(**self._native.usage())
         return self._usage
 
     @property

@@ -2,11 +2,15 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -66,6 +70,20 @@ INVOKER_FUNCTION(bad.leak, input, output) {
 // The same, by way of C, and without a look at what it got.
 INVOKER_FUNCTION(bad.leak_in_c, input, output) {
   while (true) memset(malloc(1 << 20), 1, 1 << 20);
+}
+
+// Has children that each use some memory and keep it, until there is no more; none uses much.
+INVOKER_FUNCTION(bad.leak_in_children, input, output) {
+  constexpr size_t kEach = 8 << 20;
+  for (int i = 0; i < 32; ++i) {
+    const pid_t child = fork();
+    if (child < 0) return invoker::Result::Error("fork");
+    if (child > 0) continue;
+    char* memory = static_cast<char*>(malloc(kEach));
+    if (memory != nullptr) memset(memory, 1, kEach);
+    while (true) pause();
+  }
+  while (true) pause();
 }
 
 INVOKER_FUNCTION(bad.forever, input, output) {
@@ -153,4 +171,66 @@ INVOKER_FUNCTION(bad.write_root, input, output) {
   unlink("/etc/invoker_was_here");
   close(fd);
   return Answer(output, "written");
+}
+
+// Says where its process stands.
+INVOKER_FUNCTION(bad.directory, input, output) {
+  char path[PATH_MAX];
+  if (getcwd(path, sizeof(path)) == nullptr) return invoker::Result::Error(strerror(errno));
+  return Answer(output, path);
+}
+
+// Says what an environment variable is, or that there is none.
+INVOKER_FUNCTION(bad.variable, input, output) {
+  const char* value = getenv(std::string(input.text()).c_str());
+  return Answer(output, value == nullptr ? "(none)" : value);
+}
+
+// Tells the server that its sessions have ended, as its process would, and runs on.
+INVOKER_FUNCTION(bad.say_closed, input, output) {
+  for (char handle = 0; handle < 8; ++handle) {
+    // A last packet: FromExecutor with session_closed with that handle.
+    const char packet[] = {1, 0x42, 9, 9, handle, 0, 0, 0, 0, 0, 0, 0};
+    for (int fd = 3; fd < 1024; ++fd) {
+      int type = 0;
+      socklen_t size = sizeof(type);
+      if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET)
+        continue;
+      if (send(fd, packet, sizeof(packet), MSG_NOSIGNAL) < 0) return invoker::Result::Error("send");
+    }
+  }
+  while (true) pause();
+}
+
+// Leaves processes behind of which each starts the next one and ends, as long as the file is there
+// that the input names, but for no more than two minutes.
+INVOKER_FUNCTION(bad.fork_on, input, output) {
+  const std::string file(input.text());
+  const pid_t child = fork();
+  if (child < 0) return invoker::Result::Error("fork");
+  if (child == 0) {
+    timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    timespec now = start;
+    while (access(file.c_str(), F_OK) == 0 && now.tv_sec < start.tv_sec + 120) {
+      if (fork() != 0) _exit(0);
+      clock_gettime(CLOCK_MONOTONIC, &now);
+    }
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  return Answer(output, "forking");
+}
+
+// Leaves files in /dev/shm: one by the name that this process's endpoints would give it, and one by
+// the name of a process that is none.
+INVOKER_FUNCTION(bad.leave_shared, input, output) {
+  const std::string own = Text(getpid()) + ":left";
+  const std::string other = Text(getpid()) + "0:left";
+  for (const std::string& name : {own, other}) {
+    const int fd = open(("/dev/shm/" + name).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0) return invoker::Result::Error(strerror(errno));
+    close(fd);
+  }
+  return Answer(output, own + " " + other);
 }

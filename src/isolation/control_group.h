@@ -1,0 +1,125 @@
+// Groups of processes of the kernel's (cgroups, version 2): one for each executor and what it
+// starts, with limits for them all together.
+//
+// Only where the server may make groups of its own: as root on a machine that has version 2 with
+// the memory controller, or where its service manager has delegated a group to it. Everywhere else
+// the reason is said, and limits are those of single processes.
+//
+// The server's own group is G. Its groups are G/invoker-PID/executor-ID. A group that has processes
+// of its own can have no limited groups beneath it (but the root), so where G has no limited ones
+// yet, and no process but the server, the server moves itself to G/invoker-PID/server first, and
+// back at the end.
+
+#ifndef INVOKER_SRC_ISOLATION_CONTROL_GROUP_H_
+#define INVOKER_SRC_ISOLATION_CONTROL_GROUP_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "src/isolation/unique_fd.h"
+
+namespace invoker {
+
+// Files of the kernel's, or of a test's: every path is beneath `root`. Has no state.
+class GroupFiles {
+ public:
+  // Empty: the machine's own.
+  explicit GroupFiles(std::string root = "") : root_(std::move(root)) {}
+  virtual ~GroupFiles() = default;
+
+  absl::StatusOr<std::string> Read(const std::string& path) const;
+  absl::Status Write(const std::string& path, absl::string_view text) const;
+  absl::StatusOr<UniqueFd> Open(const std::string& path, int flags) const;
+  bool Exists(const std::string& path) const;
+  virtual absl::Status Make(const std::string& directory) const;
+  // UNAVAILABLE while it has processes.
+  virtual absl::Status Remove(const std::string& directory) const;
+
+ protected:
+  std::string At(const std::string& path) const { return root_ + path; }
+
+ private:
+  const std::string root_;
+};
+
+class ControlGroups;
+
+// One executor's.
+class ExecutorGroup {
+ public:
+  // Ends what is left in it, and removes it.
+  ~ExecutorGroup();
+  ExecutorGroup(const ExecutorGroup&) = delete;
+  ExecutorGroup& operator=(const ExecutorGroup&) = delete;
+
+  // A process that writes "0" to it is in the group from then on, and what it starts too.
+  absl::StatusOr<UniqueFd> OpenProcesses() const;
+
+  // At most so much more than is in use now.
+  absl::Status LimitMemory(uint64_t more_bytes);
+
+  // Whether the kernel has ended it, since it was at its limit.
+  bool KilledForMemory() const;
+
+ private:
+  friend class ControlGroups;
+  ExecutorGroup(ControlGroups* groups, std::string directory)
+      : groups_(groups), directory_(std::move(directory)) {}
+
+  ControlGroups* const groups_;
+  const std::string directory_;
+};
+
+// The server's. Thread-safe.
+class ControlGroups {
+ public:
+  // For the calling process, `pid`. FAILED_PRECONDITION says why there are none here.
+  static absl::StatusOr<std::unique_ptr<ControlGroups>> Start(std::unique_ptr<GroupFiles> files,
+                                                              pid_t pid);
+
+  // Every ExecutorGroup has gone. Ends what is left, and removes the groups.
+  ~ControlGroups();
+
+  absl::StatusOr<std::unique_ptr<ExecutorGroup>> Add(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::string& directory() const { return own_; }
+  bool limits_processes() const { return limits_processes_; }
+
+ private:
+  friend class ExecutorGroup;
+
+  ControlGroups(std::unique_ptr<GroupFiles> files, std::string parent, pid_t pid);
+
+  absl::Status Prepare();
+  absl::Status MoveIntoOwnGroup();
+  void MoveBack();
+  absl::StatusOr<std::unique_ptr<ExecutorGroup>> Make(const std::string& directory);
+  void End(const std::string& directory) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RemoveLeft() ABSL_LOCKS_EXCLUDED(mutex_);
+  void WaitUntilEmpty(const std::string& directory) const;
+
+  const std::unique_ptr<GroupFiles> files_;
+  const std::string parent_;  // G
+  const std::string own_;     // G/invoker-PID
+  const pid_t pid_;
+  bool made_ = false;
+  bool enabled_in_parent_ = false;
+  bool moved_ = false;
+  bool limits_processes_ = false;
+
+  absl::Mutex mutex_;
+  std::vector<std::string> left_ ABSL_GUARDED_BY(mutex_);  // that still had processes
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_ISOLATION_CONTROL_GROUP_H_

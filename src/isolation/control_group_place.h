@@ -1,0 +1,26 @@
+// Where the kernel's groups of processes (cgroups, version 2) are, and which is a process's own.
+
+#ifndef INVOKER_SRC_ISOLATION_CONTROL_GROUP_PLACE_H_
+#define INVOKER_SRC_ISOLATION_CONTROL_GROUP_PLACE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace invoker {
+
+// The directory of the group that /proc/self/cgroup names, by what /proc/self/mountinfo says of
+// where groups are mounted. FAILED_PRECONDITION if there is none, or none that this process sees.
+absl::StatusOr<std::string> FindOwnGroup(absl::string_view cgroup, absl::string_view mountinfo);
+
+// The number behind `name` in a file of lines "NAME NUMBER"; 0 if there is none.
+uint64_t CountIn(absl::string_view text, absl::string_view name);
+
+// Whether `word` is among the words of a file.
+bool HasWord(absl::string_view text, absl::string_view word);
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_ISOLATION_CONTROL_GROUP_PLACE_H_

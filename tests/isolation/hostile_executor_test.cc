@@ -1,0 +1,194 @@
+// What functions do against limits and against what outlives them; and what becomes of executors
+// when what they are forked from is killed.
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
+#include "src/isolation/executor_spawner.h"
+#include "tests/isolation/isolated_server.h"
+
+namespace invoker {
+namespace {
+
+using bootstrap::LeaseEndCause;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+class HostileExecutorTest : public testing::Test {
+ protected:
+  void Start(SpawnerOptions options) {
+    options_ = std::move(options);
+    auto spawner = ExecutorSpawner::Start(options_);
+    ASSERT_TRUE(spawner.ok()) << spawner.status();
+    spawner_ = *std::move(spawner);
+  }
+
+  SpawnerOptions options_;
+  std::unique_ptr<ExecutorSpawner> spawner_;
+};
+
+TEST_F(HostileExecutorTest, TheCallLimitHoldsWhateverIsSaidOfSessions) {
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  ExecutorTerms terms;
+  terms.call_limit = absl::Milliseconds(200);
+  WatchedExecutor executor(spawner_.get(), terms);
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options_);
+  auto client = server.Connect();
+  ASSERT_TRUE(client.ok()) << client.status();
+  Future call = (*client)->InvokeAsync(*(*client)->Function("bad.say_closed"), "");
+  const ExecutorEnd end = executor.WaitForEnd();
+  EXPECT_EQ(end.cause, LeaseEndCause::kCallLimit) << end.reason;
+  EXPECT_THAT(end.reason, HasSubstr("bad.say_closed"));
+  (*client)->Close();
+}
+
+TEST_F(HostileExecutorTest, AnEndIsToldWhileStraysForkOn) {
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  const std::string file = absl::StrCat(testing::TempDir(), "/forking.", getpid());
+  std::ofstream(file) << "on";
+  {
+    WatchedExecutor executor(spawner_.get());
+    ASSERT_TRUE(executor.ok());
+    IsolatedServer server(&executor.process(), options_);
+    EXPECT_EQ(*server.Call("bad.fork_on", file), "forking");
+    executor.process().Stop(absl::Seconds(5));
+    EXPECT_EQ(executor.WaitForEnd().cause, LeaseEndCause::kReleased);
+    // And others come up meanwhile.
+    WatchedExecutor other(spawner_.get());
+    EXPECT_TRUE(other.ok());
+  }
+  unlink(file.c_str());
+  spawner_.reset();
+  EXPECT_TRUE(Descendants().empty());
+}
+
+TEST_F(HostileExecutorTest, AChildThatReturnsFromABulkCallIsGone) {
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options_);
+  auto client = server.Connect();
+  ASSERT_TRUE(client.ok()) << client.status();
+  // More than a window holds, so that it is fetched.
+  const std::vector<std::byte> input((*client)->max_payload() + 1);
+  std::vector<std::byte> output(64);
+  for (int i = 0; i < 5; ++i) {
+    const absl::StatusOr<uint64_t> size = (*client)->InvokeLarge(
+        *(*client)->Function("bad.fork"), {input.data(), input.size()}, absl::MakeSpan(output));
+    ASSERT_TRUE(size.ok()) << size.status();
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(output.data()), *size), "the parent");
+    EXPECT_EQ(*CallOn(client->get(), "bad.echo", absl::StrCat(i)), absl::StrCat(i));
+  }
+  EXPECT_FALSE(executor.ended());
+  EXPECT_EQ(*server.Call("bad.echo", "new session"), "new session");
+}
+
+TEST_F(HostileExecutorTest, TheEnvironmentIsNotTheServers) {
+  setenv("SECRET_OF_THE_SERVER", "secret", 1);
+  setenv("INVOKER_OF_THE_TEST", "given", 1);
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  unsetenv("SECRET_OF_THE_SERVER");
+  unsetenv("INVOKER_OF_THE_TEST");
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options_);
+  auto client = server.Connect();
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ(*CallOn(client->get(), "bad.variable", "SECRET_OF_THE_SERVER"), "(none)");
+  EXPECT_EQ(*CallOn(client->get(), "bad.variable", "INVOKER_OF_THE_TEST"), "given");
+  EXPECT_EQ(*CallOn(client->get(), "bad.directory"), "/");
+}
+
+TEST_F(HostileExecutorTest, WhatHasTheExecutorsNumberIsRemovedFromSharedMemory) {
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options_);
+  const absl::StatusOr<std::string> names = server.Call("bad.leave_shared");
+  ASSERT_TRUE(names.ok()) << names.status();
+  const std::vector<std::string> left = absl::StrSplit(*names, ' ');
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_THAT(SharedMemoryFiles(), Contains(left[0]));
+  executor.process().Stop(absl::Seconds(5));
+  executor.WaitForEnd();
+  EXPECT_THAT(SharedMemoryFiles(), Not(Contains(left[0])));
+  // Not its own, as far as anybody can tell.
+  EXPECT_THAT(SharedMemoryFiles(), Contains(left[1]));
+  unlink(absl::StrCat("/dev/shm/", left[1]).c_str());
+}
+
+// Messages for people.
+class Log {
+ public:
+  std::function<void(absl::string_view)> Writer() {
+    return [this](absl::string_view message) {
+      absl::MutexLock lock(&mutex_);
+      messages_.emplace_back(message);
+    };
+  }
+  std::vector<std::string> messages() {
+    absl::MutexLock lock(&mutex_);
+    return messages_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<std::string> messages_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(HostileExecutorTest, AKilledTemplateIsStartedAgain) {
+  Log log;
+  SpawnerOptions options = TestSpawnerOptions({kTcp, kShm});
+  options.prestart = 1;
+  options.log = log.Writer();
+  ASSERT_NO_FATAL_FAILURE(Start(options));
+  for (int round = 0; round < 3; ++round) {
+    WatchedExecutor executor(spawner_.get());
+    ASSERT_TRUE(executor.ok());
+    const pid_t pid = executor.process().pid();
+    const pid_t template_pid = ParentOf(pid);
+    ASSERT_EQ(ParentOf(template_pid), getpid());
+    ASSERT_EQ(kill(template_pid, SIGKILL), 0);
+    const ExecutorEnd end = executor.WaitForEnd();
+    EXPECT_EQ(end.cause, LeaseEndCause::kServer) << end.reason;
+    EXPECT_TRUE(WaitUntilGone(pid));
+    // This waits for the next template.
+    WatchedExecutor next(spawner_.get());
+    ASSERT_TRUE(next.ok());
+    EXPECT_NE(ParentOf(next.process().pid()), template_pid);
+    IsolatedServer server(&next.process(), options_);
+    EXPECT_EQ(*server.Call("bad.echo", absl::StrCat(round)), absl::StrCat(round));
+    for (const std::string& name : SharedMemoryFiles()) {
+      EXPECT_NE(name.rfind(absl::StrCat(pid, ":"), 0), 0u) << name;
+    }
+  }
+  EXPECT_THAT(log.messages(), Contains(HasSubstr("started again in")));
+  EXPECT_THAT(log.messages(), Contains(HasSubstr("can be started again")));
+  spawner_.reset();
+  EXPECT_TRUE(Descendants().empty());
+}
+
+TEST_F(HostileExecutorTest, ASpawnerEndsWhileItsTemplateIsGone) {
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  ASSERT_EQ(kill(ParentOf(executor.process().pid()), SIGKILL), 0);
+  executor.WaitForEnd();
+  spawner_.reset();
+  EXPECT_TRUE(Descendants().empty());
+}
+
+}  // namespace
+}  // namespace invoker
