@@ -12,7 +12,17 @@
 namespace invoker::tools {
 namespace {
 
+// Libraries that libfabric brings along have put handlers of their own in place when they were
+// loaded. Those leave a file behind after a crash, and at Ctrl-C they call exit() in the middle of
+// whatever this program's threads do, which may never return.
+void RestoreSignals() {
+  for (const int number : {SIGINT, SIGTERM, SIGSEGV, SIGBUS, SIGILL, SIGABRT}) {
+    signal(number, SIG_DFL);
+  }
+}
+
 int Main(int argc, char** argv) {
+  RestoreSignals();
   // A reader that goes away is an error like others.
   signal(SIGPIPE, SIG_IGN);
   CLI::App app("Calls functions on a worker that runs invoker_server.", "invoker");

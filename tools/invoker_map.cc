@@ -26,6 +26,9 @@ namespace {
 // For each executor, so that it need not wait for the next one.
 constexpr size_t kCallsPerExecutor = 2;
 
+// As many cells as a window has for each of many executors; more would only wait for room.
+constexpr uint32_t kMostInFlight = 1u << 20;
+
 // How often a wait looks for Ctrl-C, and moves the clock of the progress bar.
 constexpr absl::Duration kLook = absl::Milliseconds(100);
 
@@ -78,6 +81,11 @@ bool AreTheSame(const std::string& a, const std::string& b) {
 absl::Status PrepareOutputs(const Settings& settings, const std::vector<std::string>& names) {
   if (mkdir(settings.outputs.c_str(), 0777) != 0 && errno != EEXIST) {
     return ErrnoStatus("create the directory", settings.outputs);
+  }
+  struct stat outputs;
+  if (stat(settings.outputs.c_str(), &outputs) == 0 && !S_ISDIR(outputs.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--outputs=", settings.outputs, " is there already, and is no directory"));
   }
   if (AreTheSame(settings.inputs, settings.outputs)) {
     return absl::InvalidArgumentError(
@@ -145,23 +153,23 @@ struct Outcome {
   bool interrupted = false;
 };
 
-Outcome MapAll(const Settings& settings, const std::vector<std::string>& names, MapRun* run) {
-  Interrupt interrupt;
+Outcome MapAll(const Settings& settings, const std::vector<std::string>& names,
+               Interrupt* interrupt, MapRun* run) {
   ProgressBar bar(names.size(), !settings.quiet);
   Outcome outcome;
+  const auto look_for_interrupt = [&] {
+    if (outcome.interrupted || !interrupt->WaitFor(absl::ZeroDuration())) return;
+    // What is under way ends; a second Ctrl-C does not wait for that.
+    outcome.interrupted = true;
+    run->Stop();
+    bar.Say("interrupted: no more calls, but those under way end; Ctrl-C again gives them up");
+  };
   while (true) {
     while (!run->Wait(kLook)) {
-      if (!outcome.interrupted && interrupt.WaitFor(absl::ZeroDuration())) {
-        // What is under way ends; a second Ctrl-C does not wait for that.
-        outcome.interrupted = true;
-        run->Stop();
-      }
+      look_for_interrupt();
       bar.Update(outcome.done, outcome.failures.size());
     }
-    if (!outcome.interrupted && interrupt.WaitFor(absl::ZeroDuration())) {
-      outcome.interrupted = true;
-      run->Stop();
-    }
+    look_for_interrupt();
     const std::optional<MapResult> result = run->Next();
     if (!result.has_value()) return outcome;
     const std::string& name = names[result->index];
@@ -223,8 +231,10 @@ int Run(const Settings& settings) {
     return MapInput(*std::move(data));
   };
   Outcome outcome = [&] {
+    // Before the first call.
+    Interrupt interrupt;
     MapRun run = group->StartMap(*function, source, *std::move(options), names->size());
-    return MapAll(settings, *names, &run);
+    return MapAll(settings, *names, &interrupt, &run);
   }();
   ReleaseLeases(group.get(), settings.verbose);
   return Report(std::move(outcome), names->size());
@@ -259,6 +269,7 @@ Command AddMapCommand(CLI::App* app, CLI::App** command) {
       ->add_option("--max_in_flight", settings->max_in_flight,
                    "calls under way at once; 0: two for each executor")
       ->type_name("N")
+      ->check(CLI::Range(0u, kMostInFlight))
       ->capture_default_str();
   AddDuration(*command, "--timeout", &settings->timeout, "for each call");
   AddBytes(*command, "--response_capacity", &settings->response_capacity,

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -115,7 +116,13 @@ int Parse(CLI::App* app, int argc, char** argv) {
 }
 
 void Log(absl::string_view program, absl::string_view message) {
-  const std::string line = absl::StrCat(program, ": ", message, "\n");
+  std::string line = absl::StrCat(program, ": ", message, "\n");
+  // What the other side has said may be in it, and is not to command the terminal.
+  for (char& byte : line) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(byte)) && byte != '\n' && byte != '\t') {
+      byte = '?';
+    }
+  }
   // One write for the line, so that lines of several threads do not mix.
   fwrite(line.data(), 1, line.size(), stderr);
 }

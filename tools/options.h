@@ -33,7 +33,7 @@ CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
 // standard output, or after an error, which goes to standard error with a pointer to --help.
 int Parse(CLI::App* app, int argc, char** argv);
 
-// One line on standard error: "invoker_server: message".
+// One line on standard error: "invoker_server: message", without the control characters in it.
 void Log(absl::string_view program, absl::string_view message);
 
 }  // namespace invoker::tools

@@ -90,6 +90,14 @@ void ProgressBar::Update(uint64_t done, uint64_t failed) {
   Log("invoker", absl::StrCat(done, " of ", total_, " done", Failures(failed)));
 }
 
+void ProgressBar::Say(absl::string_view text) {
+  if (!shown_) return;
+  // Where the bar's line was.
+  if (terminal_) WriteAll(STDERR_FILENO, "standard error", "\r\x1b[K").IgnoreError();
+  Log("invoker", text);
+  if (terminal_) Draw();
+}
+
 void ProgressBar::Draw() {
   drawn_ = absl::Now();
   dirty_ = false;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace invoker::tools {
@@ -29,6 +30,8 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void Update(uint64_t done, uint64_t failed);
+  // Prints a line of text above the bar.
+  void Say(absl::string_view text);
 
  private:
   void Draw();

@@ -110,9 +110,11 @@ void AddLeaseOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags
       ->check(CLI::IsMember({"none", "bwrap"}))
       ->type_name("none|bwrap")
       ->capture_default_str();
-  app->add_option("--executor_user", spawner.user,
-                  "whom leased executors run as if the server is root; by default nobody")
-      ->type_name("NAME");
+  app->add_option(
+         "--executor_user", spawner.user,
+         "whom leased executors run as if the server is root; by default nobody. LOW-HIGH: "
+         "each as another user of these, by numbers that nobody else has")
+      ->type_name("NAME|LOW-HIGH");
 }
 
 void AddUploadAndAccountingOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {

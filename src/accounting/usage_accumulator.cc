@@ -1,7 +1,5 @@
 #include "src/accounting/usage_accumulator.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "absl/time/time.h"
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_row.h"
+#include "src/transport/random.h"
 #include "src/transport/reactor.h"
 #include "src/transport/remote_counter.h"
 
@@ -124,11 +123,9 @@ class UsageAccumulator::Port final : public transport::ReactorHandler {
 
 absl::StatusOr<std::unique_ptr<UsageAccumulator>> UsageAccumulator::Start(
     const std::vector<transport::FabricChoice>& fabrics, const Options& options) {
-  uint64_t id = 0;
-  if (getrandom(&id, sizeof(id), 0) != sizeof(id)) {
-    return absl::InternalError("getrandom failed");
-  }
-  std::unique_ptr<UsageAccumulator> accumulator(new UsageAccumulator(id, options));
+  const absl::StatusOr<uint64_t> id = transport::DrawRandom();
+  if (!id.ok()) return id.status();
+  std::unique_ptr<UsageAccumulator> accumulator(new UsageAccumulator(*id, options));
   for (const transport::FabricChoice& fabric : fabrics) {
     absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(fabric);
     if (!copy.ok()) return copy.status();

@@ -14,6 +14,15 @@ namespace {
 // two clocks' difference.
 absl::Duration Tolerance(absl::Duration bound) { return absl::Milliseconds(50) + bound / 100; }
 
+// More than an executor can do in a second, by far: so counters cannot be set to what would make
+// sums begin at zero again.
+constexpr double kMostCalls = 1e9;
+constexpr double kMostBytes = 1e12;
+
+uint64_t Most(double of_a_second, absl::Duration bound) {
+  return static_cast<uint64_t>(of_a_second * absl::ToDoubleSeconds(bound + Tolerance(bound)));
+}
+
 absl::Duration MonotonicClock() { return absl::Nanoseconds(transport::MonotonicNs()); }
 
 }  // namespace
@@ -96,14 +105,18 @@ std::string UsageBook::Take(Account* account, const UsageReading& reading,
       (now - account->opened) * static_cast<int64_t>(account->executors != 0
                                                          ? account->executors
                                                          : options_.shared_executors);
+  const uint64_t most_calls = Most(kMostCalls, bound);
+  const uint64_t most_bytes = Most(kMostBytes, bound);
   // One by one, so that neither an infinite time nor the sum of two large ones gets by.
-  const bool exceeds = reading.function_time > bound + Tolerance(bound) ||
+  const bool exceeds = reading.calls > most_calls || reading.bytes_in > most_bytes ||
+                       reading.bytes_out > most_bytes ||
+                       reading.function_time > bound + Tolerance(bound) ||
                        reading.polling_time > bound + Tolerance(bound) ||
                        reading.function_time + reading.polling_time > bound + Tolerance(bound);
   taken.cpu_time = std::max(taken.cpu_time, reading.cpu_time);
-  taken.calls = std::max(taken.calls, reading.calls);
-  taken.bytes_in = std::max(taken.bytes_in, reading.bytes_in);
-  taken.bytes_out = std::max(taken.bytes_out, reading.bytes_out);
+  taken.calls = std::max(taken.calls, std::min(reading.calls, most_calls));
+  taken.bytes_in = std::max(taken.bytes_in, std::min(reading.bytes_in, most_bytes));
+  taken.bytes_out = std::max(taken.bytes_out, std::min(reading.bytes_out, most_bytes));
   // What has been taken stays, so that the two together keep within the bound, which only grows.
   const absl::Duration function_room = bound - taken.polling_time;
   taken.function_time =
@@ -115,8 +128,7 @@ std::string UsageBook::Take(Account* account, const UsageReading& reading,
   return absl::StrCat(
       "the executors of a lease of tenant \"", account->tenant, "\" report usage that ",
       decreased ? "is less than before"
-                : absl::StrCat("is more than ", absl::FormatDuration(bound),
-                               ", which is all that they can have used"),
+                : absl::StrCat("is more than they can have used in ", absl::FormatDuration(bound)),
       ": a function has changed its executor's counters. Only what is plausible is taken, and "
       "this is reported once for a lease");
 }

@@ -6,11 +6,11 @@
 // - Calls, function time, polling time and bytes are counted by the lease's executors, in the
 //   processes that run the tenant's functions. A hostile function can write to its own process's
 //   memory and so falsify these, of its own lease and no other. The book accepts them only as far
-//   as they are plausible: they never decrease, and function and polling time together never exceed
-//   executors x the time since the lease was opened. What does not fit is counted
-//   (LeaseBook::implausible) and reported once per lease. A tenant that makes its executor say less
-//   than it did still pays for lease time and processor time, which is why bills should be made
-//   from these.
+//   as they are plausible: they never decrease, function and polling time together never exceed
+//   executors x the time since the lease was opened, and calls and bytes are not more than any
+//   executor can do in that time. What does not fit is counted (UsageBook::implausible) and
+//   reported once per lease. A tenant that makes its executor say less than it did still pays for
+//   lease time and processor time, which is why bills should be made from these.
 // - Leases that share the server's own executors (executors = 0) run in the server's process. Their
 //   functions are the server's own libraries: they are trusted.
 // - Whose tenant a lease is, is what its client said. Nothing proves it.

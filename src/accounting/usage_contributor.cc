@@ -1,7 +1,5 @@
 #include "src/accounting/usage_contributor.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "src/invoke/fabric_choice.h"
 #include "src/invoke/host_identity.h"
 #include "src/invoke/offered_fabrics.h"
+#include "src/transport/random.h"
 #include "src/transport/remote_counter.h"
 
 namespace invoker {
@@ -25,12 +24,10 @@ absl::StatusOr<std::unique_ptr<UsageContributor>> UsageContributor::Start(
   if (absl::Status status = bootstrap::ParseHostPort(options.server).status(); !status.ok()) {
     return status;
   }
-  uint64_t id = 0;
-  if (getrandom(&id, sizeof(id), 0) != sizeof(id)) {
-    return absl::InternalError("getrandom failed");
-  }
+  const absl::StatusOr<uint64_t> id = transport::DrawRandom();
+  if (!id.ok()) return id.status();
   if (!options.log) options.log = [](absl::string_view) {};
-  std::unique_ptr<UsageContributor> contributor(new UsageContributor(id, std::move(options)));
+  std::unique_ptr<UsageContributor> contributor(new UsageContributor(*id, std::move(options)));
   contributor->thread_ = std::thread([raw = contributor.get()] { raw->ThreadMain(); });
   return contributor;
 }

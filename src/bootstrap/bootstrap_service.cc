@@ -60,6 +60,7 @@ absl::StatusOr<OpenSessionReply> BootstrapService::Open(const v1::OpenSessionReq
   if (absl::Status status = CheckCompatible(host_->Info(), *request); !status.ok()) return status;
   absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message.lease());
   if (!use.ok()) return use.status();
+  table_->NoteEndpoint(*use, request->endpoint_address);
   return host_->OpenSession(message.lease(), *request);
 }
 

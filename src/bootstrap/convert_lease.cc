@@ -1,5 +1,6 @@
 #include "src/bootstrap/convert_lease.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -16,7 +17,8 @@ constexpr uint64_t kForever = std::numeric_limits<uint64_t>::max();
 uint64_t ToMicroseconds(absl::Duration duration) {
   if (duration == absl::InfiniteDuration()) return kForever;
   if (duration <= absl::ZeroDuration()) return 0;
-  return static_cast<uint64_t>(absl::ToInt64Microseconds(duration));
+  // What is shorter than can be said is the shortest that can: a limit must not become none.
+  return std::max<uint64_t>(static_cast<uint64_t>(absl::ToInt64Microseconds(duration)), 1);
 }
 
 absl::Duration FromMicroseconds(uint64_t us) {

@@ -1,13 +1,12 @@
 #include "src/bootstrap/lease_table.h"
 
-#include <errno.h>
-#include <sys/random.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/peer_leftover.h"
+#include "src/transport/random.h"
 
 namespace invoker::bootstrap {
 namespace {
@@ -55,26 +54,11 @@ class LeaseTable::Observer final : public SessionHost::LeaseObserver {
   const uint64_t lease_;
 };
 
-struct LeaseTable::Work {
-  std::vector<std::shared_ptr<LeaseStream>> cancelled;
-  std::vector<uint64_t> abandoned;
-  std::vector<uint64_t> closing;
-  Clock::time_point next = Clock::time_point::max();
-  bool Empty() const { return cancelled.empty() && abandoned.empty() && closing.empty(); }
-};
-
 absl::StatusOr<uint64_t> LeaseTable::DrawId() {
-  uint64_t id = 0;
-  while (id == 0) {
-    const ssize_t got = getrandom(&id, sizeof(id), 0);
-    if (got == static_cast<ssize_t>(sizeof(id))) continue;
-    if (got < 0 && errno != EINTR) {
-      return absl::InternalError(
-          absl::StrCat("cannot draw a random lease id: getrandom failed with errno ", errno));
-    }
-    id = 0;
+  while (true) {
+    const absl::StatusOr<uint64_t> id = transport::DrawRandom();
+    if (!id.ok() || *id != 0) return id;
   }
-  return id;
 }
 
 LeaseTable::LeaseTable(absl::Duration expiry, SessionHost* host)
@@ -183,9 +167,13 @@ void LeaseTable::Release(uint64_t lease) {
 
 void LeaseTable::End(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (Entry* entry = FindLive(lease); entry != nullptr) {
-    EndEntry(entry, LeaseEndCause::kReleased, "its client went away", absl::OkStatus());
-  }
+  if (Entry* entry = FindLive(lease); entry != nullptr) EndGone(entry);
+}
+
+void LeaseTable::EndGone(Entry* entry) {
+  if (!entry->live) return;
+  entry->client_gone = true;
+  EndEntry(entry, LeaseEndCause::kReleased, "its client went away", absl::OkStatus());
 }
 
 void LeaseTable::Refuse(uint64_t lease, const absl::Status& status) {
@@ -212,24 +200,11 @@ void LeaseTable::EndEntry(Entry* entry, LeaseEndCause cause, absl::string_view r
   changed_.notify_one();
 }
 
-// One whose deadline has passed.
-void LeaseTable::EndLate(Entry* entry) {
-  if (entry->phase == Phase::kNew) {
-    const std::string reason =
-        absl::StrCat("the client has not said for ", expiry_text_, " what it wants");
-    EndEntry(entry, LeaseEndCause::kExpired, reason, absl::DeadlineExceededError(reason));
-    return;
-  }
-  const std::string reason = absl::StrCat("no heartbeat arrived for ", expiry_text_);
-  EndEntry(entry, LeaseEndCause::kExpired, reason,
-           absl::DeadlineExceededError(absl::StrCat("the lease expired: ", reason)));
-}
-
 void LeaseTable::StreamDone(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto it = entries_.find(lease);
   if (it == entries_.end()) return;
-  EndEntry(&it->second, LeaseEndCause::kReleased, "its client went away", absl::OkStatus());
+  EndGone(&it->second);
   it->second.stream = nullptr;
   EraseIfOver(lease);
 }
@@ -267,6 +242,13 @@ absl::Status LeaseTable::Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch) 
                 watches.end());
   watches.push_back(std::move(watch));
   return absl::OkStatus();
+}
+
+void LeaseTable::NoteEndpoint(const Use& use, absl::string_view address) {
+  const pid_t process = transport::ProcessOf(address);
+  if (process == 0) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  entries_.at(use.lease_).process = process;
 }
 
 void LeaseTable::EndUse(uint64_t lease) {
@@ -335,89 +317,6 @@ void LeaseTable::EndAll(const absl::Status& status) {
     EndEntry(&entry, LeaseEndCause::kServer, status.message(), status);
   }
   changed_.notify_one();
-}
-
-void LeaseTable::Join() {
-  if (thread_.joinable()) thread_.join();
-}
-
-LeaseTable::Work LeaseTable::Collect(Clock::time_point now) {
-  Work work;
-  for (auto& [lease, entry] : entries_) {
-    if (entry.live && entry.deadline <= now) {
-      EndLate(&entry);
-    } else if (entry.live && entry.over_at <= now) {
-      const std::string reason =
-          absl::StrCat("its time of ", absl::FormatDuration(entry.ttl), " is over");
-      EndEntry(&entry, LeaseEndCause::kTtl, reason, absl::DeadlineExceededError(reason));
-    } else if (entry.closed && entry.deadline <= now) {
-      if (entry.stream != nullptr) work.cancelled.push_back(entry.stream);
-      entry.deadline = Clock::time_point::max();
-    }
-    if (!entry.live && entry.phase != Phase::kNew && !entry.abandoned) {
-      entry.abandoned = true;
-      work.abandoned.push_back(lease);
-    }
-    if (!entry.live && entry.uses == 0 && !entry.closing) {
-      entry.closing = true;
-      work.closing.push_back(lease);
-    }
-    work.next = std::min({work.next, entry.deadline, entry.over_at});
-  }
-  return work;
-}
-
-void LeaseTable::Close(uint64_t lease) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  Entry& entry = entries_.at(lease);  // erased only after this
-  const std::vector<std::weak_ptr<LeaseWatch>> watches = std::exchange(entry.watches, {});
-  lock.unlock();
-  for (const std::weak_ptr<LeaseWatch>& watch : watches) {
-    if (const std::shared_ptr<LeaseWatch> there = watch.lock()) there->OnLeaseEnded();
-  }
-  lock.lock();
-  if (entry.phase != Phase::kNew) {
-    lock.unlock();
-    const Usage usage = host_->CloseLease(lease);
-    lock.lock();
-    entry.end.usage = usage;
-  }
-  if (const std::shared_ptr<LeaseStream> stream = entry.stream; stream != nullptr) {
-    lock.unlock();
-    if (entry.announced) stream->SendEnded(entry.end);
-    stream->End(entry.status);
-    lock.lock();
-  }
-  entry.closed = true;
-  entry.deadline = Clock::now() + expiry_;
-  changed_.notify_one();
-  EraseIfOver(lease);
-}
-
-void LeaseTable::Run() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (true) {
-    const Work work = Collect(Clock::now());
-    if (work.Empty()) {
-      const bool all_closed = std::all_of(entries_.begin(), entries_.end(),
-                                          [](const auto& e) { return e.second.closed; });
-      if (stopping_ && all_closed) return;
-      if (work.next == Clock::time_point::max()) {
-        changed_.wait(lock);
-      } else {
-        changed_.wait_until(lock, work.next);
-      }
-      continue;
-    }
-    lock.unlock();
-    for (const auto& stream : work.cancelled) stream->Cancel();
-    // Before they are closed, which takes up to a function's time.
-    for (const uint64_t lease : work.abandoned) host_->AbandonLease(lease);
-    for (const uint64_t lease : work.closing) {
-      closers_.Run([this, lease] { Close(lease); });
-    }
-    lock.lock();
-  }
 }
 
 }  // namespace invoker::bootstrap

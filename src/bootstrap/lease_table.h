@@ -14,6 +14,8 @@
 #ifndef INVOKER_SRC_BOOTSTRAP_LEASE_TABLE_H_
 #define INVOKER_SRC_BOOTSTRAP_LEASE_TABLE_H_
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -103,8 +105,13 @@ class LeaseTable {
 
   // NOT_FOUND if the lease is unknown, is not granted or has ended.
   absl::StatusOr<Use> Acquire(uint64_t lease);
-  // Tells the watch when the lease has ended, before its client hears of that. NOT_FOUND as Acquire.
+  // Tells the watch when the lease has ended, before its client hears of that. NOT_FOUND as
+  // Acquire.
   absl::Status Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch);
+
+  // The client has an endpoint with that address: if it goes away without giving the lease back,
+  // what the endpoints of its process have left on this host is removed.
+  void NoteEndpoint(const Use& use, absl::string_view address);
 
   void NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason);
   // Tells every lease; ends those that are not granted, and refuses new ones from now on. Only the
@@ -134,8 +141,10 @@ class LeaseTable {
     absl::Duration ttl;
     int uses = 0;
     std::vector<std::weak_ptr<LeaseWatch>> watches;
+    pid_t process = 0;  // of the client, where its endpoints may leave something
     bool live = true;
-    bool announced = false;  // the stream has been told of the grant
+    bool client_gone = false;  // that ended it
+    bool announced = false;    // the stream has been told of the grant
     // What to tell it once it has been.
     std::vector<std::function<void(LeaseStream*)>> held;
     bool abandoned = false;  // the host is being told, or has been, that it is not live
@@ -159,6 +168,7 @@ class LeaseTable {
   void EndUseLocked(Entry* entry);
   // Nothing if it has ended already.
   void EndEntry(Entry* entry, LeaseEndCause cause, absl::string_view reason, absl::Status status);
+  void EndGone(Entry* entry);
   void EndLate(Entry* entry);
   void EraseIfOver(uint64_t lease);
   void Run();

@@ -140,7 +140,7 @@ bool BulkSession::Advance(int64_t now_ns, bool draining) {
   for (const std::unique_ptr<BulkCall>& call : calls_) {
     const bool waits = call->state() == BulkCall::State::kWaiting;
     if (draining && !call->has_run()) {
-      call->Stop(StatusCode::kDraining, "the worker is shutting down and takes no more calls");
+      call->Stop(StatusCode::kDraining, std::string(kTakesNoMoreCalls));
     }
     // Who came first has memory first. A deadline may pass meanwhile all the same.
     if (waits && memory_is_short && !call->Overdue(now_ns)) continue;

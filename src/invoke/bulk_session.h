@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/bulk_call.h"
@@ -23,6 +24,11 @@
 #include "src/transport/reactor.h"
 
 namespace invoker {
+
+// What a call is told that an executor does not run any more. Which of the two it is, only a
+// lease's server knows, and tells with the lease's end.
+inline constexpr absl::string_view kTakesNoMoreCalls =
+    "it takes no more calls: the worker is shutting down, or the lease is over";
 
 class BulkSession {
  public:

@@ -1,5 +1,7 @@
 #include "src/invoke/executor.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -106,6 +108,10 @@ void Executor::ThreadMain() {
       turns = 0;
       PollLeaving();
       Publish();
+    }
+    if (awaits_first_) {
+      awaits_first_ = !active;
+      sched_yield();
     }
     if (!may_sleep) continue;
     if (active) {
@@ -245,6 +251,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
     }
     reply = port.OpenSession(request, notification, *std::move(window), *std::move(staging),
                              std::move(meter));
+    awaits_first_ = true;
   });
   return reply;
 }

@@ -177,6 +177,9 @@ class Executor {
   std::vector<FabricPort*> live_;     // with sessions: polled on every turn
   std::vector<FabricPort*> leaving_;  // without, but not settled: polled now and then
   std::vector<transport::Reactor*> reactors_;  // of both: what a sleep is ended by
+  // Nothing has come since the last session was opened. On a machine whose cores are all in use,
+  // whoever has to tell the client of the session may wait for this thread's core.
+  bool awaits_first_ = false;
 
   std::atomic<bool> always_hot_;
   std::atomic<int64_t> hot_ns_;

@@ -169,7 +169,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
     return;
   }
   if (ABSL_PREDICT_FALSE(parts_.draining->load(std::memory_order_relaxed))) {
-    Refuse(header, StatusCode::kDraining, "the worker is shutting down and takes no more calls");
+    Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
     return;
   }
   const FunctionEntry* function = parts_.functions->Find(header.function_id);

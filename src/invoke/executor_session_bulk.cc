@@ -28,8 +28,7 @@ absl::Status ExecutorSession::ForgetWindow(uint16_t number, std::function<void()
 // What is refused is so before anything is read.
 void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* payload) {
   if (parts_.draining->load(std::memory_order_relaxed)) {
-    return Refuse(header, StatusCode::kDraining,
-                  "the worker is shutting down and takes no more calls");
+    return Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
   }
   if (parts_.functions->Find(header.function_id) == nullptr) return RefuseUnknown(header);
   if (bulk_ == nullptr) {

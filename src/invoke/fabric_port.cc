@@ -23,6 +23,8 @@ void ExecutorCounters::Add(const ExecutorCounters& other) {
   dropped += other.dropped;
   unknown_doorbells += other.unknown_doorbells;
   live_sessions += other.live_sessions;
+  peers += other.peers;
+  regions += other.regions;
   function_ns += other.function_ns;
   polling_ns += other.polling_ns;
   bytes_in += other.bytes_in;
@@ -267,6 +269,11 @@ ExecutorCounters FabricPort::Counters() const {
   }
   sum.unknown_doorbells = unknown_doorbells_;
   sum.live_sessions = numbers_.size();
+  if (reactor_ != nullptr) {
+    const transport::PeerTable& peers = reactor_->peers();
+    sum.peers = peers.live() + peers.quarantined() + peers.kept();
+    sum.regions = reactor_->regions().size();
+  }
   return sum;
 }
 

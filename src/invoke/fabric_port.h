@@ -39,6 +39,9 @@ struct ExecutorCounters {
   uint64_t dropped = 0;            // bad messages, by sessions
   uint64_t unknown_doorbells = 0;  // of no session, or no doorbell at all
   uint64_t live_sessions = 0;
+  // What the endpoints hold for peers, those included that have gone and are not forgotten yet.
+  uint64_t peers = 0;    // in the address vectors
+  uint64_t regions = 0;  // that peers may write to
   // As UsageCounters.
   uint64_t function_ns = 0;
   uint64_t polling_ns = 0;
@@ -63,9 +66,9 @@ struct ExecutorShared {
   // A session has ended by itself; it is fenced already. Must not block on the executor.
   std::function<void(SessionKey, const absl::Status&)> on_session_failed;
   FunctionTimes times{0};
-  uint32_t index = 0;       // the executor's
-  uint32_t next_epoch = 1;  // of all ports' sessions, so that no two have the same
-  bool rearrange = false;   // a port has got its first session, or lost its last
+  uint32_t index = 0;                       // the executor's
+  uint32_t next_epoch = 1;                  // of all ports' sessions, so that no two have the same
+  bool rearrange = false;                   // a port has got its first session, or lost its last
   std::shared_ptr<BulkBudget> bulk_budget;  // of all the worker's executors
   TickScale scale;
   UsageCounters usage;  // of all ports' sessions, those that have ended included

@@ -1,13 +1,12 @@
 #include "src/invoke/fabric_session.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/invoke/connect_times.h"
+#include "src/transport/random.h"
 
 namespace invoker {
 namespace {
@@ -189,8 +188,8 @@ absl::Status FabricSession::Prove() {
 
 absl::Status FabricSession::Probe() {
   std::array<std::byte, 16> nonce;
-  if (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-    return absl::InternalError("getrandom failed");
+  if (absl::Status status = transport::FillRandom(absl::MakeSpan(nonce)); !status.ok()) {
+    return status;
   }
   ClientSession::Request request;
   request.kind = MessageKind::kProbe;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/isolation/control_group_place.h"
 
@@ -90,6 +92,12 @@ absl::Status ExecutorGroup::LimitMemory(uint64_t more_bytes) {
   return groups_->files_->Write(directory_ + "/memory.max", absl::StrCat(now + more_bytes));
 }
 
+absl::Duration ExecutorGroup::CpuTime() const {
+  const absl::StatusOr<std::string> text = groups_->files_->Read(directory_ + "/cpu.stat");
+  return text.ok() ? absl::Microseconds(static_cast<int64_t>(CountIn(*text, "usage_usec")))
+                   : absl::ZeroDuration();
+}
+
 bool ExecutorGroup::KilledForMemory() const {
   const absl::StatusOr<std::string> text = groups_->files_->Read(directory_ + "/memory.events");
   return text.ok() && CountIn(*text, "oom_kill") > 0;
@@ -117,21 +125,62 @@ absl::StatusOr<std::unique_ptr<ControlGroups>> ControlGroups::Start(
 }
 
 absl::Status ControlGroups::Prepare() {
+  if (absl::Status status = files_->Make(own_); !status.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        status.message(), "; be root, or have a cgroup delegated: systemd-run --user --scope -p ",
+        "Delegate=yes, say"));
+  }
+  made_ = true;
+  if (absl::Status status = EnableLimits(); !status.ok()) {
+    why_not_ = std::string(status.message());
+    limits_memory_ = limits_processes_ = false;
+  }
+  // The proof that groups can be made, limits be set, and processes be moved there.
+  absl::StatusOr<std::unique_ptr<ExecutorGroup>> first = Make(own_ + "/executor-0");
+  return first.ok() ? TryToJoin(**first) : first.status();
+}
+
+// A process of no other purpose does, as executors will.
+absl::Status ControlGroups::TryToJoin(const ExecutorGroup& group) {
+  absl::StatusOr<UniqueFd> processes = group.OpenProcesses();
+  if (!processes.ok()) return processes.status();
+  const int fd = processes->get();
+  // With this process's memory, none of which is copied: a network card may be writing to it.
+  const pid_t child = vfork();
+  if (child == 0) _exit(write(fd, "0", 1) == 1 ? 0 : errno);
+  if (child < 0) return Failed("fork for", group.directory_);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  errno = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+  return Failed("move a process to", group.directory_);
+}
+
+// Those that are used, each with `sign`: what a subtree_control is written.
+std::string ControlGroups::Controllers(absl::string_view sign) const {
+  std::vector<std::string> words;
+  if (limits_memory_) words.push_back(absl::StrCat(sign, kMemory));
+  if (limits_processes_) words.push_back(absl::StrCat(sign, kProcesses));
+  return absl::StrJoin(words, " ");
+}
+
+absl::Status ControlGroups::EnableLimits() {
   absl::StatusOr<std::string> offered = files_->Read(parent_ + "/cgroup.controllers");
   if (!offered.ok()) return offered.status();
-  if (!HasWord(*offered, kMemory)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the cgroup ", parent_, " has no memory controller (it has not been ",
-                     "delegated, or it is with cgroups, version 1)"));
-  }
+  limits_memory_ = HasWord(*offered, kMemory);
   limits_processes_ = HasWord(*offered, kProcesses);
-  const std::string enable =
-      absl::StrCat("+", kMemory, limits_processes_ ? absl::StrCat(" +", kProcesses) : "");
-  if (absl::Status status = files_->Make(own_); !status.ok()) return status;
-  made_ = true;
+  if (!limits_memory_ || !limits_processes_) {
+    why_not_ = absl::StrCat("the cgroup ", parent_, " has no controller ",
+                            limits_memory_ ? kProcesses : kMemory,
+                            " (it has not been delegated, or it is with cgroups, version 1)");
+  }
+  const std::string enable = Controllers("+");
+  if (enable.empty()) return absl::OkStatus();
   absl::StatusOr<std::string> enabled = files_->Read(parent_ + "/cgroup.subtree_control");
   if (!enabled.ok()) return enabled.status();
-  if (!HasWord(*enabled, kMemory) || (limits_processes_ && !HasWord(*enabled, kProcesses))) {
+  if ((limits_memory_ && !HasWord(*enabled, kMemory)) ||
+      (limits_processes_ && !HasWord(*enabled, kProcesses))) {
     absl::Status status = files_->Write(parent_ + "/cgroup.subtree_control", enable);
     if (absl::IsUnavailable(status)) {
       // Something runs in it.
@@ -139,13 +188,13 @@ absl::Status ControlGroups::Prepare() {
       if (status.ok()) status = files_->Write(parent_ + "/cgroup.subtree_control", enable);
     }
     if (!status.ok()) return status;
-    enabled_in_parent_ = !HasWord(*enabled, kMemory);
+    for (const absl::string_view controller : {kMemory, kProcesses}) {
+      if (HasWord(enable, absl::StrCat("+", controller)) && !HasWord(*enabled, controller)) {
+        enabled_in_parent_.push_back(absl::StrCat("-", controller));
+      }
+    }
   }
-  if (absl::Status status = files_->Write(own_ + "/cgroup.subtree_control", enable); !status.ok()) {
-    return status;
-  }
-  // The proof that limits can be set.
-  return Make(own_ + "/executor-0").status();
+  return files_->Write(own_ + "/cgroup.subtree_control", enable);
 }
 
 absl::Status ControlGroups::MoveIntoOwnGroup() {
@@ -164,16 +213,13 @@ absl::Status ControlGroups::MoveIntoOwnGroup() {
 
 void ControlGroups::MoveBack() {
   // Only a group whose own groups are not limited may have processes.
-  files_->Write(own_ + "/cgroup.subtree_control", absl::StrCat("-", kMemory)).IgnoreError();
-  if (limits_processes_) {
-    files_->Write(own_ + "/cgroup.subtree_control", absl::StrCat("-", kProcesses)).IgnoreError();
+  const std::string disable = Controllers("-");
+  if (!disable.empty()) {
+    files_->Write(own_ + "/cgroup.subtree_control", disable).IgnoreError();
   }
-  if (enabled_in_parent_) {
-    files_->Write(parent_ + "/cgroup.subtree_control", absl::StrCat("-", kMemory)).IgnoreError();
-    if (limits_processes_) {
-      files_->Write(parent_ + "/cgroup.subtree_control", absl::StrCat("-", kProcesses))
-          .IgnoreError();
-    }
+  if (!enabled_in_parent_.empty()) {
+    files_->Write(parent_ + "/cgroup.subtree_control", absl::StrJoin(enabled_in_parent_, " "))
+        .IgnoreError();
   }
   if (!moved_) return;
   files_->Write(parent_ + "/cgroup.procs", absl::StrCat(pid_)).IgnoreError();
@@ -183,9 +229,10 @@ void ControlGroups::MoveBack() {
 absl::StatusOr<std::unique_ptr<ExecutorGroup>> ControlGroups::Make(const std::string& directory) {
   if (absl::Status status = files_->Make(directory); !status.ok()) return status;
   std::unique_ptr<ExecutorGroup> group(new ExecutorGroup(this, directory));
+  absl::Status status;
   // One that has lost a process to a limit is of no more use.
-  absl::Status status = files_->Write(directory + "/memory.oom.group", "1");
-  if (status.ok() && files_->Exists(directory + "/memory.swap.max")) {
+  if (limits_memory_) status = files_->Write(directory + "/memory.oom.group", "1");
+  if (status.ok() && limits_memory_ && files_->Exists(directory + "/memory.swap.max")) {
     status = files_->Write(directory + "/memory.swap.max", "0");
   }
   if (status.ok() && limits_processes_) {

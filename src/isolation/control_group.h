@@ -1,9 +1,12 @@
 // Groups of processes of the kernel's (cgroups, version 2): one for each executor and what it
-// starts, with limits for them all together.
+// starts, with limits for them all together, an end for them all at once, and one sum of the
+// processor time of them all, whoever has waited for them or not.
 //
-// Only where the server may make groups of its own: as root on a machine that has version 2 with
-// the memory controller, or where its service manager has delegated a group to it. Everywhere else
-// the reason is said, and limits are those of single processes.
+// Only where the server may make groups of its own: as root on a machine that has version 2, or
+// where its service manager has delegated a group to it. Everywhere else the reason is said, and
+// limits are those of single processes. Where the controllers for memory or the number of processes
+// are missing (they are with version 1, say), or cannot be enabled, groups are without those
+// limits.
 //
 // The server's own group is G. Its groups are G/invoker-PID/executor-ID. A group that has processes
 // of its own can have no limited groups beneath it (but the root), so where G has no limited ones
@@ -25,6 +28,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "src/isolation/unique_fd.h"
 
 namespace invoker {
@@ -37,7 +41,7 @@ class GroupFiles {
   virtual ~GroupFiles() = default;
 
   absl::StatusOr<std::string> Read(const std::string& path) const;
-  absl::Status Write(const std::string& path, absl::string_view text) const;
+  virtual absl::Status Write(const std::string& path, absl::string_view text) const;
   absl::StatusOr<UniqueFd> Open(const std::string& path, int flags) const;
   bool Exists(const std::string& path) const;
   virtual absl::Status Make(const std::string& directory) const;
@@ -64,8 +68,11 @@ class ExecutorGroup {
   // A process that writes "0" to it is in the group from then on, and what it starts too.
   absl::StatusOr<UniqueFd> OpenProcesses() const;
 
-  // At most so much more than is in use now.
+  // At most so much more than is in use now. Only where the groups limit memory.
   absl::Status LimitMemory(uint64_t more_bytes);
+
+  // Of all that have been in it, so far; 0: unknown.
+  absl::Duration CpuTime() const;
 
   // Whether the kernel has ended it, since it was at its limit.
   bool KilledForMemory() const;
@@ -92,7 +99,10 @@ class ControlGroups {
   absl::StatusOr<std::unique_ptr<ExecutorGroup>> Add(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::string& directory() const { return own_; }
+  bool limits_memory() const { return limits_memory_; }
   bool limits_processes() const { return limits_processes_; }
+  // Why one of these is not limited.
+  const std::string& why_not() const { return why_not_; }
 
  private:
   friend class ExecutorGroup;
@@ -100,6 +110,9 @@ class ControlGroups {
   ControlGroups(std::unique_ptr<GroupFiles> files, std::string parent, pid_t pid);
 
   absl::Status Prepare();
+  absl::Status EnableLimits();
+  static absl::Status TryToJoin(const ExecutorGroup& group);
+  std::string Controllers(absl::string_view sign) const;
   absl::Status MoveIntoOwnGroup();
   void MoveBack();
   absl::StatusOr<std::unique_ptr<ExecutorGroup>> Make(const std::string& directory);
@@ -112,9 +125,11 @@ class ControlGroups {
   const std::string own_;     // G/invoker-PID
   const pid_t pid_;
   bool made_ = false;
-  bool enabled_in_parent_ = false;
+  std::vector<std::string> enabled_in_parent_;  // what to write there to undo it
   bool moved_ = false;
+  bool limits_memory_ = false;
   bool limits_processes_ = false;
+  std::string why_not_;
 
   absl::Mutex mutex_;
   std::vector<std::string> left_ ABSL_GUARDED_BY(mutex_);  // that still had processes

@@ -1,5 +1,9 @@
 #include "src/isolation/control_group_place.h"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -77,6 +81,18 @@ bool HasWord(absl::string_view text, absl::string_view word) {
     if (each == word) return true;
   }
   return false;
+}
+
+void RemoveEmptyGroups(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::filesystem::path> groups;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    std::error_code none;
+    if (entry.is_directory(none)) groups.push_back(entry.path());
+  }
+  // The kernel removes only what is empty.
+  for (const std::filesystem::path& group : groups) rmdir(group.c_str());
+  rmdir(directory.c_str());
 }
 
 }  // namespace invoker

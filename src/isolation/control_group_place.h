@@ -18,6 +18,10 @@ absl::StatusOr<std::string> FindOwnGroup(absl::string_view cgroup, absl::string_
 // The number behind `name` in a file of lines "NAME NUMBER"; 0 if there is none.
 uint64_t CountIn(absl::string_view text, absl::string_view name);
 
+// Removes the groups of one server's executors, and their own: those that have no processes any
+// more. For who outlives that server.
+void RemoveEmptyGroups(const std::string& directory);
+
 // Whether `word` is among the words of a file.
 bool HasWord(absl::string_view text, absl::string_view word);
 

@@ -33,6 +33,12 @@ absl::StatusOr<std::pair<UniqueFd, UniqueFd>> ControlSocket::Pair() {
   return std::make_pair(UniqueFd(fds[0]), UniqueFd(fds[1]));
 }
 
+ControlSocket::ControlSocket(UniqueFd fd, Takes takes) : fd_(std::move(fd)), takes_(takes) {
+  const int on = 1;
+  // Without it senders stay unknown.
+  if (takes_ == Takes::kSender) setsockopt(fd_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+}
+
 absl::Status ControlSocket::SendPacket(bool last, absl::string_view part, absl::Span<const int> fds,
                                        bool wait) {
   char kind = last ? kLast : kMore;
@@ -90,14 +96,22 @@ absl::StatusOr<ControlSocket::Message> ControlSocket::Receive(bool wait) {
     header.msg_iov = &piece;
     header.msg_iovlen = 1;
     header.msg_control = control;
-    header.msg_controllen = sizeof(control);
+    // What has no room here is let go of by the kernel, and makes the packet no message.
+    header.msg_controllen =
+        takes_ == Takes::kDescriptors ? sizeof(control) : CMSG_SPACE(sizeof(ucred));
     const ssize_t size = recvmsg(fd_.get(), &header, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) return absl::NotFoundError("nothing has come");
     if (size < 0) return Closed(strerror(errno));
     for (cmsghdr* entry = CMSG_FIRSTHDR(&header); entry != nullptr;
          entry = CMSG_NXTHDR(&header, entry)) {
-      if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
+      if (entry->cmsg_level != SOL_SOCKET) continue;
+      if (entry->cmsg_type == SCM_CREDENTIALS) {
+        ucred sender;
+        memcpy(&sender, CMSG_DATA(entry), sizeof(sender));
+        partial_.sender = sender.pid;
+      }
+      if (entry->cmsg_type != SCM_RIGHTS) continue;
       const size_t count = (entry->cmsg_len - CMSG_LEN(0)) / sizeof(int);
       for (size_t i = 0; i < count; ++i) {
         int fd;

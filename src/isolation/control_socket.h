@@ -6,6 +6,8 @@
 #ifndef INVOKER_SRC_ISOLATION_CONTROL_SOCKET_H_
 #define INVOKER_SRC_ISOLATION_CONTROL_SOCKET_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,12 +27,16 @@ class ControlSocket {
   struct Message {
     std::string bytes;
     std::vector<UniqueFd> fds;
+    pid_t sender = 0;  // as this process sees it; 0: unknown
   };
+  // What comes with messages. A server takes no descriptors, with which whoever runs in an executor
+  // could fill its table.
+  enum class Takes { kDescriptors, kSender };
 
   // Both close on exec.
   static absl::StatusOr<std::pair<UniqueFd, UniqueFd>> Pair();
 
-  explicit ControlSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+  ControlSocket(UniqueFd fd, Takes takes);
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
@@ -53,6 +59,7 @@ class ControlSocket {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(send_mutex_);
 
   const UniqueFd fd_;
+  const Takes takes_;
   absl::Mutex send_mutex_;  // one message at a time
   Message partial_;         // what has come of a message
 };

@@ -73,10 +73,12 @@ ExecutorEnd JudgeSignal(const EndFacts& facts, int signal) {
       return {LeaseEndCause::kServer, "the server ended the executor", {}};
     case KillReason::kSocketClosed:
       if (signal == SIGKILL && !AtMemoryLimit(facts)) {
-        return {LeaseEndCause::kCrashed,
-                absl::StrCat("an executor closed its connection to the server", InFunction(facts),
-                             ", and was killed"),
-                {}};
+        return {
+            LeaseEndCause::kCrashed,
+            absl::StrCat("an executor closed its connection to the server, or wrote to it what is "
+                         "no message,",
+                         InFunction(facts), ", and was killed"),
+            {}};
       }
       break;
     case KillReason::kNone:

@@ -140,7 +140,7 @@ absl::StatusOr<FromExecutor> ExecutorHost::Start(const Environment& environment,
   });
   NoteSharedMemory(page_);
   FromExecutor answer;
-  answer.mutable_ready()->set_pid(getpid());
+  answer.mutable_ready();
   for (const bootstrap::FunctionInfo& function : worker_->Info().functions) {
     answer.mutable_ready()->add_functions()->set_name(function.name);
   }

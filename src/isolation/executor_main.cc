@@ -95,7 +95,7 @@ void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks)
   if (!page.ok()) EndQuietly();
   page_fd.Reset();
   // Never destroyed: the process ends first.
-  auto* socket = new ControlSocket(std::move(control));
+  auto* socket = new ControlSocket(std::move(control), ControlSocket::Takes::kDescriptors);
   auto* host = new ExecutorHost(socket, page->get(), &hooks);
   auto* queue = new Queue;
 

@@ -146,14 +146,11 @@ std::vector<bootstrap::FunctionInfo> ExecutorRecord::Functions() const {
   return functions_;
 }
 
-absl::StatusOr<bool> ExecutorRecord::LimitGroupMemory(uint64_t bytes) {
+absl::Status ExecutorRecord::LimitGroupMemory(uint64_t bytes) {
   absl::MutexLock lock(&mutex_);
   if (end_.has_value()) return EndedStatus();
-  if (group_ == nullptr) return false;
-  if (bytes == 0) return true;
-  absl::Status status = group_->LimitMemory(bytes);
-  if (!status.ok()) return status;
-  return true;
+  if (bytes == 0 || group_ == nullptr) return absl::OkStatus();
+  return group_->LimitMemory(bytes);
 }
 
 bool ExecutorRecord::SetKillReason(KillReason reason) {
@@ -199,10 +196,16 @@ pid_t ExecutorRecord::pid() const {
   return pid_;
 }
 
+absl::Duration ExecutorRecord::UsedTime() const {
+  const absl::Duration of_group = group_ == nullptr ? absl::ZeroDuration() : group_->CpuTime();
+  if (of_group != absl::ZeroDuration() || pid_ == 0) return of_group;
+  return KernelTime(pid_);
+}
+
 absl::Duration ExecutorRecord::CpuTime() const {
   absl::MutexLock lock(&mutex_);
   // Rounded differently from one moment to the next, but it never goes back.
-  if (!end_.has_value() && pid_ != 0) cpu_time_ = std::max(cpu_time_, KernelTime(pid_));
+  if (!end_.has_value()) cpu_time_ = std::max(cpu_time_, UsedTime());
   return cpu_time_;
 }
 
@@ -231,11 +234,11 @@ bool ExecutorRecord::OnReadable() {
   if (absl::IsNotFound(message.status())) return true;
   FromExecutor parsed;
   if (!message.ok() || !parsed.ParseFromString(message->bytes)) return false;
-  OnMessage(parsed);
+  OnMessage(parsed, message->sender);
   return true;
 }
 
-void ExecutorRecord::OnMessage(const FromExecutor& message) {
+void ExecutorRecord::OnMessage(const FromExecutor& message, pid_t sender) {
   ExecutorProcess::Events events;
   {
     absl::MutexLock lock(&mutex_);
@@ -246,7 +249,8 @@ void ExecutorRecord::OnMessage(const FromExecutor& message) {
       for (const auto& function : message.ready().functions()) {
         functions_.push_back({function.name()});
       }
-      if (message.ready().pid() != 0) pid_ = static_cast<pid_t>(message.ready().pid());
+      // It is not what was forked where a sandbox's program is between.
+      if (sender != 0) pid_ = sender;
       return;
     }
     if (const auto found = pending_.find(message.id()); found != pending_.end()) {
@@ -299,7 +303,7 @@ void ExecutorRecord::OnEnded(int wait_status, absl::Duration cpu_time) {
     absl::StatusOr<ControlSocket::Message> message = socket_.Receive(/*wait=*/false);
     FromExecutor parsed;
     if (!message.ok() || !parsed.ParseFromString(message->bytes)) break;
-    OnMessage(parsed);
+    OnMessage(parsed, message->sender);
   }
   // A sandbox's program passes a signal on as a status.
   if (sandboxed_ && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) > 128 &&
@@ -314,9 +318,9 @@ void ExecutorRecord::OnEnded(int wait_status, absl::Duration cpu_time) {
   Finish(std::move(end), cpu_time);
 }
 
-void ExecutorRecord::OnLost(uid_t owner) {
+void ExecutorRecord::OnLost(bool private_shared_memory) {
   // Nobody else is left to do it.
-  RemoveSharedMemory(*page_.get(), pid(), owner);
+  if (!private_shared_memory) RemoveSharedMemory(*page_.get(), pid(), owner_);
   Finish({bootstrap::LeaseEndCause::kServer,
           "the process that executors are forked from has ended, and they with it",
           {}},
@@ -329,7 +333,9 @@ void ExecutorRecord::Finish(ExecutorEnd end, absl::Duration cpu_time) {
   {
     absl::MutexLock lock(&mutex_);
     if (end_.has_value()) return;
-    cpu_time_ = std::max(cpu_time_, cpu_time);
+    // The group's, where there is one: with what nobody has waited for, and nothing of others'.
+    const absl::Duration of_group = group_ == nullptr ? absl::ZeroDuration() : group_->CpuTime();
+    cpu_time_ = std::max(cpu_time_, of_group == absl::ZeroDuration() ? cpu_time : of_group);
     end.cpu_time = cpu_time_;
     end_ = end;
     for (auto& [id, pending] : pending_) {

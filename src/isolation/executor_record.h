@@ -36,12 +36,15 @@ class ExecutorRecord {
       : id_(id),
         kind_(kind),
         sandboxed_(sandboxed),
-        socket_(std::move(socket)),
+        socket_(std::move(socket), ControlSocket::Takes::kSender),
         page_(std::move(page)),
         group_(std::move(group)) {}
 
   uint64_t id() const { return id_; }
   bootstrap::ExecutorKind kind() const { return kind_; }
+  // Whose process it is. Set before anybody else has this.
+  uid_t owner() const { return owner_; }
+  void set_owner(uid_t owner) { owner_ = owner; }
   ControlSocket& socket() { return socket_; }
   const ExecutorPage& page() const { return *page_.get(); }
 
@@ -72,8 +75,8 @@ class ExecutorRecord {
   void SetFunctions(std::vector<bootstrap::FunctionInfo> functions) ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<bootstrap::FunctionInfo> Functions() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Limits the memory of its group from now on; 0: no limit. False if it has no group.
-  absl::StatusOr<bool> LimitGroupMemory(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Limits the memory of its group from now on; 0: no limit.
+  absl::Status LimitGroupMemory(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether this was the first reason to kill it, so that it is now to be killed. The first one
   // is what counts.
@@ -106,8 +109,8 @@ class ExecutorRecord {
   // Reads what has come. False once nothing can come any more.
   bool OnReadable() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnEnded(int wait_status, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The template is gone, and so is this, which was a process of `owner`.
-  void OnLost(uid_t owner) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The template is gone, and so is this.
+  void OnLost(bool private_shared_memory) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Looks whether a limit has passed at `now`, a reason to kill it. Sets when to look again;
   // InfiniteFuture: never, as far as is known.
@@ -120,16 +123,20 @@ class ExecutorRecord {
     absl::StatusOr<isolation::v1::FromExecutor> answer = absl::UnavailableError("");
   };
 
-  void OnMessage(const isolation::v1::FromExecutor& message) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnMessage(const isolation::v1::FromExecutor& message, pid_t sender)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(ExecutorEnd end, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndLoad() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of the call limit, of functions and of code that is loaded.
   KillReason LookAtCalls(absl::Time now, absl::Time* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a process that has not ended, as the kernel counts it.
+  absl::Duration UsedTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   EndFacts Facts(int wait_status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndedStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t id_;
   const bootstrap::ExecutorKind kind_;
+  uid_t owner_ = 0;
   const bool sandboxed_;
   ControlSocket socket_;
   const MappedPage page_;

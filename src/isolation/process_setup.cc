@@ -14,7 +14,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 
 namespace invoker {
 namespace {
@@ -23,8 +26,9 @@ constexpr char kNobody[] = "nobody";
 
 // Sessions take some descriptors each (tcp connections); functions, what they open.
 constexpr rlim_t kMostDescriptors = 4096;
-// Processes and threads of the executors' user, all executors together.
+// Processes and threads of the executors' user: of all executors together, or of one.
 constexpr rlim_t kMostProcesses = 8192;
+constexpr rlim_t kMostProcessesOfOne = 1024;
 
 absl::Status Failed(const char* what) {
   return absl::InternalError(
@@ -39,19 +43,41 @@ absl::Status Limit(int resource, rlim_t most, const char* name) {
   return setrlimit(resource, &limit) == 0 ? absl::OkStatus() : Failed(name);
 }
 
+// Nothing of what is no range.
+absl::StatusOr<ExecutorUser> ParseRange(const std::string& name) {
+  ExecutorUser user;
+  const std::vector<absl::string_view> ends = absl::StrSplit(name, '-');
+  if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &user.uid) ||
+      !absl::SimpleAtoi(ends[1], &user.last_uid)) {
+    return absl::NotFoundError("");
+  }
+  // -1 stands for nobody at all where users are set.
+  if (user.uid == 0 || user.last_uid <= user.uid || user.last_uid == static_cast<uid_t>(-1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("executors are to run as users \"", name, "\"; a range is LOW-HIGH, two ",
+                     "numbers of users that nobody else is, not root's, the lower one first"));
+  }
+  user.change = true;
+  user.gid = user.uid;
+  return user;
+}
+
 }  // namespace
 
 absl::StatusOr<ExecutorUser> FindExecutorUser(const std::string& name) {
   if (name.empty() && geteuid() != 0) return ExecutorUser();
   const std::string wanted = name.empty() ? kNobody : name;
+  const absl::StatusOr<ExecutorUser> range = ParseRange(wanted);
+  if (absl::IsInvalidArgument(range.status())) return range.status();
+  if (range.ok() && geteuid() == 0) return range;
   errno = 0;
   const passwd* entry = getpwnam(wanted.c_str());
-  if (entry == nullptr) {
+  if (entry == nullptr && !range.ok()) {
     return absl::NotFoundError(absl::StrCat(
         "executors are to run as user \"", wanted, "\", whom this machine does not know",
         errno == 0 ? "" : absl::StrCat(" (", strerror(errno), ")"), "; name another one"));
   }
-  if (entry->pw_uid == geteuid()) return ExecutorUser();
+  if (entry != nullptr && entry->pw_uid == geteuid()) return ExecutorUser();
   if (geteuid() != 0) {
     return absl::PermissionDeniedError(
         absl::StrCat("executors are to run as user \"", wanted,
@@ -68,7 +94,10 @@ absl::Status BecomeExecutor(pid_t parent, const ExecutorUser& user) {
   absl::Status status = Limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
   if (status.ok()) status = Limit(RLIMIT_NOFILE, kMostDescriptors, "RLIMIT_NOFILE");
   // Of the server's own user it would count what is not an executor's.
-  if (status.ok() && user.change) status = Limit(RLIMIT_NPROC, kMostProcesses, "RLIMIT_NPROC");
+  if (status.ok() && user.change) {
+    status =
+        Limit(RLIMIT_NPROC, user.several() ? kMostProcessesOfOne : kMostProcesses, "RLIMIT_NPROC");
+  }
   if (!status.ok()) return status;
   if (user.change) {
     if (setgroups(0, nullptr) != 0) return Failed("setgroups");

@@ -18,10 +18,15 @@ struct ExecutorUser {
   bool change = false;
   uid_t uid = 0;
   gid_t gid = 0;
+  // Above uid: each executor runs as another one of these, whose group has the same number.
+  uid_t last_uid = 0;
+
+  bool several() const { return last_uid > uid; }
 };
 
 // Whom executors run as if `name` was asked for, by this process: nobody's for root where it is
-// empty; no change for others, who cannot. NOT_FOUND for a user that there is not,
+// empty; no change for others, who cannot. "LOW-HIGH", two numbers: any of them, whom the machine
+// need not know. NOT_FOUND for a user that there is not,
 // PERMISSION_DENIED where only root could.
 absl::StatusOr<ExecutorUser> FindExecutorUser(const std::string& name);
 

@@ -43,6 +43,8 @@ absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* proc
   for (const std::string& argument : KindOf(record->kind()).command) {
     spawn.mutable_spawn()->add_command(argument);
   }
+  spawn.mutable_spawn()->set_private_shared_memory(KindOf(record->kind()).private_shared_memory);
+  if (user_.several()) spawn.mutable_spawn()->set_user(record->owner());
   // This may have to wait for the template, which may wait for the spawner's thread to read what it
   // says; so nothing that the thread needs is held.
   absl::Status status = process->Send(spawn, descriptors);
@@ -63,6 +65,22 @@ absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* proc
     return absl::ResourceExhaustedError(absl::StrCat("epoll_ctl: ", strerror(errno)));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<uid_t> ProcessTable::ChooseUser() {
+  if (!user_.several()) return user_.change ? user_.uid : geteuid();
+  std::set<uid_t> used;
+  for (const auto& [id, record] : records_) used.insert(record->owner());
+  const uint64_t count = uint64_t{user_.last_uid} - user_.uid + 1;
+  // The one that has not been used for longest comes first.
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto candidate = static_cast<uid_t>(user_.uid + next_user_++ % count);
+    if (used.count(candidate) == 0) return candidate;
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "executors run as all of the users ", user_.uid, " to ", user_.last_uid,
+      " that they may; give --executor_user as many as there can be executors, and some more for ",
+      "those that are ending"));
 }
 
 absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind, Use use) {
@@ -98,10 +116,11 @@ absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind
           absl::StrCat("the process that ", KindName(kind),
                        " executors are forked from has ended, and is started again"));
     }
-    if (use == Use::kPool) {
-      if (of.pool.size() >= of.prestart) return RecordPtr();
-      of.pool.insert(record);
-    }
+    if (use == Use::kPool && of.pool.size() >= of.prestart) return RecordPtr();
+    absl::StatusOr<uid_t> owner = ChooseUser();
+    if (!owner.ok()) return owner.status();
+    record->set_owner(*owner);
+    if (use == Use::kPool) of.pool.insert(record);
     process = of.process;
     records_[id] = record;
   }
@@ -180,8 +199,9 @@ absl::StatusOr<std::unique_ptr<ExecutorProcess>> ProcessTable::Spawn(
   }
   if (absl::Status status = (*record)->WaitUntilReady(); !status.ok()) return status;
   isolation::v1::ToExecutor request;
-  // Its group's limit, if it has a group, is for all that it starts together.
-  if (groups_ == nullptr) request.mutable_configure()->set_memory_bytes(terms.memory_bytes);
+  // Its group's limit, if it has one, is for all that it starts together.
+  const bool by_group = groups_ != nullptr && groups_->limits_memory();
+  if (!by_group) request.mutable_configure()->set_memory_bytes(terms.memory_bytes);
   request.mutable_configure()->set_bulk_bytes(BulkBytesOf(terms.memory_bytes));
   request.mutable_configure()->set_hot_timeout_ns(ToNanoseconds(terms.hot_timeout));
   (*record)->Take(terms, std::move(events));
@@ -189,9 +209,7 @@ absl::StatusOr<std::unique_ptr<ExecutorProcess>> ProcessTable::Spawn(
   Wake();
   absl::Status status = (*record)->Call(std::move(request), {}).status();
   (*record)->ClearStartLimit();
-  if (status.ok() && groups_ != nullptr) {
-    status = (*record)->LimitGroupMemory(terms.memory_bytes).status();
-  }
+  if (status.ok() && by_group) status = (*record)->LimitGroupMemory(terms.memory_bytes);
   if (!status.ok()) return status;
   return process;
 }

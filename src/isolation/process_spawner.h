@@ -21,6 +21,7 @@
 #include "src/isolation/control_group.h"
 #include "src/isolation/executor_record.h"
 #include "src/isolation/executor_spawner.h"
+#include "src/isolation/process_setup.h"
 #include "src/isolation/template_process.h"
 
 namespace invoker {
@@ -55,7 +56,8 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
     // Fixed once it is served.
     std::vector<std::string> template_command;  // empty: not served
     std::vector<std::string> variables;         // of the environment, besides the server's
-    std::vector<std::string> command;  // of an executor that is not a plain fork; else empty
+    std::vector<std::string> command;    // of an executor that is not a plain fork; else empty
+    bool private_shared_memory = false;  // it has a /dev/shm of its own
     uint32_t prestart = 0;
 
     // The thread's: when the template was started last, when it has to be prepared, when another
@@ -93,6 +95,8 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Launch(const RecordPtr& record, TemplateProcess* process,
                       const std::vector<int>& descriptors) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of the users that executors may run as, one that none runs as now.
+  absl::StatusOr<uid_t> ChooseUser() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<RecordPtr> TakeOne(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   void Refill(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   RecordPtr Find(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -112,7 +116,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   const SpawnerOptions options_;
   std::vector<std::string> notes_;
   isolation::v1::ToTemplate::Prepare prepare_;  // with what executors are made for
-  uid_t owner_ = 0;                             // whom executors run as
+  ExecutorUser user_;                           // whom executors run as
   std::vector<UniqueFd> libraries_;
   std::unique_ptr<ControlGroups> groups_;  // nullptr: there are none here
   UniqueFd events_;                        // epoll
@@ -122,6 +126,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
 
   absl::Mutex mutex_;  // pools too
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t next_user_ ABSL_GUARDED_BY(mutex_) = 0;  // of several, from the first
   std::map<uint64_t, RecordPtr> records_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -30,7 +30,8 @@ std::vector<std::string> SandboxCommand(const SandboxNeeds& needs,
   if (needs.shared_memory) {
     all.insert(all.end(), {"--bind", "/dev/shm", "/dev/shm"});
   } else {
-    all.insert(all.end(), {"--unshare-ipc", "--size", size, "--tmpfs", "/dev/shm"});
+    all.insert(all.end(),
+               {"--unshare-ipc", "--unshare-pid", "--size", size, "--tmpfs", "/dev/shm"});
   }
   if (!needs.network) {
     all.emplace_back("--unshare-net");

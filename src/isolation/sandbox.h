@@ -22,8 +22,9 @@ struct SandboxNeeds {
 inline constexpr uint64_t kSandboxFileBytes = 256 << 20;
 
 // Runs `command` with the file system read-only, a /tmp of its own, and no more of the machine than
-// that; where `needs` names no shared memory, a /dev/shm and System V objects of its own as well.
-// Process ids are the machine's: peers on this host know each other by them.
+// that; where `needs` names no shared memory, a /dev/shm, System V objects and process numbers of
+// its own as well: it sees, and can send signals to, no process but those that it starts. Elsewhere
+// the numbers are the machine's, since peers on one host know each other by them.
 std::vector<std::string> SandboxCommand(const SandboxNeeds& needs,
                                         const std::vector<std::string>& command);
 

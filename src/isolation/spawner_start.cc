@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "src/bootstrap/convert.h"
@@ -88,7 +89,7 @@ absl::Status ProcessTable::MakeEnvironment() {
   const WorkerOptions& worker = options_.worker;
   absl::StatusOr<ExecutorUser> user = FindExecutorUser(options_.user);
   if (!user.ok()) return user.status();
-  owner_ = user->change ? user->uid : geteuid();
+  user_ = *user;
   Environment& environment = *prepare_.mutable_environment();
   std::vector<std::string> dropped;
   for (const std::string& provider : worker.providers) {
@@ -99,7 +100,10 @@ absl::Status ProcessTable::MakeEnvironment() {
     }
   }
   const std::string whose = options_.user.empty() ? "nobody" : options_.user;
-  if (user->change) notes_.push_back(absl::StrCat("executors run as user ", whose));
+  if (user->change) {
+    notes_.push_back(absl::StrCat("executors run as user", user->several() ? "s " : " ", whose,
+                                  user->several() ? ", each as another one" : ""));
+  }
   if (!dropped.empty()) {
     notes_.push_back(absl::StrCat("executors do not serve ", absl::StrJoin(dropped, ", "),
                                   ": it works between processes of "
@@ -140,6 +144,13 @@ absl::Status ProcessTable::StartKind(ExecutorKind kind, const std::vector<std::s
                                      uint32_t prestart) {
   Kind& of = KindOf(kind);
   if (options_.sandbox == Sandbox::kBubblewrap) {
+    for (const std::string& path : command) {
+      if (!absl::StartsWith(path, "/tmp/")) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("\"", path, "\" is beneath /tmp, which executors do not see with ",
+                       "--sandbox=bwrap: they have a /tmp of their own; install it elsewhere, or ",
+                       "use --sandbox=none"));
+    }
     SandboxNeeds needs;
     for (const std::string& provider : prepare_.environment().providers()) {
       const bool here = transport::FindRow(provider).same_host_only;
@@ -149,6 +160,7 @@ absl::Status ProcessTable::StartKind(ExecutorKind kind, const std::vector<std::s
     of.command = command;
     of.command.emplace_back(kExecutorArgument);
     of.command = SandboxCommand(needs, of.command);
+    of.private_shared_memory = !needs.shared_memory;
   }
   of.template_command = command;
   of.template_command.emplace_back(kTemplateArgument);
@@ -184,17 +196,24 @@ bool ProcessTable::Watch(int fd, uint64_t number) {
 void ProcessTable::FindGroups() {
   absl::StatusOr<std::unique_ptr<ControlGroups>> groups =
       ControlGroups::Start(std::make_unique<GroupFiles>(), getpid());
+  const absl::string_view by_process =
+      "executors' memory is limited by address space (RLIMIT_AS), of each process by itself";
   if (!groups.ok()) {
-    notes_.push_back(absl::StrCat(
-        "executors' memory is limited by address space (RLIMIT_AS), of each process by itself: ",
-        groups.status().message()));
+    notes_.push_back(absl::StrCat(by_process, ": ", groups.status().message()));
     return;
   }
   groups_ = *std::move(groups);
+  prepare_.set_group(groups_->directory());
+  const std::string place = absl::StrCat("cgroups in ", groups_->directory());
+  if (!groups_->limits_memory()) {
+    notes_.push_back(absl::StrCat(by_process, ": ", groups_->why_not(),
+                                  "; what they start is counted and ended by ", place));
+    return;
+  }
   notes_.push_back(absl::StrCat(
-      "executors' memory is limited by cgroups, of all processes of one together, in ",
-      groups_->directory(),
-      groups_->limits_processes() ? "" : "; their number is not (no pids controller)"));
+      "executors' memory is limited by ", place, ", of all processes of one together",
+      groups_->limits_processes() ? ""
+                                  : absl::StrCat("; their number is not: ", groups_->why_not())));
 }
 
 absl::Status ProcessTable::Prepare() {

@@ -1,4 +1,4 @@
-// What executors are forked from: one thread, with libfabric started.
+// What executors are forked from: one thread, with libfabric started, unless a fabric forbids that.
 //
 // How what a function has started is found when its executor ends: every executor is a "child
 // subreaper", so while it lives, whatever descends from it and loses its parent becomes its child.
@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -33,12 +34,14 @@
 #include "absl/strings/str_join.h"
 #include "proto/executor_control.pb.h"
 #include "src/invoke/served_fabrics.h"
+#include "src/isolation/control_group_place.h"
 #include "src/isolation/control_socket.h"
 #include "src/isolation/executor_main.h"
 #include "src/isolation/executor_page.h"
 #include "src/isolation/process_setup.h"
 #include "src/isolation/process_tree.h"
 #include "src/isolation/shared_memory.h"
+#include "src/transport/provider_profile.h"
 
 namespace invoker {
 namespace {
@@ -59,7 +62,7 @@ uint64_t Microseconds(const timeval& time) {
 
 // Answers the server's first request, for a process that cannot become an executor.
 [[noreturn]] void Refuse(UniqueFd control, const absl::Status& status) {
-  ControlSocket socket(std::move(control));
+  ControlSocket socket(std::move(control), ControlSocket::Takes::kDescriptors);
   ToExecutor start;
   if (auto message = socket.Receive(/*wait=*/true); message.ok()) {
     start.ParseFromString(message->bytes);
@@ -75,7 +78,7 @@ uint64_t Microseconds(const timeval& time) {
 class Template {
  public:
   Template(UniqueFd control, const ExecutorHooks& hooks)
-      : hooks_(hooks), socket_(std::move(control)) {}
+      : hooks_(hooks), socket_(std::move(control), ControlSocket::Takes::kDescriptors) {}
 
   int Run();
 
@@ -83,6 +86,8 @@ class Template {
   struct Executor {
     uint64_t id;
     MappedPage page;
+    bool private_shared_memory;
+    uid_t owner;
   };
   struct End {
     uint64_t id;
@@ -97,8 +102,15 @@ class Template {
   [[noreturn]] void Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds,
                           pid_t parent);
   void Reap();
+  ExecutorUser UserOf(const ToTemplate::Spawn& request) const {
+    ExecutorUser user = user_;
+    if (user.several()) user.uid = user.gid = request.user();
+    return user;
+  }
   void RemoveShared(pid_t pid, const Executor& executor) {
-    RemoveSharedMemory(*executor.page.get(), pid, user_.change ? user_.uid : geteuid());
+    // What its page says is of another /dev/shm then, and a function may have written it.
+    if (executor.private_shared_memory) return;
+    RemoveSharedMemory(*executor.page.get(), pid, executor.owner);
   }
   bool KillStrays();
   void EndAll();
@@ -111,6 +123,7 @@ class Template {
   ControlSocket socket_;
   UniqueFd child_events_;
   ExecutorUser user_;
+  std::string group_;                    // of the server's executors' groups; empty: none
   std::map<pid_t, Executor> executors_;  // that live
   std::vector<End> ends_;                // of those whose strays may still live
   bool strays_ = false;                  // there were some at the last look
@@ -126,6 +139,7 @@ void Template::Prepare(const ToTemplate::Prepare& request) {
   absl::StatusOr<ExecutorUser> user = FindExecutorUser(request.user());
   if (!user.ok()) return finish(user.status());
   user_ = *user;
+  group_ = request.group();
   const Environment& environment = request.environment();
   FabricAddresses addresses;
   addresses.given = environment.given_address();
@@ -134,6 +148,12 @@ void Template::Prepare(const ToTemplate::Prepare& request) {
   // id into their answer.
   const std::vector<std::string> providers(environment.providers().begin(),
                                            environment.providers().end());
+  // Then each executor starts libfabric by itself, and what is wrong is told by the first one.
+  if (std::any_of(providers.begin(), providers.end(), [](const std::string& provider) {
+        return transport::FindRow(provider).start_per_process;
+      })) {
+    return finish(absl::OkStatus());
+  }
   const absl::StatusOr<ServedFabrics> served =
       SelectServedFabrics(providers, addresses, environment.window_bytes());
   if (!served.ok()) return finish(served.status());
@@ -164,7 +184,9 @@ void Template::Spawn(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds
   if (pid == 0) Child(request, std::move(fds), self);
   if (hooks_.after_fork_parent) hooks_.after_fork_parent();
   if (pid > 0) {
-    executors_.emplace(pid, Executor{request.id(), *std::move(page)});
+    const uid_t owner = user_.change ? UserOf(request).uid : geteuid();
+    executors_.emplace(
+        pid, Executor{request.id(), *std::move(page), request.private_shared_memory(), owner});
     answer.mutable_spawned()->set_pid(pid);
   } else {
     answer.mutable_spawned()->set_text(absl::StrCat("fork: ", strerror(error)));
@@ -186,7 +208,7 @@ void Template::Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds
                                    "cannot join the executor's cgroup: ", strerror(errno))));
   }
   if (fds.size() == 3) fds[2].Reset();
-  if (absl::Status status = BecomeExecutor(parent, user_); !status.ok()) {
+  if (absl::Status status = BecomeExecutor(parent, UserOf(request)); !status.ok()) {
     Refuse(std::move(control), status);
   }
   if (request.command().empty()) {
@@ -292,6 +314,8 @@ void Template::EndAll() {
     }
     KillStrays();
   }
+  // A server that was killed cannot do it.
+  if (!group_.empty()) RemoveEmptyGroups(group_);
 }
 
 int Template::Run() {

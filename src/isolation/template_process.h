@@ -45,7 +45,9 @@ class TemplateProcess {
 
  private:
   TemplateProcess(std::string program, pid_t pid, UniqueFd socket)
-      : program_(std::move(program)), pid_(pid), socket_(std::move(socket)) {}
+      : program_(std::move(program)),
+        pid_(pid),
+        socket_(std::move(socket), ControlSocket::Takes::kSender) {}
 
   const std::string program_;
   const pid_t pid_;

@@ -97,7 +97,7 @@ void ProcessTable::OnTemplateLost(ExecutorKind kind, absl::string_view why) {
   // Before their ends are told: who hears of one may want another at once.
   if (!stopping) StartAgainLater(kind, why);
   for (const RecordPtr& record : lost) {
-    record->OnLost(owner_);
+    record->OnLost(of.private_shared_memory);
     Forget(record);
   }
 }

@@ -30,6 +30,9 @@ UsageReading ReadingOf(const ExecutorProcess& process) {
   return reading;
 }
 
+// As many as an executor can have sessions; who says more of them does so in bad faith.
+constexpr size_t kMostEndedEarly = 1 << 16;
+
 absl::Status Gone() { return absl::UnavailableError("the lease's executor has ended"); }
 
 }  // namespace
@@ -105,7 +108,10 @@ void ExecutorLease::OnSessionClosed(uint32_t index, uint64_t handle, absl::strin
           return entry.second.executor == index && entry.second.handle == handle;
         });
     if (session == sessions_.end()) {
-      if (slots_[index].opening > 0) slots_[index].ended_early.insert(handle);
+      Slot& slot = slots_[index];
+      if (slot.opening > 0 && slot.ended_early.size() < kMostEndedEarly) {
+        slot.ended_early.insert(handle);
+      }
       return;
     }
     ours = session->first;

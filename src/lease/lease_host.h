@@ -144,7 +144,7 @@ class LeaseHost final : public bootstrap::SessionHost {
   Events events_ ABSL_GUARDED_BY(mutex_);
   LeaseCapacity capacity_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by lease
-  bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;  // since they were told
+  bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;                   // since they were told
   Clock::time_point next_telling_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,11 +1,15 @@
 // Whether this is still the process in which something was made.
 //
-// What has threads does not survive fork(): the child has the memory and none of the threads.
+// What has threads does not survive fork(): the child has the memory and none of the threads. That
+// goes for the libraries below too (gRPC, libfabric), which cannot be started anew, and whose
+// descriptors the child shares: what it did with them would end in the parent, too.
 
 #ifndef INVOKER_SRC_PYTHON_FORK_MARK_H_
 #define INVOKER_SRC_PYTHON_FORK_MARK_H_
 
 #include <cstdint>
+
+#include "absl/status/status.h"
 
 namespace invoker::python {
 
@@ -21,6 +25,11 @@ class ForkMark {
   uint32_t forks_;
   int process_;
 };
+
+// Before the libraries below are used by whatever does not belong to a client, a lease or a server
+// that is there already. FAILED_PRECONDITION if this process was forked from one that had used
+// them. Any thread.
+absl::Status BeginUse();
 
 // Once, when the module is imported.
 void PrepareForkMarks();

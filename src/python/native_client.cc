@@ -131,6 +131,7 @@ std::unique_ptr<NativeClient> NativeClient::Of(std::shared_ptr<Client> client) {
 
 std::unique_ptr<NativeClient> NativeClient::Connect(const std::string& server,
                                                     const Options& options) {
+  if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   ClientOptions client_options = MakeClientOptions(options);
   client_options.worker_in_this_process = NativeServer::MayServe(server);
   absl::StatusOr<std::unique_ptr<Client>> client = WithoutGil([&] {
@@ -145,7 +146,8 @@ std::shared_ptr<Client> NativeClient::Get() const {
   if (forked()) {
     Raise(WithFate(absl::FailedPreconditionError(absl::StrCat(
                        "this client was opened by process ", mark_.process(),
-                       ", and a forked process cannot use it; connect after the fork")),
+                       ", and a forked process cannot use it; start processes that are to have "
+                       "clients of their own by multiprocessing's \"spawn\" method")),
                    CallFate::kNotSent));
   }
   if (client_ == nullptr) {

@@ -116,6 +116,7 @@ NativeLease::~NativeLease() {
 std::unique_ptr<NativeLease> NativeLease::Acquire(const std::string& server,
                                                   const NativeClient::Options& options,
                                                   const py::dict& terms) {
+  if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   LeaseOptions lease_options = OptionsOf(terms);
   lease_options.client = NativeClient::MakeClientOptions(options);
   absl::StatusOr<std::unique_ptr<Lease>> lease = WithoutGil([&] {
@@ -130,7 +131,8 @@ std::shared_ptr<Lease> NativeLease::Get() const {
   if (forked()) {
     Raise(WithFate(absl::FailedPreconditionError(absl::StrCat(
                        "this lease was taken by process ", mark_.process(),
-                       ", and a forked process cannot use it; take one after the fork")),
+                       ", and a forked process cannot use it; start processes that are to have "
+                       "leases of their own by multiprocessing's \"spawn\" method")),
                    CallFate::kNotSent));
   }
   if (lease_ == nullptr) {
@@ -205,6 +207,7 @@ py::dict NativeLease::Release() {
 }
 
 py::dict WorkerCapacity(const std::string& server, double timeout_s) {
+  if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   const absl::StatusOr<bootstrap::Capacity> capacity =
       WithoutGil([&]() -> absl::StatusOr<bootstrap::Capacity> {
         const absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =

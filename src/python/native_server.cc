@@ -106,6 +106,7 @@ NativeServer::~NativeServer() { Close(0); }
 
 std::unique_ptr<NativeServer> NativeServer::Start(std::vector<Function> functions,
                                                   const Options& options) {
+  if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   if (std::isnan(options.hot_timeout_s)) throw py::value_error("hot_timeout is not a number");
   std::unique_ptr<NativeServer> server(new NativeServer);
   FunctionRegistry registry;

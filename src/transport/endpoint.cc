@@ -30,10 +30,19 @@ absl::Status NotEnabled(const fi_info& info, int code) {
                      : absl::Status(status.code(), absl::StrCat(status.message(), ": ", why));
 }
 
-}  // namespace
+// A provider may name an endpoint after its process and a count, and refuse the name (-FI_EBUSY) if
+// there is a file of that name in /dev/shm: one that was left by a process which was killed and had
+// the same number. The next endpoint has another name, and there are as many such files as that
+// process had endpoints.
+constexpr int kMostNames = 1024;
 
-absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& domain,
-                                        const CompletionQueue& cq, const AddressVector& av) {
+struct Enabled {
+  FidPtr<fid_ep> endpoint;
+  int code;  // of fi_enable
+};
+
+absl::StatusOr<Enabled> OpenAndEnable(const Fabric& fabric, const Domain& domain,
+                                      const CompletionQueue& cq, const AddressVector& av) {
   fid_ep* raw = nullptr;
   int code = fi_endpoint(domain.get(), const_cast<fi_info*>(&fabric.info()), &raw, nullptr);
   if (code != 0) return ToStatus("fi_endpoint", code);
@@ -43,10 +52,22 @@ absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& doma
   code = fi_ep_bind(raw, &cq.get()->fid, FI_TRANSMIT | FI_RECV);
   if (code != 0) return ToStatus("fi_ep_bind of the completion queue", code);
   code = fi_enable(raw);
-  if (code != 0) return NotEnabled(fabric.info(), code);
-  absl::StatusOr<std::string> name = NameOf(raw);
+  return Enabled{std::move(endpoint), code};
+}
+
+}  // namespace
+
+absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& domain,
+                                        const CompletionQueue& cq, const AddressVector& av) {
+  absl::StatusOr<Enabled> enabled = OpenAndEnable(fabric, domain, cq, av);
+  for (int names = 1; enabled.ok() && enabled->code == -FI_EBUSY && names < kMostNames; ++names) {
+    enabled = OpenAndEnable(fabric, domain, cq, av);
+  }
+  if (!enabled.ok()) return enabled.status();
+  if (enabled->code != 0) return NotEnabled(fabric.info(), enabled->code);
+  absl::StatusOr<std::string> name = NameOf(enabled->endpoint.get());
   if (!name.ok()) return name.status();
-  return Endpoint(std::move(endpoint), *std::move(name));
+  return Endpoint(std::move(enabled->endpoint), *std::move(name));
 }
 
 }  // namespace invoker::transport

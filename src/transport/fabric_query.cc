@@ -36,13 +36,22 @@ QueryResult Ask(const ProfileRow& row, absl::string_view provider, const fi_info
   return result;
 }
 
+bool MayHaveRdmaDevice() {
+  const absl::StatusOr<std::vector<RdmaDevice>> devices = ListRdmaDevices();
+  return !devices.ok() || !devices->empty();
+}
+
 }  // namespace
 
 void PrepareEnvironment() {
   static std::once_flag once;
   std::call_once(once, [] {
     for (const ProfileRow& row : Rows()) {
-      if (row.environment.name != nullptr) setenv(row.environment.name, row.environment.value, 0);
+      for (const EnvironmentDefault& variable : row.environment) {
+        if (variable.version != 0 && variable.version != fi_version()) continue;
+        if (variable.without_rdma && MayHaveRdmaDevice()) continue;
+        setenv(variable.name, variable.value, /*replace=*/0);
+      }
     }
     FitUniverseSize();
   });

@@ -1,7 +1,6 @@
 #include "src/transport/memory_region.h"
 
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/random.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {
@@ -21,11 +21,9 @@ namespace {
 constexpr int kKeyAttempts = 8;
 
 absl::StatusOr<uint64_t> RandomKey(size_t key_bytes) {
-  uint64_t key = 0;
-  if (getrandom(&key, sizeof(key), 0) != sizeof(key)) {
-    return absl::InternalError(absl::StrCat("getrandom: ", strerror(errno)));
-  }
-  return key_bytes >= 8 ? key : key & ((uint64_t{1} << (8 * key_bytes)) - 1);
+  const absl::StatusOr<uint64_t> key = DrawRandom();
+  if (!key.ok() || key_bytes >= 8) return key;
+  return *key & ((uint64_t{1} << (8 * key_bytes)) - 1);
 }
 
 // Shorter messages gain less than they would cost others, and are read in one or a few pieces.

@@ -13,6 +13,26 @@ constexpr uint64_t kSendAfterWriteOrder = FI_ORDER_SAW | FI_ORDER_SAS;
 // first message waits for, twice; once in a millisecond, one look costs a hot loop next to nothing.
 constexpr EnvironmentDefault kRxmConnections = {"FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000"};
 
+constexpr EnvironmentDefault kVerbsRxmEnvironment[] = {kRxmConnections};
+
+// Most of what opening an endpoint and its first message took was ofi_rxm's buffers: it zeroes 1024
+// at a time, 17 MB of new pages, four times for receives and once for sends.
+constexpr EnvironmentDefault kTcpRxmEnvironment[] = {
+    kRxmConnections,
+    // Receives posted for all connections, in place of 4096. Each is posted again as soon as its
+    // message is taken; messages beyond them wait in their sockets. On verbs, for each connection,
+    // it is what ofi_rxm does anyway.
+    {"FI_OFI_RXM_MSG_RX_SIZE", "128"},
+    // The length of a buffer, in place of 16 KiB, and up to which length messages are sent without
+    // asking, which both sides of a connection must agree on: left as it is. On tcp longer messages
+    // than a buffer then go from and to the user's memory. On verbs they could not, and no other
+    // libfabric has the second variable.
+    {"FI_OFI_RXM_BUFFER_SIZE", "1088", FI_VERSION(1, 17), /*without_rdma=*/true},
+    {"FI_OFI_RXM_EAGER_LIMIT", "16384", FI_VERSION(1, 17), /*without_rdma=*/true},
+};
+
+constexpr EnvironmentDefault kCxiEnvironment[] = {{"FI_CXI_ENABLE_WRITEDATA", "1"}};
+
 // FI_RMA_EVENT is asked for only where a write with CQ data needs it; some providers refuse it.
 // docs/providers.md says where each fact comes from. eager_bytes is where bench/notification found
 // a whole message still cheaper than a write and a send, between two threads; 4096 where it could
@@ -64,7 +84,8 @@ constexpr ProfileRow kRows[] = {
         .receive_buffers = 256,
         .auto_rank = 2,
         .evidence = Evidence::kSoftRoce,
-        .environment = kRxmConnections,
+        .environment = kVerbsRxmEnvironment,
+        .start_per_process = true,
         .absent_hint = "needs rdma-core, a device that ibv_devices lists and an IP address on it",
     },
     {
@@ -85,6 +106,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 3,
         .evidence = Evidence::kEmulation,
         .environment = {},
+        .start_per_process = true,
         .absent_hint = "needs an EC2 instance with EFA and the libfabric of the EFA installer",
     },
     {
@@ -106,6 +128,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 4,
         .evidence = Evidence::kEmulation,
         .environment = {},
+        .start_per_process = true,
         .absent_hint = "needs a Cray XC and a libfabric up to 1.20 that was built with it",
     },
     {
@@ -125,7 +148,8 @@ constexpr ProfileRow kRows[] = {
         .receive_buffers = 256,
         .auto_rank = 5,
         .evidence = Evidence::kNone,
-        .environment = {"FI_CXI_ENABLE_WRITEDATA", "1"},
+        .environment = kCxiEnvironment,
+        .start_per_process = true,
         .absent_hint = "needs an HPE Slingshot card and the libfabric of its system",
     },
     {
@@ -167,7 +191,7 @@ constexpr ProfileRow kRows[] = {
         .receive_buffers = 256,
         .auto_rank = 7,
         .evidence = Evidence::kHost,
-        .environment = kRxmConnections,
+        .environment = kTcpRxmEnvironment,
         // Two to three microseconds of a round trip: tcp polls by epoll then, and not by poll.
         .wait_slows_polling = true,
         .absent_hint = "needs a network interface that is up",
@@ -252,6 +276,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kNone,
         .environment = {},
+        .start_per_process = true,
         .absent_hint = "needs a card for it and a libfabric built with it",
     },
     {
@@ -272,6 +297,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kNone,
         .environment = {},
+        .start_per_process = true,
         .absent_hint = "needs an Omni-Path card (driver hfi1, package libpsm2-2)",
     },
     {
@@ -292,6 +318,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kNone,
         .environment = {},
+        .start_per_process = true,
         .absent_hint = "needs an Omni-Path card (driver hfi1) and a libfabric built with it",
     },
 };
@@ -318,6 +345,7 @@ constexpr ProfileRow kConservativeRow = {
     .auto_rank = 0,
     .evidence = Evidence::kNone,
     .environment = {},
+    .start_per_process = true,
     .absent_hint = "unknown: `fi_info -l` lists what this libfabric was built with",
 };
 

@@ -52,8 +52,10 @@ enum class Evidence : uint8_t {
 
 // An environment variable that a provider reads, set before libfabric starts unless the user has.
 struct EnvironmentDefault {
-  const char* name = nullptr;  // nullptr: none
-  const char* value = nullptr;
+  const char* name;
+  const char* value;
+  uint32_t version = 0;       // the only libfabric (FI_VERSION) that is to see it; 0: any
+  bool without_rdma = false;  // only where the machine has no RDMA device
 };
 
 // What is known of a provider in advance.
@@ -76,7 +78,7 @@ struct ProfileRow {
   // Place in the order in which an automatic choice tries providers, 1 first; 0: only by name.
   uint32_t auto_rank;
   Evidence evidence;
-  EnvironmentDefault environment;
+  absl::Span<const EnvironmentDefault> environment;
   // To ask for. A provider that makes progress by itself may do so all the same.
   enum fi_progress data_progress = FI_PROGRESS_MANUAL;
   // Writes with immediate of more than the provider injects, and up to this, go in pieces that are
@@ -89,7 +91,10 @@ struct ProfileRow {
   bool large_source_pages = false;
   bool wait_slows_polling = false;  // a queue with a wait object takes longer to poll
   bool same_user_only = false;      // works between processes of one user only
-  absl::string_view absent_hint;    // for people: what a machine needs to have it
+  // Libfabric's start opens a device for the whole process, which a fork must not use: what it has
+  // there is freed only when every process that shares the device has closed it.
+  bool start_per_process = false;
+  absl::string_view absent_hint;  // for people: what a machine needs to have it
 };
 
 // A row, narrowed to one fi_info.

@@ -1,10 +1,9 @@
 #include "src/transport/remote_counter.h"
 
-#include <sys/random.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/random.h"
 #include "src/transport/reactor.h"
 
 namespace invoker::transport {
@@ -33,16 +32,14 @@ absl::StatusOr<CounterArray> CounterArray::Open(Reactor* reactor, uint32_t count
     array.descriptor_.key = array.region_.key();
     return array;
   }
-  uint64_t key = 0;
-  if (getrandom(&key, sizeof(key), 0) != sizeof(key)) {
-    return absl::InternalError("getrandom failed");
-  }
+  const absl::StatusOr<uint64_t> key = DrawRandom();
+  if (!key.ok()) return key.status();
   array.memory_ = *std::move(memory);
   absl::StatusOr<RegionListing> listing = reactor->regions().Insert(
-      key, array.memory_.data(), array.memory_.size(), RegionRole::kCounters);
+      *key, array.memory_.data(), array.memory_.size(), RegionRole::kCounters);
   if (!listing.ok()) return listing.status();
   array.listing_ = *std::move(listing);
-  array.descriptor_.key = key;
+  array.descriptor_.key = *key;
   return array;
 }
 

@@ -118,6 +118,25 @@ TEST_F(Book, FunctionAndPollingTimeStayWithinTheWallClock) {
   }
 }
 
+TEST_F(Book, NoSumBeginsAtZeroAgain) {
+  Open();
+  UsageReading forged;
+  forged.calls = forged.bytes_in = forged.bytes_out = ~uint64_t{0};
+  bootstrap::Usage before;
+  for (int i = 0; i < 5; ++i) {
+    book_->OpenLease(1, "mallory", 1, 0);
+    now_ += absl::Seconds(10);
+    const bootstrap::Usage bill = book_->CloseLease(1, forged);
+    EXPECT_GE(bill.calls, 10'000'000'000u);
+    const bootstrap::Usage sum = UsageOf("mallory");
+    EXPECT_GT(sum.calls, before.calls);
+    EXPECT_GT(sum.bytes_in, before.bytes_in);
+    EXPECT_GT(sum.bytes_out, before.bytes_out);
+    before = sum;
+  }
+  EXPECT_EQ(log_.size(), 5u);
+}
+
 TEST_F(Book, ClocksThatDifferALittleAreNoForgery) {
   Open();
   book_->OpenLease(1, "alice", 1, 0);

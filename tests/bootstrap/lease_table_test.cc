@@ -1,7 +1,9 @@
 #include "src/bootstrap/lease_table.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <optional>
@@ -135,6 +137,32 @@ TEST_F(LeaseTableTest, WhoWatchesALeaseHearsOfItsEndOnceAndBeforeItsClient) {
   table.Join();
   EXPECT_EQ(watch->ends, 1);
   EXPECT_EQ(other->ends, 1);
+}
+
+TEST_F(LeaseTableTest, WhatAClientsEndpointHasLeftGoesWithAClientThatHasNotReleased) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const std::string name = absl::StrCat(getpid(), ":", getuid(), ":", uint32_t{4'000'000'001});
+  const std::string path = "/dev/shm/" + name;
+  const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  ASSERT_GE(fd, 0) << path;
+  close(fd);
+  for (const uint64_t lease : {7, 8}) {
+    const auto stream = AddLease(&table, lease);
+    {
+      const auto use = table.Acquire(lease);
+      ASSERT_TRUE(use.ok());
+      table.NoteEndpoint(*use, "fi_shm://" + name);
+      table.NoteEndpoint(*use, SampleRequest().endpoint_address);
+    }
+    if (lease == 7) {
+      table.Release(lease);
+    } else {
+      table.End(lease);
+    }
+    ASSERT_TRUE(stream->WaitFor("end OK"));
+    EXPECT_EQ(access(path.c_str(), F_OK) == 0, lease == 7);
+  }
+  unlink(path.c_str());
 }
 
 TEST_F(LeaseTableTest, ALeaseInUseIsClosedOnlyAfterTheUse) {

@@ -1,9 +1,12 @@
 #include "tests/conformance/calls_suite.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "src/invoke/lease.h"
 #include "tests/integration/random_calls.h"
 
 namespace invoker::conformance {
@@ -11,6 +14,8 @@ namespace {
 
 // A loaded machine and a slow fabric need longer for a probe than any network does.
 constexpr absl::Duration kProbeTimeout = absl::Seconds(20);
+
+}  // namespace
 
 ClientOptions OnTestedFabric(const std::string& notify, ClientOptions options) {
   transport::ParseNotification(notify, &options.notification);
@@ -21,8 +26,6 @@ ClientOptions OnTestedFabric(const std::string& notify, ClientOptions options) {
   options.probe_timeout = kProbeTimeout;
   return options;
 }
-
-}  // namespace
 
 int RunClient(int argc, char** argv) {
   if (argc != 7) return 2;
@@ -35,6 +38,26 @@ int RunClient(int argc, char** argv) {
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return 1;
+}
+
+int RunHolder(int argc, char** argv) {
+  if (argc != 5) return 2;
+  LeaseOptions options;
+  options.executors = static_cast<uint32_t>(std::atoi(argv[4]));
+  options.client = OnTestedFabric(argv[3]);
+  const auto lease = Lease::Acquire(argv[2], options);
+  absl::Status status = lease.status();
+  for (size_t i = 0; status.ok() && i < (*lease)->size(); ++i) {
+    absl::StatusOr<RemoteFunction> echo = (*lease)->Function("test.echo");
+    status = echo.ok() ? (*lease)->executor(i).Invoke(*echo, "held").status() : echo.status();
+  }
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", status.ToString().c_str());
+    return 1;
+  }
+  std::printf("held\n");
+  std::fflush(stdout);
+  while (true) pause();
 }
 
 void CallsSuite::SetUp() {
@@ -74,6 +97,18 @@ std::unique_ptr<ChildProcess> CallsSuite::StartClient(const ServerProcess* serve
                             absl::StrCat(seed), absl::StrCat(calls), absl::StrCat(limit)}});
   if (!child.ok()) {
     ADD_FAILURE() << child.status();
+    return nullptr;
+  }
+  return *std::move(child);
+}
+
+std::unique_ptr<ChildProcess> CallsSuite::StartHolder(const ServerProcess* server,
+                                                      uint32_t executors) {
+  auto child = ChildProcess::Start(
+      {{"/proc/self/exe", kHolderFlag, server->address(), GetParam(), absl::StrCat(executors)}});
+  const absl::Status held = child.ok() ? (*child)->FirstLine().status() : child.status();
+  if (!held.ok()) {
+    ADD_FAILURE() << held;
     return nullptr;
   }
   return *std::move(child);

@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if (role == invoker::conformance::kPeerFlag) return invoker::conformance::RunPeer(argc, argv);
   if (role == invoker::conformance::kClientFlag) return invoker::conformance::RunClient(argc, argv);
+  if (role == invoker::conformance::kHolderFlag) return invoker::conformance::RunHolder(argc, argv);
   testing::InitGoogleTest(&argc, argv);
   invoker::conformance::FindRunFiles(argv[0]);
   testing::AddGlobalTestEnvironment(new invoker::conformance::Conditions);

@@ -143,6 +143,15 @@ std::string ChildProcess::Errors() {
   return errors_;
 }
 
+bool ChildProcess::AwaitErrors(const std::string& text) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return output_ended_ || errors_.find(text) != std::string::npos;
+  };
+  mutex_.AwaitWithTimeout(absl::Condition(&found), kPatience);
+  return errors_.find(text) != std::string::npos;
+}
+
 absl::StatusOr<std::string> ChildProcess::FirstLine() {
   absl::MutexLock lock(&mutex_);
   const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -50,6 +50,9 @@ class ChildProcess {
   std::string Output();
   std::string Errors();
 
+  // Waits until it has written this to standard error. False if it has ended, or does not.
+  bool AwaitErrors(const std::string& text);
+
   // The first line on standard output. DEADLINE_EXCEEDED, or UNAVAILABLE if the output ends before.
   absl::StatusOr<std::string> FirstLine();
 

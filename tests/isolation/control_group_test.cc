@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "src/isolation/control_group_place.h"
 #include "src/isolation/executor_spawner.h"
 #include "tests/isolation/isolated_server.h"
@@ -38,6 +39,9 @@ void Put(const std::string& path, const std::string& text) { std::ofstream(path)
 // Fills a new group's directory, and removes one with its files, as the kernel does.
 class FakeKernel final : public GroupFiles {
  public:
+  // Every write to a new group's cgroup.procs does.
+  static inline bool join_fails = false;
+
   explicit FakeKernel(std::string root) : GroupFiles(std::move(root)) {}
 
   absl::Status Make(const std::string& directory) const override {
@@ -46,10 +50,28 @@ class FakeKernel final : public GroupFiles {
                              "memory.swap.max", "memory.oom.group", "pids.max"}) {
       Put(absl::StrCat(At(directory), "/", name), "");
     }
+    if (join_fails) {
+      std::filesystem::remove(At(directory) + "/cgroup.procs");
+      std::filesystem::create_symlink("/dev/full", At(directory) + "/cgroup.procs");
+    }
     Put(At(directory) + "/memory.current", "1000\n");
+    Put(At(directory) + "/cpu.stat", "usage_usec 0\n");
     Put(At(directory) + "/memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n");
     Put(At(directory) + "/cgroup.events", "populated 0\nfrozen 0\n");
     return absl::OkStatus();
+  }
+  // As of a group that is not the first of all: one with processes has no limited ones beneath it.
+  absl::Status Write(const std::string& path, absl::string_view text) const override {
+    const std::string group = path.substr(0, path.rfind('/'));
+    if (absl::EndsWith(path, "/worker/cgroup.subtree_control") &&
+        !TextOf(At(group) + "/cgroup.procs").empty()) {
+      return absl::UnavailableError("busy");
+    }
+    if (absl::EndsWith(path, "/server/cgroup.procs")) {
+      const std::string from = At(group.substr(0, group.rfind("/invoker-"))) + "/cgroup.procs";
+      Put(from, absl::StrReplaceAll(TextOf(from), {{absl::StrCat(text, "\n"), ""}}));
+    }
+    return GroupFiles::Write(path, text);
   }
   absl::Status Remove(const std::string& directory) const override {
     if (absl::StrContains(TextOf(At(directory) + "/cgroup.events"), "populated 1")) {
@@ -99,6 +121,8 @@ TEST_F(ControlGroupTest, EachExecutorHasAGroupWithLimits) {
     EXPECT_EQ(TextOf(place + "/memory.max"), "");
     ASSERT_TRUE((*group)->LimitMemory(500).ok());
     EXPECT_EQ(TextOf(place + "/memory.max"), "1500");
+    Put(place + "/cpu.stat", "usage_usec 1500\nuser_usec 1000\n");
+    EXPECT_EQ((*group)->CpuTime(), absl::Microseconds(1500));
     auto processes = (*group)->OpenProcesses();
     ASSERT_TRUE(processes.ok()) << processes.status();
     ASSERT_EQ(write(processes->get(), "0", 1), 1);
@@ -144,7 +168,65 @@ TEST_F(ControlGroupTest, ControllersThatAreNotEnabledAreForAsLong) {
   ASSERT_TRUE(groups.ok()) << groups.status();
   EXPECT_EQ(TextOf(group() + "/cgroup.subtree_control"), "+memory +pids");
   groups->reset();
-  EXPECT_EQ(TextOf(group() + "/cgroup.subtree_control"), "-pids");
+  EXPECT_EQ(TextOf(group() + "/cgroup.subtree_control"), "-memory -pids");
+}
+
+TEST_F(ControlGroupTest, AServerThatIsAloneMovesOutOfTheWay) {
+  Put(group() + "/cgroup.subtree_control", "");
+  Put(group() + "/cgroup.procs", "77\n");
+  auto groups = Start();
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_TRUE((*groups)->limits_memory());
+  EXPECT_EQ(TextOf(group() + "/cgroup.procs"), "");
+  EXPECT_EQ(TextOf(own() + "/server/cgroup.procs"), "77");
+  groups->reset();
+  EXPECT_EQ(TextOf(group() + "/cgroup.procs"), "77");
+  EXPECT_FALSE(std::filesystem::exists(own()));
+}
+
+TEST_F(ControlGroupTest, BesideOthersThereAreGroupsWithoutLimits) {
+  Put(group() + "/cgroup.subtree_control", "");
+  Put(group() + "/cgroup.procs", "77\n78\n");
+  auto groups = Start();
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_FALSE((*groups)->limits_memory());
+  EXPECT_FALSE((*groups)->limits_processes());
+  EXPECT_THAT((*groups)->why_not(), HasSubstr("other processes than the server"));
+  EXPECT_EQ(TextOf(group() + "/cgroup.procs"), "77\n78\n");
+  EXPECT_TRUE((*groups)->Add(1).ok());
+  groups->reset();
+  EXPECT_EQ(TextOf(group() + "/cgroup.subtree_control"), "");
+}
+
+TEST_F(ControlGroupTest, WithoutControllersGroupsCountAndEndStill) {
+  Put(group() + "/cgroup.controllers", "\n");
+  auto groups = Start();
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_FALSE((*groups)->limits_memory());
+  EXPECT_THAT((*groups)->why_not(), HasSubstr("no controller memory"));
+  EXPECT_EQ(TextOf(own() + "/cgroup.subtree_control"), "");
+  auto group = (*groups)->Add(1);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const std::string place = own() + "/executor-1";
+  EXPECT_EQ(TextOf(place + "/memory.oom.group"), "");
+  Put(place + "/cgroup.events", "populated 1\n");
+  group->reset();
+  EXPECT_EQ(TextOf(place + "/cgroup.kill"), "1");
+  Put(place + "/cgroup.events", "populated 0\n");
+}
+
+TEST_F(ControlGroupTest, WhoOutlivesAServerRemovesItsGroups) {
+  auto groups = Start();
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  // Without files in it, as directories of the kernel's can be removed.
+  std::filesystem::create_directories(root_ + "/left/executor-1");
+  std::filesystem::create_directories(root_ + "/left/executor-2");
+  RemoveEmptyGroups(root_ + "/left");
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/left"));
+  std::filesystem::create_directories(root_ + "/used/executor-1");
+  Put(root_ + "/used/executor-1/cgroup.procs", "");
+  RemoveEmptyGroups(root_ + "/used");
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/used/executor-1"));
 }
 
 TEST_F(ControlGroupTest, WithoutThePidsControllerMemoryIsLimitedStill) {
@@ -158,10 +240,18 @@ TEST_F(ControlGroupTest, WithoutThePidsControllerMemoryIsLimitedStill) {
   EXPECT_EQ(TextOf(own() + "/executor-1/pids.max"), "");
 }
 
-TEST_F(ControlGroupTest, ReasonsAreSaid) {
-  Put(group() + "/cgroup.controllers", "cpu\n");
-  EXPECT_THAT(std::string(Start().status().message()), HasSubstr("no memory controller"));
+TEST_F(ControlGroupTest, GroupsThatCannotBeJoinedAreNotUsed) {
+  const std::string full = "/dev/full";
+  if (access(full.c_str(), W_OK) != 0) GTEST_SKIP() << "no " << full;
+  FakeKernel::join_fails = true;
+  const absl::Status status = Start().status();
+  FakeKernel::join_fails = false;
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("move a process to"));
   EXPECT_FALSE(std::filesystem::exists(own()));
+}
+
+TEST_F(ControlGroupTest, ReasonsAreSaid) {
   std::filesystem::remove_all(group());
   EXPECT_EQ(Start().status().code(), absl::StatusCode::kFailedPrecondition);
   Put(root_ + "/proc/self/mountinfo", "24 1 0:22 / / rw - ext4 /dev/sda rw\n");
@@ -186,6 +276,7 @@ TEST(ControlGroupKernel, AnExecutorAndWhatItStartsHaveOneLimit) {
   {
     auto groups = ControlGroups::Start(std::make_unique<GroupFiles>(), getpid());
     if (!groups.ok()) GTEST_SKIP() << "no groups of the kernel's here: " << groups.status();
+    if (!(*groups)->limits_memory()) GTEST_SKIP() << (*groups)->why_not();
     directory = (*groups)->directory();
   }
   EXPECT_FALSE(std::filesystem::exists(directory));

@@ -1,13 +1,20 @@
-// A client that takes a lease and holds it until it is killed: lease_holder SERVER HOW.
+// A client that takes a lease and holds it until it is killed: lease_holder SERVER HOW, or
+// lease_holder SERVER many FABRIC COUNT.
 //
 // Prints "held" once it has the lease ("none"), and a session with its executor ("session"), in
 // which a function blocks for ever while the session is being closed ("closing") or code is being
-// loaded ("loading"): both of which the client has given up on, and the server has not.
+// loaded ("loading"): both of which the client has given up on, and the server has not. Or once it
+// has so many leases, and a session with a shared executor, and has called each of them ("many").
 
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/client.h"
@@ -64,6 +71,38 @@ int HoldSession(const std::string& server, const std::string& how) {
   return Hold();
 }
 
+absl::Status Echo(Client* client) {
+  absl::StatusOr<RemoteFunction> echo = client->Function("test.echo");
+  if (!echo.ok()) return echo.status();
+  CallOptions options;
+  options.timeout = kPatience;
+  const auto response = client->Invoke(*echo, "hello", options);
+  if (!response.ok()) return response.status();
+  if (response->text() == "hello") return absl::OkStatus();
+  return absl::InternalError("test.echo returned something else");
+}
+
+int HoldMany(const std::string& server, const std::string& fabric, int count) {
+  ClientOptions client;
+  client.provider = fabric;
+  client.connect_timeout = kPatience;
+  client.probe_timeout = kPatience;
+  const auto shared = Client::Connect(server, client);
+  if (!shared.ok()) return Fail(shared.status());
+  if (absl::Status status = Echo(shared->get()); !status.ok()) return Fail(status);
+  std::vector<std::unique_ptr<Lease>> leases;
+  for (int i = 0; i < count; ++i) {
+    LeaseOptions options;
+    options.wait = kPatience;
+    options.client = client;
+    auto lease = Lease::Acquire(server, options);
+    if (!lease.ok()) return Fail(lease.status());
+    if (absl::Status status = Echo(&(*lease)->executor(0)); !status.ok()) return Fail(status);
+    leases.push_back(*std::move(lease));
+  }
+  return Hold();
+}
+
 int Main(const std::string& server, const std::string& how) {
   if (how != "none") return HoldSession(server, how);
   auto client = bootstrap::BootstrapClient::Connect(server, kPatience);
@@ -79,6 +118,9 @@ int Main(const std::string& server, const std::string& how) {
 }  // namespace invoker
 
 int main(int argc, char** argv) {
+  if (argc == 5 && strcmp(argv[2], "many") == 0) {
+    return invoker::HoldMany(argv[1], argv[3], atoi(argv[4]));
+  }
   if (argc != 3) return 2;
   return invoker::Main(argv[1], argv[2]);
 }

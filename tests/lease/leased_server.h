@@ -95,11 +95,9 @@ inline absl::StatusOr<std::unique_ptr<ServerProcess>> StartLeasedServer(
   return ServerProcess::Start(options);
 }
 
-// `how` as lease_holder's argument.
-inline absl::StatusOr<std::unique_ptr<ChildProcess>> StartHolder(const std::string& server,
-                                                                 const std::string& how) {
-  ChildProcess::Options options;
-  options.command = {"tests/lease/lease_holder", server, how};
+// Once it has what it is to hold.
+inline absl::StatusOr<std::unique_ptr<ChildProcess>> StartHolder(
+    const ChildProcess::Options& options) {
   auto holder = ChildProcess::Start(options);
   if (!holder.ok()) return holder.status();
   absl::StatusOr<std::string> line = (*holder)->FirstLine();
@@ -110,14 +108,21 @@ inline absl::StatusOr<std::unique_ptr<ChildProcess>> StartHolder(const std::stri
   return holder;
 }
 
-// SIGKILL, and what a process that dies so leaves in shared memory itself.
+// `how` as lease_holder's argument.
+inline absl::StatusOr<std::unique_ptr<ChildProcess>> StartHolder(const std::string& server,
+                                                                 const std::string& how) {
+  ChildProcess::Options options;
+  options.command = {"tests/lease/lease_holder", server, how};
+  return StartHolder(options);
+}
+
+// SIGKILL. What the process has left in shared memory is the server's to remove, once it has heard
+// of the client's end.
 inline void KillHolder(ChildProcess* holder) {
   const pid_t pid = holder->pid();
   holder->Signal(SIGKILL);
   holder->Wait();
-  for (const std::string& name : SharedMemoryOf(pid)) {
-    EXPECT_TRUE(std::filesystem::remove("/dev/shm/" + name)) << name;
-  }
+  EXPECT_TRUE(Eventually([pid] { return SharedMemoryOf(pid).empty(); })) << pid;
 }
 
 }  // namespace invoker

@@ -14,6 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr char kTcp[] = "tcp;ofi_rxm";
+constexpr char kShm[] = "shm";
 constexpr char kBadFunctions[] = "tests/isolation/functions/bad_functions.so";
 constexpr char kHangingLibrary[] = "tests/isolation/functions/hanging_library.so";
 
@@ -70,16 +71,36 @@ TEST(LeasesTest, TheSecondClientGetsItsLeaseOnceTheFirstHasGivenItsOwnBack) {
 }
 
 TEST(LeasesTest, AKilledClientsLeaseIsFreed) {
-  auto server = StartLeasedServer(kTcp, 1);
+  for (const char* fabric : {kTcp, kShm}) {
+    auto server = StartLeasedServer(fabric, 1);
+    ASSERT_TRUE(server.ok()) << server.status();
+    auto holder = StartHolder((*server)->address(), "session");
+    ASSERT_TRUE(holder.ok()) << holder.status();
+    EXPECT_EQ(Lease::Acquire((*server)->address(), Asking(1)).status().code(),
+              absl::StatusCode::kResourceExhausted);
+    KillHolder(holder->get());
+    auto lease = Lease::Acquire((*server)->address(), Asking(1, kPatience));
+    ASSERT_TRUE(lease.ok()) << fabric << ": " << lease.status();
+    EXPECT_EQ(Echo(&(*lease)->executor(0)), absl::OkStatus());
+  }
+}
+
+TEST(LeasesTest, AStoppedClientsLeaseIsFreed) {
+  auto server = StartLeasedServer(kShm, 1);
   ASSERT_TRUE(server.ok()) << server.status();
   auto holder = StartHolder((*server)->address(), "session");
   ASSERT_TRUE(holder.ok()) << holder.status();
-  EXPECT_EQ(Lease::Acquire((*server)->address(), Asking(1)).status().code(),
-            absl::StatusCode::kResourceExhausted);
-  KillHolder(holder->get());
+  const pid_t pid = (*holder)->pid();
+  (*holder)->Signal(SIGSTOP);
   auto lease = Lease::Acquire((*server)->address(), Asking(1, kPatience));
   ASSERT_TRUE(lease.ok()) << lease.status();
   EXPECT_EQ(Echo(&(*lease)->executor(0)), absl::OkStatus());
+  // It lives, and what it has is its own.
+  const std::vector<std::string> files = SharedMemoryOf(pid);
+  EXPECT_FALSE(files.empty());
+  (*holder)->Signal(SIGKILL);
+  (*holder)->Wait();
+  for (const std::string& name : files) std::filesystem::remove("/dev/shm/" + name);
 }
 
 TEST(LeasesTest, AKilledClientsLeaseIsFreedWhateverTheServerStillDoesForIt) {

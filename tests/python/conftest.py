@@ -4,6 +4,7 @@ import ctypes
 import glob
 import json
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -85,6 +86,23 @@ def server_of_all():
 def client(server):
     with invoker.connect(server.address) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def worker():
+    """A server that leases four executors of Python and native functions, and takes code."""
+    running = Server(
+        "auto",
+        "--lease_cores=4",
+        "--lease_memory=4G",
+        "--allow_upload=all",
+        "--python=/usr/bin/python3",
+        "--prestart_python=1",
+        # The server's own, so that there is shared memory too.
+        "--executor_user=" + pwd.getpwuid(os.getuid()).pw_name,
+    )
+    yield running
+    running.stop()
 
 
 @pytest.fixture(params=PROVIDERS)

@@ -1,5 +1,6 @@
 """What goes wrong, as exceptions."""
 
+import asyncio
 import pickle
 import socket
 import struct
@@ -127,12 +128,73 @@ def test_another_provider_than_the_workers_is_refused(server):
 
 @pytest.mark.parametrize(
     "options",
-    [{"notify": "loudly"}, {"window": 0}, {"window": -4096}, {"window": 5000}, {"hot_timeout": float("nan")}],
-    ids=str,
+    [
+        {"notify": "loudly"},
+        {"window": 0},
+        {"window": -4096},
+        {"window": 5000},
+        {"window": 2**70},
+        {"hot_timeout": float("nan")},
+        {"hot_timeout": -1},
+        {"connect_timeout": 0},
+        {"connect_timeout": -1},
+        {"provider": "\udc80"},
+    ],
+    ids=ascii,
 )
 def test_options_out_of_range_are_value_errors(server, options):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="|".join(options)):
         invoker.connect(server.address, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"server": 7000},
+        {"server": b"127.0.0.1:7000"},
+        {"provider": 5},
+        {"fabric_address": 5},
+        {"notify": None},
+        {"window": "1M"},
+        {"window": 4096.0},
+        {"connect_timeout": "1"},
+        {"hot_timeout": None},
+    ],
+    ids=str,
+)
+def test_options_of_a_wrong_type_are_named(server, options):
+    (name,) = options
+    with pytest.raises(TypeError, match="^%s must be" % name):
+        invoker.connect(**{"server": server.address, **options})
+
+
+def test_arguments_of_calls_of_a_wrong_type_are_named(client):
+    data = b"1234" * 1000
+    for name, wrong in (("timeout", "1"), ("response_capacity", 1.5)):
+        for start in (client.submit, lambda *args, **options: asyncio.run(client.acall(*args, **options))):
+            with pytest.raises(TypeError, match="^%s must be" % name):
+                start("echo", data, **{name: wrong})
+        with pytest.raises(TypeError):
+            client.call("echo", data, **{name: wrong})
+        with pytest.raises(TypeError, match="^%s must be" % name):
+            client.remote("echo", **{name: wrong})(data)
+    with pytest.raises(invoker.InvalidArgument):
+        client.submit("echo", data, response_capacity=2**70)
+    for use in (client.function, client.call, client.submit):
+        with pytest.raises(TypeError, match="name must be a str, not int"):
+            use(5)
+    with pytest.raises(TypeError, match="^size must be"):
+        client.ping("1")
+    for many, error in ((0, ValueError), (-1, ValueError), ("3", TypeError), (1.5, TypeError)):
+        with pytest.raises(error, match="max_in_flight"):
+            client.map("echo", [data], max_in_flight=many)
+
+
+def test_an_answer_that_is_a_request_is_no_functions_of_objects(client):
+    # What echo makes of it is the request again.
+    with pytest.raises(invoker.InvalidArgument, match=r"echo.*call\(\)") as caught:
+        client.remote("echo")(1)
+    assert caught.value.fate == "executed"
 
 
 def test_a_malformed_address_is_refused():

@@ -3,7 +3,6 @@
 import asyncio
 import glob
 import os
-import pwd
 import signal
 import subprocess
 import sys
@@ -24,22 +23,6 @@ def total(array):
 
 def helper(array):
     return array * 2
-
-
-@pytest.fixture(scope="module")
-def worker():
-    running = Server(
-        "auto",
-        "--lease_cores=4",
-        "--lease_memory=4G",
-        "--allow_upload=all",
-        "--python=/usr/bin/python3",
-        "--prestart_python=1",
-        # The server's own, so that there is shared memory too.
-        "--executor_user=" + pwd.getpwuid(os.getuid()).pw_name,
-    )
-    yield running
-    running.stop()
 
 
 @pytest.fixture
@@ -260,31 +243,6 @@ def test_an_unclosed_lease_ends_with_its_program(client, worker):
     )
     with client.lease(executors=client.capacity().cores, wait=60) as lease:
         assert lease.ended is None
-
-
-def test_a_forked_process_cannot_use_a_lease(worker):
-    done = run_script(
-        """
-        with invoker.connect(ADDRESS) as client, client.lease() as lease:
-            child = os.fork()
-            if child == 0:
-                for use in (lambda: lease.call("echo"), lease.functions, lambda: lease.terms):
-                    try:
-                        use()
-                    except invoker.FailedPrecondition as error:
-                        assert "fork" in str(error), error
-                    else:
-                        os._exit(7)
-                lease.close()
-                os._exit(5)
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            assert status == 5, status
-            assert lease.call("echo", b"x") == b"x"
-        """,
-        worker.address,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_killed_clients_lease_is_freed(client, worker):

@@ -8,7 +8,7 @@ import sys
 import invoker
 import pytest
 from invoker import _shipping, executor
-from invoker._leasing import parse_bytes
+from invoker._leasing import limit_seconds, parse_bytes
 
 
 def here(x):
@@ -90,6 +90,14 @@ def test_sizes(given, size):
 def test_what_is_no_size(given):
     with pytest.raises(invoker.InvalidArgument, match="memory="):
         parse_bytes(given)
+
+
+def test_the_shortest_limit_is_a_limit():
+    # And not none, which 0 microseconds would mean on the wire.
+    assert limit_seconds("ttl", 1e-9) == 1e-6 and limit_seconds("ttl", 2) == 2 and limit_seconds("ttl", None) == 0
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(invoker.InvalidArgument, match="ttl"):
+            limit_seconds("ttl", wrong)
 
 
 def test_a_bill_reads_well():

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# What tools/soft_roce runs in its machine by default: shows the fabric, runs the conformance suite on it, and makes a
-# thumbnail on a worker, over the cable between the two devices. No environment variable of libfabric is set here.
+# What tools/soft_roce runs in its machine by default: shows the fabric, runs the conformance suite on it, leases with it,
+# and makes thumbnails on a worker, over the cable between the two devices: on a shared executor and on leased ones. No
+# environment variable of libfabric is set here.
 #
 # usage: guest.sh [--binaries=DIR] [--suite_filter=PATTERN] [--suite_limit=SECONDS] [--scale=PERCENT]
 #
 # DIR holds what Bazel built: bazel-bin, or a test's run files. With a filter, the suite runs once, and shows what it
-# prints; without, it runs in halves, side by side, and once more over IPv6. Leaves suite.xml and thumbnail_soft_roce.jpg
-# in $OUTPUT.
+# prints; without, it runs in parts, two side by side, and once more over IPv6. Leaves suite.xml and
+# thumbnail_soft_roce.jpg in $OUTPUT.
 set -uo pipefail
 
 fabric='verbs;ofi_rxm'
 worker_address=10.9.0.1
 worker_address6=fd09::1
 client_address=10.9.0.2
+patience=120  # seconds for each step of connecting: the emulated processor may have to wait for a real one
 # What docs/providers.md says of the fabric; the suite compares.
 expect=notification=write_imm,order=pipelined,atomics=message,wait=fd,keys=provider/4,immediate=4,addressing=virtual
 expect+=,local=1,eager=1
@@ -34,9 +36,11 @@ server=$binaries/tools/invoker_server
 client=$binaries/tools/invoker
 library=$binaries/examples/functions/libexample_functions.so
 suite=$binaries/tests/conformance/suite
-for program in "$server" "$client" "$library" "$suite"; do
+package=$binaries/src/python/invoker
+rfaas_library=$binaries/examples/rfaas/librfaas_thumbnailer.so
+for program in "$server" "$client" "$library" "$suite" "$package" "$rfaas_library"; do
   if [ ! -e "$program" ]; then
-    printf 'guest.sh: %s is not there. Build first: bazel build //tests/soft_roce/... //src/python/...\n' "$program" >&2
+    printf 'guest.sh: %s is not there. Build first: bazel build //tests/soft_roce/...\n' "$program" >&2
     exit 1
   fi
 done
@@ -52,6 +56,14 @@ heading() {
 # The packets that have left by the cable. Each device counts its own.
 packets_sent() {
   cat "/sys/class/net/v$1/statistics/tx_packets"
+}
+
+# Objects of the devices that belong to no process that lives, and not to the kernel itself.
+left_behind() {
+  local kind
+  for kind in pd cq qp mr; do
+    rdma resource show "$kind" | grep -v -e ' pid ' -e ' comm \['
+  done
 }
 
 heading "$fabric on $(uname -sr)"
@@ -85,19 +97,26 @@ if [ -n "$filter" ]; then
   conformance chosen $worker_address "$fabric (Soft-RoCE)" "$filter"
   judge $? chosen
 else
-  names=(transport calls ipv6)
+  names=(transport calls leases ipv6)
   calls='*Calls.*:*Clients.*:*Loss.*'
-  conformance calls $worker_address "$fabric (Soft-RoCE)" "$calls" >/dev/null &
-  calls_pid=$!
-  conformance transport $worker_address "$fabric (Soft-RoCE)" "-$calls"
+  leases='*Leases.*'
+  {
+    conformance calls $worker_address "$fabric (Soft-RoCE)" "$calls"
+    echo $? >/tmp/calls.status
+    conformance leases $worker_address "$fabric (Soft-RoCE)" "$leases"
+    echo $? >/tmp/leases.status
+  } >/dev/null &
+  beside_pid=$!
+  conformance transport $worker_address "$fabric (Soft-RoCE)" "-$calls:$leases"
   judge $? transport
   conformance ipv6 $worker_address6 "$fabric IPv6 (Soft-RoCE)" \
     "Expectations.*:Addresses.*:*Calls.RandomFunctions*/auto:*Calls.TheSession*/auto"
   judge $? ipv6
-  wait "$calls_pid"
-  calls_status=$?
-  cat /tmp/calls.log
-  judge "$calls_status" calls
+  wait "$beside_pid"
+  for name in calls leases; do
+    cat "/tmp/$name.log"
+    judge "$(cat "/tmp/$name.status")" "$name"
+  done
 fi
 suite_result=
 for name in "${names[@]}"; do
@@ -122,44 +141,71 @@ done
 heading "A worker at $worker_address, its clients at $client_address"
 mkfifo /tmp/ready
 "$server" --provider="$fabric" --fabric_address=$worker_address --listen=127.0.0.1:0 --functions="$library" \
-  >/tmp/ready 2>/tmp/server.log &
+  --hot_timeout=1ms --lease_cores=2 --allow_upload=all --python=/usr/bin/python3 >/tmp/ready 2>/tmp/server.log &
 server_pid=$!
 line=
 read -r line </tmp/ready
 printf '%s\n' "${line:-$(cat /tmp/server.log)}"
 address=$(/usr/bin/python3 -c 'import json, sys; print(json.loads(sys.argv[1])["listen"])' "$line")
+thumbnail=$OUTPUT/thumbnail_soft_roce.jpg
 thumbnail_size=0
 if [ -z "$address" ]; then
   problem "the worker did not start"
 else
   before=$(packets_sent 0)
-  "$client" ping --server="$address" --fabric_address=$client_address --count=5 --size=4096 --interval=0 ||
-    problem "invoker ping"
-  "$client" call thumbnail --server="$address" --fabric_address=$client_address --input="$photograph" \
-    --output="$OUTPUT/thumbnail_soft_roce.jpg" || problem "invoker call thumbnail"
-  crossed=$(($(packets_sent 0) - before))
-  printf '%s packets left the worker by the cable\n' "$crossed"
-  [ "$crossed" -ge 10 ] || problem "the calls did not cross the cable"
-  if [ -d "$binaries/src/python/invoker" ]; then
-    PYTHONPATH=$binaries/src/python /usr/bin/python3 - "$address" "$photograph" "$OUTPUT/thumbnail_soft_roce.jpg" \
-      $client_address <<'END' || problem "the Python client"
+  call() {
+    "$client" "$1" --server="$address" --fabric_address=$client_address --connect_timeout=${patience}s "${@:2}" ||
+      problem "invoker $*"
+  }
+  call ping --count=5 --size=4096 --interval=0
+  call call thumbnail --input="$photograph" --output="$thumbnail"
+  call call thumbnail --input="$photograph" --output=/tmp/leased.jpg --lease --executors=2 --tenant=cpp -v
+  cmp "$thumbnail" /tmp/leased.jpg || problem "the thumbnails of a shared and of a leased executor differ"
+  call call thumbnailer --input="$photograph" --output=/tmp/rfaas.jpg --lease --upload="$rfaas_library" \
+    --response_capacity=65536
+  for made in "$thumbnail" /tmp/rfaas.jpg; do
+    [ "$(od -An -tx1 -N3 "$made" | tr -d ' ')" = ffd8ff ] || problem "$made is no JPEG"
+  done
+  PYTHONPATH=$binaries/src/python /usr/bin/python3 - "$address" "$photograph" "$thumbnail" $client_address $patience \
+    <<'END' || problem "the Python client"
 import sys
 
 import invoker
+import numpy
 
-address, photograph, made_by_cpp, ours = sys.argv[1:]
-with invoker.connect(address, fabric_address=ours) as client:
+address, photograph, made_by_cpp, ours, patience = sys.argv[1:]
+with invoker.connect(address, fabric_address=ours, connect_timeout=float(patience)) as client:
     answer = bytes(client.call("thumbnail", open(photograph, "rb").read()))
-if answer != open(made_by_cpp, "rb").read():
-    sys.exit("the thumbnails made from Python and from C++ differ")
-print(f"the Python client got the same thumbnail, {len(answer)} bytes")
+    if answer != open(made_by_cpp, "rb").read():
+        sys.exit("the thumbnails made from Python and from C++ differ")
+    print(f"the Python client got the same thumbnail, {len(answer)} bytes")
+    with client.lease(executors=2, tenant="python") as lease:
+
+        @lease.function
+        def double(array):
+            return 2 * array
+
+        # The last ones are larger than a session's window.
+        arrays = [numpy.arange(size) for size in (1, 10, 1000, 100_000, 400_000, 400_001)]
+        for array, doubled in zip(arrays, double.map(arrays)):
+            if not numpy.array_equal(doubled, 2 * array):
+                sys.exit(f"an array of {array.size} came back wrong")
+        print(lease.close())
 END
-  fi
+  crossed=$(($(packets_sent 0) - before))
+  printf '%s packets left the worker by the cable\n' "$crossed"
+  [ "$crossed" -ge 10 ] || problem "the calls did not cross the cable"
+  "$client" usage --server="$address" || problem "invoker usage"
+  # Nothing tells of the end of the kernel's objects: looks again until they have gone.
+  for ((look = 0; look < 20; ++look)); do
+    [ -n "$(left_behind)" ] || break
+    sleep 1
+  done
+  [ -z "$(left_behind)" ] || problem "executors that have ended left in the kernel:" "$(left_behind)"
   kill -TERM "$server_pid"
   wait "$server_pid" || problem "the worker ended with status $?"
   cat /tmp/server.log
-  [ "$(od -An -tx1 -N3 "$OUTPUT/thumbnail_soft_roce.jpg" | tr -d ' ')" = ffd8ff ] || problem "the thumbnail is no JPEG"
-  thumbnail_size=$(stat -c %s "$OUTPUT/thumbnail_soft_roce.jpg")
+  thumbnail_size=$(stat -c %s "$thumbnail")
 fi
 
 heading "Result"

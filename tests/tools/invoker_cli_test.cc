@@ -213,6 +213,9 @@ TEST_F(InvokerCliTest, FailuresOfTheFunctionAreStatusOne) {
   ExpectFailure(Run({"call", "test.fail"}, "it rains"), 1, {"it rains", "[executed]"});
   ExpectFailure(Run({"call", "c.refuse"}, "abc"), 1, {"refused 3 bytes", "-1007"});
   ExpectFailure(Run({"call", "test.throw"}, "caught"), 1, {"caught"});
+  // What it says is not to command the terminal.
+  const Finished colored = Run({"call", "test.fail"}, "\x1b[31mred\x07 \xc3\xa4");
+  ExpectFailure(colored, 1, {"?[31mred? \xc3\xa4"});
 }
 
 TEST_F(InvokerCliTest, AnUnknownFunctionIsStatusOneAndTheOthersAreNamed) {

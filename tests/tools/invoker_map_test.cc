@@ -2,17 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
+#include "tests/integration/rendezvous.h"
 
 namespace invoker {
 namespace {
@@ -170,6 +173,11 @@ TEST_F(InvokerMapTest, WhatCannotBeReadOrReachedIsSaid) {
   const Finished empty = run(Path("empty"));
   EXPECT_EQ(empty.exit_code, 0) << empty.errors;
   EXPECT_THAT(empty.errors, HasSubstr("no files"));
+  const Finished file = RunToEnd({{"tools/invoker", "map", "test.echo", "--server=127.0.0.1:1",
+                                   "--inputs=" + Path("in"), "--outputs=" + Path("in/file7")}});
+  EXPECT_EQ(file.exit_code, 2);
+  EXPECT_THAT(file.errors, HasSubstr("in/file7 is there already, and is no directory"));
+  EXPECT_EQ(Map("127.0.0.1:1", "test.echo", {"--max_in_flight=-1"}).exit_code, 2);
   EXPECT_EQ(run(Path("in")).exit_code, 3);
   EXPECT_EQ(Map("127.0.0.1:1", "test.echo", {"--executors=2"}).exit_code, 2);
 }
@@ -195,6 +203,58 @@ TEST_F(InvokerMapTest, ACallMayLeaseItsExecutor) {
   const Finished bad = call({"--polling=lukewarm"});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_THAT(bad.errors, HasSubstr("lukewarm"));
+}
+
+TEST_F(InvokerMapTest, CtrlCEndsACallAndItsLease) {
+  ServerProcess* server = Start();
+  ASSERT_NE(server, nullptr);
+  // More than the server has cores, one after the other.
+  for (int i = 0; i < 6; ++i) {
+    Rendezvous rendezvous;
+    absl::StatusOr<std::unique_ptr<ChildProcess>> child = ChildProcess::Start(
+        {.command = {"tools/invoker", "call", "test.rendezvous", "--server=" + server->address(),
+                     "--lease", "--executors=4", "--wait=1m"},
+         .input = rendezvous.path()});
+    ASSERT_TRUE(child.ok()) << child.status();
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    (*child)->Signal(SIGINT);
+    EXPECT_EQ((*child)->Wait(), 128 + SIGINT) << (*child)->Errors();
+  }
+}
+
+TEST_F(InvokerMapTest, TheShortestLimitIsALimitAndNotNone) {
+  ServerProcess* server = Start();
+  ASSERT_NE(server, nullptr);
+  Rendezvous rendezvous;
+  const Finished finished =
+      RunToEnd({.command = {"tools/invoker", "call", "test.rendezvous",
+                            "--server=" + server->address(), "--lease", "--call_limit=1ns"},
+                .input = rendezvous.path()});
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_THAT(finished.errors, HasSubstr("\"test.rendezvous\" ran for longer than 1us"));
+}
+
+TEST_F(InvokerMapTest, OnCtrlCWhatIsUnderWayIsFinishedAndNoMoreCalled) {
+  ServerProcess* server = Start();
+  ASSERT_NE(server, nullptr);
+  Rendezvous rendezvous;
+  ASSERT_EQ(RunToEnd({{"/bin/mkdir", Path("meet")}}).exit_code, 0);
+  for (const char* name : {"meet/a", "meet/b", "meet/c"}) {
+    std::ofstream(Path(name)) << rendezvous.path();
+  }
+  absl::StatusOr<std::unique_ptr<ChildProcess>> child = ChildProcess::Start(
+      {.command = {"tools/invoker", "map", "test.rendezvous", "--server=" + server->address(),
+                   "--lease", "--max_in_flight=1", "--inputs=" + Path("meet"),
+                   "--outputs=" + Path("out")}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  (*child)->Signal(SIGINT);
+  ASSERT_TRUE((*child)->AwaitErrors("interrupted: no more calls")) << (*child)->Errors();
+  rendezvous.Release();
+  EXPECT_EQ((*child)->Wait(), 1);
+  EXPECT_THAT((*child)->Errors(),
+              HasSubstr("interrupted: 3 files: 1 done, 0 failed, 2 not called"));
+  EXPECT_EQ(access(Path("out/a").c_str(), F_OK), 0);
 }
 
 }  // namespace

@@ -241,7 +241,10 @@ TEST_P(EveryRow, IsConsistent) {
   if (row().split_bytes > 0) {
     EXPECT_NE(row().message_order & FI_ORDER_WAW, 0u);
   }
-  EXPECT_EQ(row().environment.name == nullptr, row().environment.value == nullptr);
+  for (const EnvironmentDefault& variable : row().environment) {
+    EXPECT_STRNE(variable.name, "");
+    EXPECT_STRNE(variable.value, "");
+  }
   EXPECT_FALSE(WaitMethodName(row().wait).empty());
   EXPECT_FALSE(EvidenceName(row().evidence).empty());
 }
@@ -310,6 +313,7 @@ TEST(FindRow, UnknownProviderIsTrustedWithNothing) {
   EXPECT_EQ(row.message_order, 0u);
   EXPECT_EQ(row.wait, WaitMethod::kBackoff);
   EXPECT_LE(row.immediate_bytes, 4u);
+  EXPECT_TRUE(row.start_per_process);
   // An order that is granted without having been claimed is not used either.
   EXPECT_EQ(Resolve(row, *Granted(row, kUnknown))->send_order, SendOrder::kAfterDelivery);
 }

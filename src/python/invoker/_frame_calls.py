@@ -9,7 +9,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Dict, Optional
 
-from invoker import _frames, _invoker
+from invoker import _arguments, _frames, _invoker
 from invoker._dispatch import Dispatcher
 from invoker.errors import InvalidArgument, RemoteError, RemoteTraceback
 
@@ -40,6 +40,7 @@ class FrameCalls:
         response_capacity: Optional[int],
     ) -> Any:
         """Calls and waits."""
+        _arguments.check_call(timeout, response_capacity)
         parts = _frames.encode(_frames.CALL, (args, kwargs))
         return self._call(function, parts, timeout, response_capacity)
 
@@ -64,6 +65,7 @@ class FrameCalls:
         may_block: bool,
     ) -> Optional[Future]:
         """The future of a call with encode()'s frame, or None if it would have to wait for room and may not."""
+        _arguments.check_call(timeout, response_capacity)
         if _frames.size_of(parts) > self._native.max_payload:
             return self._start_large(function, parts, timeout, response_capacity)
         room = self._room(function.name, parts, response_capacity)
@@ -117,17 +119,13 @@ class FrameCalls:
             return value
         if kind == _frames.RAISED:
             raise _exception(*value)
-        raise InvalidArgument("%s answered with a frame of kind %d" % (function.name, kind))
+        raise _not_of_objects(function, "a frame of kind %d" % kind)
 
     def _decode(self, function: _invoker.RemoteFunction, answer: memoryview) -> tuple:
         try:
             return _frames.decode(answer)
         except ValueError as error:
-            raise InvalidArgument(
-                "the answer of %s is not that of a function of Python objects (call it by call()): %s"
-                % (function.name, error),
-                fate="executed",
-            ) from None
+            raise _not_of_objects(function, error) from None
 
     def _fetch(
         self, function: _invoker.RemoteFunction, deadline: Optional[float], ticket: int, size: int
@@ -148,6 +146,14 @@ class FrameCalls:
             bound.call(request, left, length, target, None)
             offset += length
         return whole
+
+
+def _not_of_objects(function: _invoker.RemoteFunction, answer: Any) -> InvalidArgument:
+    return InvalidArgument(
+        "the answer of %s is not that of a function of Python objects (call it by call()): %s"
+        % (function.name, answer),
+        fate="executed",
+    )
 
 
 def _deadline(timeout: Optional[float]) -> Optional[float]:

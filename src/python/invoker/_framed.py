@@ -30,6 +30,11 @@ class Framed:
         try:
             kind, value = _frames.decode(request)
             parts = self._run(*value) if kind == _frames.CALL else []
+        except _frames.NoFrame as error:
+            # Who called it does not read frames either.
+            raise ValueError(
+                "a function of Python objects is called by remote(its name), and not by call(): %s" % error
+            ) from None
         except BaseException as error:
             # This method's own line tells the reader nothing.
             if error.__traceback__ is not None:

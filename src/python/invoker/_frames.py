@@ -46,6 +46,10 @@ _LENGTH = struct.Struct("<Q")
 Parts = List[Any]
 
 
+class NoFrame(ValueError):
+    """Bytes that are no frame."""
+
+
 def encode(kind: int, value: Any) -> Parts:
     """The parts of a frame, each to be put at the next multiple of ALIGNMENT. Refers to the value's memory."""
     data, buffers = dumps(value)
@@ -103,24 +107,24 @@ def write(parts: Parts, room: memoryview) -> None:
 def decode(frame: memoryview) -> Tuple[int, Any]:
     """The frame's kind and value, whose arrays are views of the frame's memory, and read-only if that is.
 
-    ValueError if this is no frame.
+    NoFrame if this is none.
     """
     if len(frame) < _HEAD.size + _LENGTH.size:
-        raise ValueError("%d bytes are too few for a frame of a Python call" % len(frame))
+        raise NoFrame("%d bytes are too few for a frame of a Python call" % len(frame))
     magic, version, kind, count = _HEAD.unpack_from(frame)
     if magic != _MAGIC:
-        raise ValueError("these bytes are no frame of a Python call: the other side speaks another convention")
+        raise NoFrame("these bytes are no frame of a Python call: the other side speaks another convention")
     if version != _VERSION:
-        raise ValueError("the frame has version %d, and this side speaks version %d" % (version, _VERSION))
+        raise NoFrame("the frame has version %d, and this side speaks version %d" % (version, _VERSION))
     end = _HEAD.size + _LENGTH.size * (1 + count)
     if end > len(frame):
-        raise ValueError("the frame is cut short: %d buffers in %d bytes" % (count, len(frame)))
+        raise NoFrame("the frame is cut short: %d buffers in %d bytes" % (count, len(frame)))
     pieces = []
     for (length,) in _LENGTH.iter_unpack(frame[_HEAD.size : end]):
         begin = _aligned(end)
         end = begin + length
         if end > len(frame):
-            raise ValueError("the frame is cut short: it has %d bytes, and needs %d" % (len(frame), end))
+            raise NoFrame("the frame is cut short: it has %d bytes, and needs %d" % (len(frame), end))
         pieces.append(frame[begin:end])
     return kind, pickle.loads(pieces[0], buffers=pieces[1:])
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import numbers
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Tuple, Union
 
-from invoker import _frames, _invoker
+from invoker import _arguments, _frames, _invoker
 from invoker._calls import Calls
 from invoker.errors import FailedPrecondition, InvalidArgument
 from invoker.remote_function import RemoteFunction
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from invoker.lease import Lease
 
 _POLLING = ("hot", "warm", "adaptive")
+# What counts executors on the wire ends there; no worker has as many.
+_MOST_EXECUTORS = 2**32 - 1
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -90,24 +93,24 @@ class Leasing:
         way = self._way()
         if python is None:
             python = way.capacity().python
+        elif not isinstance(python, bool):
+            raise TypeError("python must be True, False or None, not %s" % type(python).__name__)
         if polling is None and hot_timeout is not None:
             polling = "warm" if hot_timeout == 0 else "adaptive"
         if polling is None:
             polling = ""
         elif polling not in _POLLING:
             raise InvalidArgument("polling=%r is not one of %s" % (polling, ", ".join(_POLLING)))
-        if executors < 1:
-            raise InvalidArgument("executors=%d: a lease has at least one" % executors)
         terms = {
-            "executors": executors,
+            "executors": _arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
             "python": python,
             "memory": parse_bytes(memory),
             "polling": polling,
-            "hot_timeout": _seconds("hot_timeout", hot_timeout, least=0.0),
-            "ttl": _seconds("ttl", ttl),
-            "call_limit": _seconds("call_limit", call_limit),
-            "wait": _seconds("wait", wait, least=0.0),
-            "tenant": tenant,
+            "hot_timeout": _seconds("hot_timeout", hot_timeout),
+            "ttl": limit_seconds("ttl", ttl),
+            "call_limit": limit_seconds("call_limit", call_limit),
+            "wait": _seconds("wait", wait),
+            "tenant": _arguments.text("tenant", tenant),
         }
         return Lease(acquire(way, terms), way)
 
@@ -125,9 +128,8 @@ class Leasing:
         """
         if not callable(function):
             raise TypeError("%r is not callable" % (function,))
-        return RemoteFunction(
-            OnFirstUse(self, function, name), name or function_name(function), function=function
-        )
+        own = function_name(function) if name is None else _arguments.text("name", name)
+        return RemoteFunction(OnFirstUse(self, function, name), own, function=function)
 
     def upload(self, path: Union[str, os.PathLike[str]]) -> Any:
         """Brings a shared library of functions to an executor of this client's own, as register() does.
@@ -256,17 +258,21 @@ def parse_bytes(size: Union[int, str, None]) -> int:
             count = float(text[: len(text) - len(unit)]) * _UNITS[unit]
         except ValueError:
             count = math.nan
+    elif isinstance(size, numbers.Real):
+        count = float(size)
     else:
-        count = size
+        raise TypeError("memory must be bytes, or text such as \"512M\", not %s" % type(size).__name__)
     if not 0 < count < 2**63:
         raise InvalidArgument('memory=%r is no size: give bytes, or text such as "512M"' % (size,))
     return int(count)
 
 
-def _seconds(name: str, seconds: Optional[float], *, least: Optional[float] = None) -> float:
-    """0 for None, and what is not allowed refused. least: the least that is; None: more than 0."""
+def limit_seconds(name: str, seconds: Optional[float]) -> float:
+    """A limit in seconds, 0 for None. What is sent counts microseconds, of which none would stand for no limit of one's own."""
     if seconds is None:
         return 0.0
-    if math.isnan(seconds) or seconds < 0 or (seconds == 0 and least is None):
-        raise InvalidArgument("%s=%r is not a positive number of seconds" % (name, seconds))
-    return float(seconds)
+    return max(_arguments.seconds_from(name, seconds, zero=False), 1e-6)
+
+
+def _seconds(name: str, seconds: Optional[float]) -> float:
+    return 0.0 if seconds is None else _arguments.seconds_from(name, seconds, zero=True)

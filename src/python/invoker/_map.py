@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
-from invoker.errors import InvalidArgument
+from invoker import _arguments
 
 # Of results that wait for an earlier one, for each call that may be under way.
 _MOST_WAITING = 4
@@ -29,8 +30,7 @@ def run(
     come. progress(done, total): on the consumer's thread after each call that has ended; total is None if the inputs
     have no length. The first call that failed raises, in its place; others that are under way then run on.
     """
-    if max_in_flight < 1:
-        raise InvalidArgument("max_in_flight=%d: there must be at least one" % max_in_flight)
+    _arguments.whole("max_in_flight", max_in_flight, least=1)
     try:
         total: Optional[int] = len(inputs)  # type: ignore[arg-type]
     except TypeError:
@@ -46,35 +46,58 @@ def _results(
     progress: Optional[Progress],
     total: Optional[int],
 ) -> Iterator[Any]:
-    ended: queue.SimpleQueue[Tuple[int, Future]] = queue.SimpleQueue()
+    ended = _Ended()
     waiting: Dict[int, Future] = {}
     started = under_way = done = next_out = 0
     more = True
-    while True:
-        most_started = next_out + (1 + _MOST_WAITING) * max_in_flight
-        while more and under_way < max_in_flight and started < most_started:
-            try:
-                value = next(inputs)
-            except StopIteration:
-                more = False
-                break
-            submit(value).add_done_callback(
-                lambda future, index=started: ended.put((index, future))
-            )
-            started += 1
-            under_way += 1
-        if next_out in waiting:
-            result = waiting.pop(next_out).result()
-            next_out += 1
-            yield result
-            continue
-        if under_way == 0:
-            return
-        index, future = ended.get()
-        under_way -= 1
-        done += 1
-        if progress is not None:
-            progress(done, total)
-        # Out of order, each takes the place that is next.
-        waiting[index if ordered else next_out] = future
-        del future
+    try:
+        while True:
+            most_started = next_out + (1 + _MOST_WAITING) * max_in_flight
+            while more and under_way < max_in_flight and started < most_started:
+                try:
+                    value = next(inputs)
+                except StopIteration:
+                    more = False
+                    break
+                submit(value).add_done_callback(functools.partial(ended.note, started))
+                started += 1
+                under_way += 1
+            if next_out in waiting:
+                result = waiting.pop(next_out).result()
+                next_out += 1
+                yield result
+                continue
+            if under_way == 0:
+                return
+            index, future = ended.get()
+            under_way -= 1
+            done += 1
+            if progress is not None:
+                progress(done, total)
+            # Out of order, each takes the place that is next.
+            waiting[index if ordered else next_out] = future
+            del future
+    finally:
+        ended.close()
+
+
+class _Ended:
+    """Futures, as they end."""
+
+    def __init__(self) -> None:
+        self._queue: Optional[queue.SimpleQueue[Tuple[int, Future]]] = queue.SimpleQueue()
+
+    def note(self, index: int, future: Future) -> None:
+        """For the future's callback."""
+        ended = self._queue
+        if ended is not None:
+            ended.put((index, future))
+
+    def get(self) -> Tuple[int, Future]:
+        """Blocks until there is one. Before close()."""
+        assert self._queue is not None
+        return self._queue.get()
+
+    def close(self) -> None:
+        """Forgets them: each refers to this by its callback, so nothing of it, a lease neither, would go by itself."""
+        self._queue = None

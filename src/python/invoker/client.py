@@ -8,7 +8,7 @@ import weakref
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, List, Optional, Union, overload
 
-from invoker import _buffers, _frames, _invoker
+from invoker import _arguments, _buffers, _frames, _invoker
 from invoker._calls import Calls
 from invoker._closing import Closing
 from invoker._dispatch import Dispatcher
@@ -142,7 +142,8 @@ class Client(Calls, Leasing, Closing):
 
     def ping(self, size: int = 0, *, timeout: Optional[float] = None) -> float:
         """A round trip of size bytes that runs no function. Returns its seconds."""
-        return self._native.ping(size, timeout)
+        _arguments.check_call(timeout, None)
+        return self._native.ping(_arguments.whole("size", size, least=0), timeout)
 
     def close(self) -> None:
         """Ends calls under way, on any thread, with Cancelled, and closes the session.
@@ -186,6 +187,7 @@ class Client(Calls, Leasing, Closing):
         return self._native.max_payload
 
     def _bind(self, name: str) -> _invoker.BoundFunction:
+        name = _arguments.text("a function's name", name)
         bound = _invoker.BoundFunction(self._native, self._native.function(name))
         return self._bound.setdefault(name, bound)
 
@@ -202,6 +204,7 @@ class Client(Calls, Leasing, Closing):
         dtype: Any,
         may_block: bool,
     ) -> Optional[Future]:
+        _arguments.check_call(timeout, response_capacity)
         finish: Callable[[memoryview], Any] = _same
         if out is not None or dtype is not None:
             target = None if out is None else _buffers.byte_view(out)

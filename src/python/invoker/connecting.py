@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Union
 
+from invoker import _arguments
 from invoker._leasing import Connecting
 from invoker.client import Client
 from invoker.errors import InvalidArgument
@@ -41,21 +42,21 @@ def connect(
     Unavailable if nobody answers there or no fabric works, FailedPrecondition if the two sides do not match,
     InvalidArgument for an option out of its range.
     """
-    if window is not None and window <= 0:
+    if window is not None and _arguments.whole("window", window) <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
-    addresses = [address.strip() for address in server.split(",")]
+    options = (
+        _arguments.optional_text("provider", provider),
+        _arguments.optional_text("fabric_address", fabric_address),
+        _arguments.text("notify", notify),
+        _arguments.whole("window", window or 0),
+        _arguments.seconds_from("connect_timeout", connect_timeout, zero=False),
+        _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
+    )
+    addresses = [address.strip() for address in _arguments.text("server", server).split(",")]
     clients = []
     try:
         for address in addresses:
-            way = Connecting(
-                address,
-                provider or "",
-                fabric_address or "",
-                notify,
-                window or 0,
-                connect_timeout,
-                hot_timeout,
-            )
+            way = Connecting(address, *options)
             clients.append(Client(way.connect(), way))
     except BaseException:
         for client in clients:

@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from invoker import _invoker, _shipping
+from invoker import _arguments, _invoker, _shipping
 from invoker._leasing import Connecting
 from invoker.client import Client
 from invoker.errors import FailedPrecondition, InvokerError
@@ -69,9 +69,11 @@ class Lease(Group):
         """
         if not callable(function):
             raise TypeError("%r is not callable" % (function,))
+        if name is not None:
+            _arguments.text("name", name)
         content = _shipping.dumps(function)
         with self._code_lock:
-            chosen = name or _shipping.name_for(function, set(self.functions()))
+            chosen = name if name is not None else _shipping.name_for(function, set(self.functions()))
             self._native.load(content, True, chosen)
         return RemoteFunction(self, chosen, function=function)
 
@@ -126,6 +128,11 @@ class Lease(Group):
         if self._native.closed:
             return "<invoker.Lease closed>"
         return "<invoker.Lease of %d executors at %s>" % (len(self), self._server)
+
+    def _take(self) -> int:
+        if self._native.closed:
+            raise FailedPrecondition("the lease has been closed", fate="not_sent")
+        return super()._take()
 
     def _load(self, content: bytes, python: bool, name: str) -> List[str]:
         with self._code_lock:

@@ -6,10 +6,13 @@ import threading
 import weakref
 from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar
 
-from invoker import _invoker
+from invoker import _arguments, _invoker
 from invoker._closing import Closing
 from invoker._framed import Framed
 from invoker.errors import InvalidArgument
+
+# A thread each; what the native half takes is larger than any process has.
+_MOST_EXECUTORS = 2**16
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -74,6 +77,7 @@ def serve(
     """
     entries = []
     for name, function in functions.items():
+        _arguments.text("a function's name", name)
         if not callable(function):
             raise TypeError("the function %r is not callable, but a %s" % (name, type(function).__name__))
         doc = (function.__doc__ or "").strip().partition("\n")[0]
@@ -81,12 +85,17 @@ def serve(
             entries.append((name, Framed(function.function), True, doc))
         else:
             entries.append((name, function, False, doc))
-    if window is not None and window <= 0:
+    if window is not None and _arguments.whole("window", window) <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
-    if executors < 1:
-        raise InvalidArgument("executors=%d: there must be at least one" % executors)
     native = _invoker.serve(
-        entries, listen, provider or "", fabric_address or "", notify, window or 0, executors, hot_timeout
+        entries,
+        _arguments.text("listen", listen),
+        _arguments.optional_text("provider", provider),
+        _arguments.optional_text("fabric_address", fabric_address),
+        _arguments.text("notify", notify),
+        _arguments.whole("window", window or 0),
+        _arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
+        _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
     )
     return Server(native)
 

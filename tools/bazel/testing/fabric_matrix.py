@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 
 # Columns, in this order; a group that is not listed stands behind them.
 _GROUPS = ["expectations", "addresses", "address vector", "writes", "notifications", "atomics", "waits",
-           "back pressure", "cancel", "calls", "clients", "loss"]
+           "back pressure", "cancel", "calls", "clients", "loss", "leases"]
 
 _EVIDENCE = {
     "host": "the provider itself, between processes of this host",
@@ -103,7 +103,7 @@ class Matrix:
 
     def add_lost(self, label):
         """A target whose suite ended without a result."""
-        if label.startswith("//tests/soft_roce") or label.endswith(("_calls_test", "_transport_test")):
+        if label.startswith("//tests/soft_roce") or label.endswith(("_calls_test", "_leases_test", "_transport_test")):
             lost = self._row(label.split(":")[-1]).lost
             if label not in lost:
                 lost.append(label)

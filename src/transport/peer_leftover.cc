@@ -1,0 +1,88 @@
+#include "src/transport/peer_leftover.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace invoker::transport {
+namespace {
+
+constexpr absl::string_view kPlace = "/dev/shm/";
+constexpr absl::string_view kAfterScheme = "://";
+
+// The first of the three numbers of "PID:UID:COUNT"; 0 if it is something else.
+pid_t OwnerOf(absl::string_view name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, ':');
+  if (parts.size() != 3) return 0;
+  for (const absl::string_view part : parts) {
+    // As it is written by who makes such names: no sign, no space, no zero before it.
+    uint32_t number = 0;
+    if (!absl::SimpleAtoi(part, &number) || absl::StrCat(number) != part) return 0;
+  }
+  pid_t pid = 0;
+  return absl::SimpleAtoi(parts[0], &pid) ? pid : 0;
+}
+
+// False if it is not known. One that is about to end has given up its memory before its
+// connections.
+bool FindMapped(pid_t pid, const std::vector<std::string>& paths, std::vector<bool>* mapped) {
+  errno = 0;
+  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
+  if (!maps.is_open()) return errno == ENOENT || errno == ESRCH;
+  for (std::string line; std::getline(maps, line);) {
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (absl::EndsWith(line, paths[i])) (*mapped)[i] = true;
+    }
+  }
+  return !maps.bad();
+}
+
+std::vector<std::string> FilesOf(pid_t pid) {
+  std::vector<std::string> paths;
+  DIR* const directory = opendir(std::string(kPlace).c_str());
+  if (directory == nullptr) return paths;
+  while (const dirent* entry = readdir(directory)) {
+    if (OwnerOf(entry->d_name) != pid) continue;
+    std::string path = absl::StrCat(kPlace, entry->d_name);
+    struct stat info;
+    if (lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid()) {
+      paths.push_back(std::move(path));
+    }
+  }
+  closedir(directory);
+  return paths;
+}
+
+}  // namespace
+
+pid_t ProcessOf(absl::string_view address) {
+  address = address.substr(0, address.find('\0'));
+  const size_t scheme = address.find(kAfterScheme);
+  if (scheme == absl::string_view::npos) return 0;
+  return OwnerOf(address.substr(scheme + kAfterScheme.size()));
+}
+
+void RemoveLeftovers(pid_t pid) {
+  if (pid <= 0) return;
+  const std::vector<std::string> paths = FilesOf(pid);
+  if (paths.empty()) return;
+  std::vector<bool> mapped(paths.size());
+  if (!FindMapped(pid, paths, &mapped)) return;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (!mapped[i]) unlink(paths[i].c_str());
+  }
+}
+
+}  // namespace invoker::transport
