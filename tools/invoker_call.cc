@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/wire.h"
+#include "absl/types/span.h"
 #include "tools/files.h"
 #include "tools/invoker_cli.h"
 #include "tools/lease_settings.h"
@@ -25,11 +28,35 @@ struct Settings {
   bool verbose = false;
 };
 
+// Of an input or an answer: more than any machine has memory for both of.
+constexpr uint64_t kMostBytes = 1ull << 40;
+
 absl::StatusOr<std::string> TakeInput(const std::string& path) {
-  if (!path.empty()) return ReadInput(path, kMaxWindowBytes);
+  if (!path.empty()) return ReadInput(path, kMostBytes);
   // Nobody means to type a request: without a word about the input, a terminal stands for none.
   if (isatty(STDIN_FILENO)) return std::string();
-  return ReadInput("-", kMaxWindowBytes);
+  return ReadInput("-", kMostBytes);
+}
+
+int Write(const std::string& path, absl::string_view answer) {
+  const absl::Status written = WriteOutput(path, answer);
+  return written.ok() ? kExitOk : Fail(written);
+}
+
+// What the session's windows do not take is read and written where it is.
+int CallLarge(const std::string& output, Client* client, const RemoteFunction& function,
+              absl::string_view input, uint64_t capacity, const CallOptions& options) {
+  const std::unique_ptr<std::byte[]> room(
+      capacity <= kMostBytes ? new (std::nothrow) std::byte[capacity] : nullptr);
+  if (room == nullptr) {
+    return Fail(absl::ResourceExhaustedError(
+        absl::StrCat("there is no memory for an answer of ", capacity, " bytes")));
+  }
+  const absl::StatusOr<uint64_t> size = client->InvokeLarge(
+      function, Bytes(reinterpret_cast<const std::byte*>(input.data()), input.size()),
+      absl::MakeSpan(room.get(), capacity), options);
+  if (!size.ok()) return Fail(size.status());
+  return Write(output, absl::string_view(reinterpret_cast<const char*>(room.get()), *size));
 }
 
 int CallWith(const Settings& settings, Client* client, absl::string_view input) {
@@ -40,22 +67,20 @@ int CallWith(const Settings& settings, Client* client, absl::string_view input) 
   const absl::StatusOr<RemoteFunction> function = client->Function(settings.function);
   if (!function.ok()) return Fail(function.status());
 
-  if (settings.response_capacity > client->max_payload()) {
-    return Fail(absl::InvalidArgumentError(
-        absl::StrCat("a response_capacity of ", settings.response_capacity,
-                     " bytes is more than the session's "
-                     "window takes: at most ",
-                     client->max_payload(), " (--window on the server)")));
-  }
   CallOptions options;
   options.timeout = settings.timeout;
+  const uint64_t window = client->max_payload();
+  const uint64_t capacity = settings.response_capacity != 0
+                                ? settings.response_capacity
+                                : std::max<uint64_t>(window, input.size());
+  if (capacity > window || input.size() > window) {
+    return CallLarge(settings.output, client, *function, input, capacity, options);
+  }
   // Nothing else is under way in this session, so the answer may take all of the window.
-  options.response_capacity = static_cast<uint32_t>(
-      settings.response_capacity != 0 ? settings.response_capacity : client->max_payload());
+  options.response_capacity = static_cast<uint32_t>(capacity);
   const absl::StatusOr<Response> response = client->Invoke(*function, input, options);
   if (!response.ok()) return Fail(response.status());
-  const absl::Status written = WriteOutput(settings.output, response->text());
-  return written.ok() ? kExitOk : Fail(written);
+  return Write(settings.output, response->text());
 }
 
 int Run(const Settings& settings) {
@@ -99,8 +124,10 @@ Command AddCallCommand(CLI::App* app, CLI::App** command) {
       ->type_name("FILE|-")
       ->capture_default_str();
   AddDuration(*command, "--timeout", &settings->timeout, "for the call");
-  AddBytes(*command, "--response_capacity", &settings->response_capacity,
-           "room for the answer; 0: as much as the session's window has");
+  AddBytes(
+      *command, "--response_capacity", &settings->response_capacity,
+      "room for the answer; 0: as much as the session's window has, or as the input if that is "
+      "more. What is larger than the window goes past it");
   AddLeaseOptions(*command, &settings->lease);
   (*command)->add_flag("-v,--verbose", settings->verbose,
                        "say on standard error which fabric is used, and why, and what a lease "

@@ -197,6 +197,20 @@ int Report(Outcome outcome, size_t files) {
   return kExitFailed;
 }
 
+uint64_t MaxPayload(const ClientGroup& group) {
+  uint64_t most = group.client(0).max_payload();
+  for (size_t i = 1; i < group.size(); ++i) most = std::min(most, group.client(i).max_payload());
+  return most;
+}
+
+absl::Status TooLarge(uint64_t bytes, uint64_t most) {
+  return WithFate(absl::InvalidArgumentError(absl::StrCat(
+                      bytes, " bytes are more than the sessions' windows take: at most ", most,
+                      ". Start the server with a larger --window, or use invoker call, which has "
+                      "no such limit")),
+                  CallFate::kNotSent);
+}
+
 int Run(const Settings& settings) {
   const absl::StatusOr<std::vector<std::string>> names = FilesIn(settings.inputs);
   if (!names.ok()) return Fail(names.status());
@@ -222,12 +236,14 @@ int Run(const Settings& settings) {
   if (!function.ok()) return Fail(function.status());
   absl::StatusOr<MapOptions> options = OptionsOf(settings, *group);
   if (!options.ok()) return Fail(options.status());
+  const uint64_t most = MaxPayload(*group);
   size_t next = 0;
   const auto source = [&]() -> std::optional<absl::StatusOr<MapInput>> {
     if (next == names->size()) return std::nullopt;
     absl::StatusOr<std::string> data =
         ReadInput(absl::StrCat(settings.inputs, "/", (*names)[next++]), kMaxWindowBytes);
     if (!data.ok()) return data.status();
+    if (data->size() > most) return TooLarge(data->size(), most);
     return MapInput(*std::move(data));
   };
   Outcome outcome = [&] {
@@ -248,7 +264,8 @@ Command AddMapCommand(CLI::App* app, CLI::App** command) {
       "map",
       "Calls a function once for each file of a directory, on many executors at the same time, and "
       "writes each answer to a file of the same name. A file is written whole and only if its call "
-      "succeeds. Nothing is called twice. On Ctrl-C no more calls are made.");
+      "succeeds. Nothing is called twice. On Ctrl-C no more calls are made. Files and answers must "
+      "fit into the sessions' windows (the server's --window); invoker call has no such limit.");
   (*command)
       ->add_option("NAME", settings->function, "the function; see invoker functions")
       ->required();

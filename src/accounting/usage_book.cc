@@ -25,6 +25,12 @@ uint64_t Most(double of_a_second, absl::Duration bound) {
 
 absl::Duration MonotonicClock() { return absl::Nanoseconds(transport::MonotonicNs()); }
 
+// Of a client that shares the server's executors, and has neither time nor memory of its own.
+bool UsedNothing(const bootstrap::Usage& bill) {
+  return bill.calls == 0 && bill.bytes_in == 0 && bill.bytes_out == 0 &&
+         bill.function_time == absl::ZeroDuration() && bill.cpu_time == absl::ZeroDuration();
+}
+
 }  // namespace
 
 void UsageReading::Add(const UsageReading& other) {
@@ -57,7 +63,7 @@ absl::StatusOr<std::unique_ptr<UsageBook>> UsageBook::Open(UsageBookOptions opti
       [&book](const std::string& tenant, const bootstrap::Usage& usage) {
         absl::MutexLock lock(&book->mutex_);
         Sum& sum = book->ended_[book->SumFor(tenant)];
-        AddUsage(usage, &sum.usage);
+        AddUsage(usage, &sum.before);
         ++sum.leases;
       },
       book->options_.log);
@@ -180,7 +186,7 @@ bootstrap::Usage UsageBook::CloseLease(uint64_t lease, const UsageReading& last)
   }
   if (!message.empty()) options_.log(message);
   if (closed) closed();
-  if (file_ == nullptr) return bill;
+  if (file_ == nullptr || (account.executors == 0 && UsedNothing(bill))) return bill;
   if (const absl::Status status = file_->Append(account.tenant, account.executors, bill);
       !status.ok()) {
     options_.log(status.message());
@@ -207,7 +213,9 @@ std::vector<bootstrap::UsageRecord> UsageBook::Records(absl::string_view tenant)
     }
     for (const auto& [name, sum] : ended_) {
       if (sum.leases == 0 || (!tenant.empty() && name != tenant)) continue;
-      records.push_back({name, 0, 0, false, sum.usage});
+      bootstrap::Usage all = sum.before;
+      AddUsage(sum.usage, &all);
+      records.push_back({name, 0, 0, false, all});
     }
   }
   std::sort(records.begin(), records.end(), [](const auto& a, const auto& b) {

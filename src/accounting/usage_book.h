@@ -49,7 +49,8 @@ struct UsageBookOptions {
   // How many executors a lease without ones of its own may use at once: the server's.
   uint32_t shared_executors = 1;
   // Where each lease is written when it ends, and the sums are read from at the start; empty:
-  // nowhere, and the sums end with the server. See UsageFile.
+  // nowhere, and the sums end with the server. A lease without executors of its own under which
+  // nothing was called is not written. See UsageFile.
   std::string file;
   // For people: a lease whose counters are not plausible, a file that cannot be written.
   std::function<void(absl::string_view message)> log;
@@ -99,7 +100,8 @@ class UsageBook {
   std::vector<bootstrap::UsageRecord> Records(absl::string_view tenant) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Each tenant's usage so far, open leases' included; every field only ever grows.
+  // Each tenant's usage since the book was opened, open leases' included and the file's not, which
+  // an earlier book has told already; every field only ever grows.
   struct TenantTotal {
     std::string tenant;
     bootstrap::Usage usage;
@@ -127,8 +129,9 @@ class UsageBook {
   std::string Take(Account* account, const UsageReading& reading, absl::Duration now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   struct Sum {
-    bootstrap::Usage usage;
-    uint64_t leases = 0;  // that have ended
+    bootstrap::Usage before;  // what the file said at the start
+    bootstrap::Usage usage;   // of leases that have ended since
+    uint64_t leases = 0;      // of both
   };
 
   bootstrap::Usage Bill(const Account& account, absl::Duration now) const;

@@ -228,6 +228,11 @@ absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
   const absl::StatusOr<Entry*> entry = FindGranted(lease);
   if (!entry.ok()) return entry.status();
+  if ((*entry)->uses >= kMostUses) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        kMostUses, " requests to the server are under way under this lease, which is as many as a ",
+        "lease may have; wait for some of them"));
+  }
   ++(*entry)->uses;
   return Use(this, lease);
 }

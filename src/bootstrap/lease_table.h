@@ -79,6 +79,10 @@ class LeaseTable {
     uint64_t lease_;
   };
 
+  // At the same time under one lease: more than a client's threads are likely to need, and no more
+  // threads of the server's than it can spare, since a request may wait for a function that runs.
+  static constexpr int kMostUses = 256;
+
   // A random id, never 0: other clients must not be able to guess it.
   static absl::StatusOr<uint64_t> DrawId();
 
@@ -103,7 +107,8 @@ class LeaseTable {
   // The stream is over on both sides; the table lets go of it.
   void StreamDone(uint64_t lease);
 
-  // NOT_FOUND if the lease is unknown, is not granted or has ended.
+  // NOT_FOUND if the lease is unknown, is not granted or has ended; RESOURCE_EXHAUSTED if it has
+  // kMostUses.
   absl::StatusOr<Use> Acquire(uint64_t lease);
   // Tells the watch when the lease has ended, before its client hears of that. NOT_FOUND as
   // Acquire.

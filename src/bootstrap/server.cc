@@ -3,6 +3,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 
 #include <mutex>
 #include <utility>
@@ -33,7 +34,8 @@ constexpr int kMinClientPingMs = 100;
 
 class Server::Impl {
  public:
-  Impl(const ServerOptions& options, SessionHost* host) : table_(options.lease_expiry, host) {
+  Impl(const ServerOptions& options, SessionHost* host)
+      : max_request_threads_(options.max_request_threads), table_(options.lease_expiry, host) {
     const LeaseTimes times = {options.heartbeat_interval, options.lease_expiry};
     services_.push_back(std::make_unique<BootstrapService>(times, host, &table_));
     services_.push_back(std::make_unique<MemoryService>(host, &table_));
@@ -53,6 +55,9 @@ class Server::Impl {
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kMinClientPingMs);
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+    grpc::ResourceQuota quota;
+    quota.SetMaxThreads(max_request_threads_);
+    builder.SetResourceQuota(quota);
     int port = 0;
     builder.AddListeningPort(FormatHostPort(address), grpc::InsecureServerCredentials(), &port);
     for (const auto& service : services_) builder.RegisterService(service.get());
@@ -97,6 +102,7 @@ class Server::Impl {
     health->SetServingStatus(serving);
   }
 
+  const int max_request_threads_;
   LeaseTable table_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;  // after the services: it goes first
@@ -114,6 +120,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
         absl::StrCat("leases need 0 < heartbeat interval < expiry <= 24h, but the interval is ",
                      absl::FormatDuration(options.heartbeat_interval), " and the expiry ",
                      absl::FormatDuration(options.lease_expiry)));
+  }
+  if (options.max_request_threads < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a server needs 2 threads for requests, not ", options.max_request_threads));
   }
   absl::StatusOr<HostPort> wanted = ParseHostPort(options.listen);
   if (!wanted.ok()) return wanted.status();

@@ -40,6 +40,9 @@ struct ServerOptions {
   // A lease without a heartbeat for this long is over. More than heartbeat_interval.
   absl::Duration lease_expiry = absl::Seconds(5);
   std::vector<ServiceFactory> services;
+  // Of the server's, for requests that wait for an executor: one that finds none free is refused
+  // (RESOURCE_EXHAUSTED). Leases, heartbeats and uploads need none. At least 2.
+  int max_request_threads = 2048;
 };
 
 class Server {

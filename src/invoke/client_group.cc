@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "src/invoke/open_sessions.h"
 #include "src/invoke/worker_contact.h"
 
@@ -96,6 +97,45 @@ absl::StatusOr<std::vector<uint32_t>> Spread(const std::vector<std::string>& ser
   return shares;
 }
 
+using MaybeLease = std::unique_ptr<Lease>;
+
+// One after the other, in an order that is the same for every client: of two that wait, none holds
+// what the other one waits for while it waits for what the other one holds.
+absl::StatusOr<std::vector<MaybeLease>> AcquireInOrder(const std::vector<std::string>& servers,
+                                                       const std::vector<uint32_t>& shares,
+                                                       const LeaseOptions& options) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (shares[i] != 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(),
+            [&servers](size_t a, size_t b) { return servers[a] < servers[b]; });
+  const absl::Time until = absl::Now() + options.wait;
+  std::vector<MaybeLease> leases(servers.size());
+  for (const size_t i : order) {
+    LeaseOptions mine = options;
+    mine.executors = shares[i];
+    mine.wait = std::max(until - absl::Now(), absl::ZeroDuration());
+    absl::StatusOr<MaybeLease> lease = Lease::Acquire(servers[i], mine);
+    if (!lease.ok()) return lease.status();
+    leases[i] = *std::move(lease);
+  }
+  return leases;
+}
+
+absl::StatusOr<std::vector<MaybeLease>> AcquireAtOnce(const std::vector<std::string>& servers,
+                                                      const std::vector<uint32_t>& shares,
+                                                      const LeaseOptions& options) {
+  return OfEach<MaybeLease>(servers.size(), [&](size_t i) -> absl::StatusOr<MaybeLease> {
+    if (shares[i] == 0) return MaybeLease();
+    LeaseOptions mine = options;
+    mine.executors = shares[i];
+    // Not for several threads.
+    if (i != 0) mine.client.times = nullptr;
+    return Lease::Acquire(servers[i], mine);
+  });
+}
+
 struct PendingCall {
   std::shared_ptr<ExecutorLoads> loads;
   CallDone done;
@@ -126,17 +166,15 @@ absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Acquire(absl::string_v
                                                                   const LeaseOptions& options) {
   absl::StatusOr<std::vector<std::string>> list = SplitServers(servers);
   if (!list.ok()) return list.status();
+  if (options.executors == 0) {
+    return absl::InvalidArgumentError("a group has one executor at least");
+  }
   absl::StatusOr<std::vector<uint32_t>> shares = Spread(*list, options);
   if (!shares.ok()) return shares.status();
-  using MaybeLease = std::unique_ptr<Lease>;
   absl::StatusOr<std::vector<MaybeLease>> leases =
-      OfEach<MaybeLease>(list->size(), [&](size_t i) -> absl::StatusOr<MaybeLease> {
-        if ((*shares)[i] == 0 && options.executors != 0) return MaybeLease();
-        LeaseOptions mine = options;
-        mine.executors = (*shares)[i];
-        if (i != 0) mine.client.times = nullptr;
-        return Lease::Acquire((*list)[i], mine);
-      });
+      options.wait > absl::ZeroDuration() && list->size() > 1
+          ? AcquireInOrder(*list, *shares, options)
+          : AcquireAtOnce(*list, *shares, options);
   if (!leases.ok()) return leases.status();
   leases->erase(std::remove(leases->begin(), leases->end(), nullptr), leases->end());
   return Of({}, *std::move(leases));

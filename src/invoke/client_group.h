@@ -55,7 +55,10 @@ class ClientGroup {
                                                               size_t sessions_each = 0);
 
   // Leases on those servers, of options.executors in all: each executor where the most cores are
-  // free. Blocks as Lease::Acquire does. Fails, and holds none, if one of the leases does.
+  // free. Blocks as Lease::Acquire does. Fails, and holds none, if one of the leases does. If it is
+  // to wait in line (options.wait, for all leases together), it takes one lease after the other, in
+  // the order of the servers' names as they are written: clients that write them alike never wait
+  // for one another. What it has got is held, and paid for, while it waits for the rest.
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Acquire(absl::string_view servers,
                                                               const LeaseOptions& options);
 

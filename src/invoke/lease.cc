@@ -13,8 +13,12 @@
 namespace invoker {
 namespace {
 
-// Long enough for a busy worker, short enough for a user who presses Ctrl-C.
-constexpr absl::Duration kReleaseTimeout = absl::Seconds(2);
+// For the bill: long enough for a machine on which everything takes its time, the end of the
+// executors too.
+constexpr absl::Duration kBillTimeout = absl::Seconds(20);
+
+// For a lease that is dropped, whose bill nobody reads.
+constexpr absl::Duration kDropTimeout = absl::Seconds(2);
 
 bootstrap::LeaseTerms TermsOf(const LeaseOptions& options) {
   bootstrap::LeaseTerms terms;
@@ -67,7 +71,7 @@ Lease::Lease(std::shared_ptr<HeldLease> held, std::vector<std::unique_ptr<Client
     : held_(std::move(held)), clients_(std::move(clients)) {}
 
 Lease::~Lease() {
-  if (!released_) Release().IgnoreError();
+  if (!released_) ReleaseWithin(kDropTimeout).IgnoreError();
 }
 
 absl::StatusOr<RemoteFunction> Lease::Function(absl::string_view name) const {
@@ -108,7 +112,7 @@ absl::StatusOr<bootstrap::Usage> Lease::Usage() const {
   }
   if (const absl::optional<bootstrap::LeaseEnd> over = end(); over.has_value()) return over->usage;
   absl::StatusOr<bootstrap::Usage> usage =
-      held_->contact().bootstrap()->GetLeaseUsage(held_->id(), kReleaseTimeout);
+      held_->contact().bootstrap()->GetLeaseUsage(held_->id(), kBillTimeout);
   if (usage.ok()) return usage;
   // It may have ended meanwhile.
   if (const absl::optional<bootstrap::LeaseEnd> over = end(); over.has_value()) return over->usage;
@@ -122,13 +126,15 @@ const bootstrap::LeaseTerms& Lease::terms() const { return held_->terms(); }
 
 const std::string& Lease::server() const { return held_->contact().target(); }
 
-absl::StatusOr<bootstrap::LeaseEnd> Lease::Release() {
+absl::StatusOr<bootstrap::LeaseEnd> Lease::Release() { return ReleaseWithin(kBillTimeout); }
+
+absl::StatusOr<bootstrap::LeaseEnd> Lease::ReleaseWithin(absl::Duration limit) {
   if (released_.exchange(true)) {
     return absl::FailedPreconditionError("the lease has been released already");
   }
   // The lease's end closes all sessions at once.
   for (const std::unique_ptr<Client>& client : clients_) client->connection().EndCalls();
-  return held_->Release(kReleaseTimeout);
+  return held_->Release(limit);
 }
 
 }  // namespace invoker

@@ -97,7 +97,7 @@ class Lease {
 
   // What it has used so far: as the worker knows it now, or, once it has ended, the bill.
   // FAILED_PRECONDITION once it has been released, which returns the bill. Blocks for a round trip
-  // to the server, and for two seconds at most.
+  // to the server, and for 20 seconds at most.
   absl::StatusOr<bootstrap::Usage> Usage() const;
   // How it has ended by itself, and the bill; nothing if the worker has not said that it has.
   absl::optional<bootstrap::LeaseEnd> end() const;
@@ -108,12 +108,14 @@ class Lease {
   const std::string& server() const;
 
   // Ends calls under way as CANCELLED, gives the lease back, and returns its bill. If it has ended
-  // by itself: how, and the bill. FAILED_PRECONDITION the second time. Blocks, for two seconds at
-  // most. Not from a CallDone.
+  // by itself: how, and the bill. DEADLINE_EXCEEDED or UNAVAILABLE if the server does not say: then
+  // the bill is with the server alone (invoker usage). FAILED_PRECONDITION the second time. Blocks
+  // until the executors have ended, for 20 seconds at most. Not from a CallDone.
   absl::StatusOr<bootstrap::LeaseEnd> Release();
 
  private:
   Lease(std::shared_ptr<HeldLease> held, std::vector<std::unique_ptr<Client>> clients);
+  absl::StatusOr<bootstrap::LeaseEnd> ReleaseWithin(absl::Duration limit);
 
   const std::shared_ptr<HeldLease> held_;
   const std::vector<std::unique_ptr<Client>> clients_;

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -30,6 +32,7 @@ absl::Status Failed(absl::string_view what, const std::string& path) {
   const int error = errno;
   const std::string text = absl::StrCat(what, " ", path, ": ", strerror(error));
   if (error == EBUSY) return absl::UnavailableError(text);
+  if (error == EEXIST) return absl::AlreadyExistsError(text);
   return error == ENOENT ? absl::NotFoundError(text) : absl::FailedPreconditionError(text);
 }
 
@@ -66,6 +69,16 @@ absl::Status GroupFiles::Write(const std::string& path, absl::string_view text) 
 
 bool GroupFiles::Exists(const std::string& path) const {
   return access(At(path).c_str(), F_OK) == 0;
+}
+
+std::vector<std::string> GroupFiles::DirectoriesIn(const std::string& directory) const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(At(directory), error)) {
+    std::error_code none;
+    if (entry.is_directory(none)) names.push_back(entry.path().filename());
+  }
+  return names;
 }
 
 absl::Status GroupFiles::Make(const std::string& directory) const {
@@ -124,10 +137,30 @@ absl::StatusOr<std::unique_ptr<ControlGroups>> ControlGroups::Start(
   return groups;
 }
 
+// A server that had this one's number may have left its groups, if it was killed together with its
+// template. In containers numbers come again with every start.
+absl::Status ControlGroups::MakeOwn() {
+  absl::Status status = files_->Make(own_);
+  if (!absl::IsAlreadyExists(status)) return status;
+  // The kernel removes only what is empty.
+  for (const std::string& name : files_->DirectoriesIn(own_)) {
+    files_->Remove(absl::StrCat(own_, "/", name)).IgnoreError();
+  }
+  files_->Remove(own_).IgnoreError();
+  return files_->Make(own_);
+}
+
 absl::Status ControlGroups::Prepare() {
-  if (absl::Status status = files_->Make(own_); !status.ok()) {
+  absl::Status made = MakeOwn();
+  if (absl::IsAlreadyExists(made)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(made.message(), ", and processes are in it: of a server in another PID ",
+                     "namespace, say, or left by one that was killed; end those, or start this ",
+                     "server in a cgroup of its own"));
+  }
+  if (!made.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
-        status.message(), "; be root, or have a cgroup delegated: systemd-run --user --scope -p ",
+        made.message(), "; be root, or have a cgroup delegated: systemd-run --user --scope -p ",
         "Delegate=yes, say"));
   }
   made_ = true;
@@ -136,7 +169,8 @@ absl::Status ControlGroups::Prepare() {
     limits_memory_ = limits_processes_ = false;
   }
   // The proof that groups can be made, limits be set, and processes be moved there.
-  absl::StatusOr<std::unique_ptr<ExecutorGroup>> first = Make(own_ + "/executor-0");
+  absl::StatusOr<std::unique_ptr<ExecutorGroup>> first =
+      Make(absl::StrCat(own_, "/", kExecutorGroup, 0));
   return first.ok() ? TryToJoin(**first) : first.status();
 }
 
@@ -244,7 +278,7 @@ absl::StatusOr<std::unique_ptr<ExecutorGroup>> ControlGroups::Make(const std::st
 
 absl::StatusOr<std::unique_ptr<ExecutorGroup>> ControlGroups::Add(uint64_t id) {
   RemoveLeft();
-  return Make(absl::StrCat(own_, "/executor-", id));
+  return Make(absl::StrCat(own_, "/", kExecutorGroup, id));
 }
 
 void ControlGroups::End(const std::string& directory) {

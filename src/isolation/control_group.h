@@ -44,6 +44,9 @@ class GroupFiles {
   virtual absl::Status Write(const std::string& path, absl::string_view text) const;
   absl::StatusOr<UniqueFd> Open(const std::string& path, int flags) const;
   bool Exists(const std::string& path) const;
+  // Names of what is a directory in there.
+  std::vector<std::string> DirectoriesIn(const std::string& directory) const;
+  // ALREADY_EXISTS if it is there.
   virtual absl::Status Make(const std::string& directory) const;
   // UNAVAILABLE while it has processes.
   virtual absl::Status Remove(const std::string& directory) const;
@@ -110,6 +113,7 @@ class ControlGroups {
   ControlGroups(std::unique_ptr<GroupFiles> files, std::string parent, pid_t pid);
 
   absl::Status Prepare();
+  absl::Status MakeOwn();
   absl::Status EnableLimits();
   static absl::Status TryToJoin(const ExecutorGroup& group);
   std::string Controllers(absl::string_view sign) const;

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -33,6 +35,16 @@ std::string Unescaped(absl::string_view text) {
     if (code >= 0) i += 3;
   }
   return plain;
+}
+
+std::vector<std::filesystem::path> GroupsIn(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::filesystem::path> groups;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    std::error_code none;
+    if (entry.is_directory(none)) groups.push_back(entry.path());
+  }
+  return groups;
 }
 
 absl::Status None(absl::string_view why) { return absl::FailedPreconditionError(why); }
@@ -83,15 +95,17 @@ bool HasWord(absl::string_view text, absl::string_view word) {
   return false;
 }
 
-void RemoveEmptyGroups(const std::string& directory) {
-  std::error_code error;
-  std::vector<std::filesystem::path> groups;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    std::error_code none;
-    if (entry.is_directory(none)) groups.push_back(entry.path());
+void EndGroups(const std::string& directory) {
+  for (const std::filesystem::path& group : GroupsIn(directory)) {
+    // The server's own may be there as well, with whoever calls this.
+    if (!absl::StartsWith(group.filename().string(), kExecutorGroup)) continue;
+    std::ofstream(group / "cgroup.kill") << "1";
   }
+}
+
+void RemoveEmptyGroups(const std::string& directory) {
   // The kernel removes only what is empty.
-  for (const std::filesystem::path& group : groups) rmdir(group.c_str());
+  for (const std::filesystem::path& group : GroupsIn(directory)) rmdir(group.c_str());
   rmdir(directory.c_str());
 }
 

@@ -11,12 +11,18 @@
 
 namespace invoker {
 
+// What the names of executors' groups begin with.
+inline constexpr char kExecutorGroup[] = "executor-";
+
 // The directory of the group that /proc/self/cgroup names, by what /proc/self/mountinfo says of
 // where groups are mounted. FAILED_PRECONDITION if there is none, or none that this process sees.
 absl::StatusOr<std::string> FindOwnGroup(absl::string_view cgroup, absl::string_view mountinfo);
 
 // The number behind `name` in a file of lines "NAME NUMBER"; 0 if there is none.
 uint64_t CountIn(absl::string_view text, absl::string_view name);
+
+// Ends whatever is in the groups of one server's executors.
+void EndGroups(const std::string& directory);
 
 // Removes the groups of one server's executors, and their own: those that have no processes any
 // more. For who outlives that server.

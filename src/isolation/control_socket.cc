@@ -12,8 +12,8 @@
 namespace invoker {
 namespace {
 
-constexpr size_t kPacketBytes = 32 << 10;
-constexpr size_t kMessageBytes = 16 << 20;
+// That are taken by one call that does not wait.
+constexpr int kMostPackets = 16;
 
 // The first byte of a packet.
 constexpr char kMore = 0;
@@ -88,7 +88,8 @@ absl::Status ControlSocket::Send(absl::string_view bytes, absl::Span<const int> 
 }
 
 absl::StatusOr<ControlSocket::Message> ControlSocket::Receive(bool wait) {
-  while (true) {
+  int taken = 0;
+  while (wait || taken < kMostPackets) {
     char packet[1 + kPacketBytes];
     iovec piece = {packet, sizeof(packet)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMostFds)];
@@ -120,14 +121,18 @@ absl::StatusOr<ControlSocket::Message> ControlSocket::Receive(bool wait) {
       }
     }
     if (size == 0) return Closed("it has closed its socket");
-    const bool too_large = partial_.bytes.size() + static_cast<size_t>(size) > kMessageBytes;
-    if (too_large || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-        (packet[0] != kMore && packet[0] != kLast)) {
+    const size_t part = static_cast<size_t>(size) - 1;
+    // All but the last are full, so that the bound holds for the number of packets too.
+    const bool in_place = packet[0] == kLast || (packet[0] == kMore && part == kPacketBytes);
+    if (!in_place || partial_.bytes.size() + part > kMessageBytes ||
+        (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
       return Closed("it has sent what is no message");
     }
-    partial_.bytes.append(packet + 1, static_cast<size_t>(size) - 1);
+    partial_.bytes.append(packet + 1, part);
+    ++taken;
     if (packet[0] == kLast) return std::exchange(partial_, Message());
   }
+  return absl::NotFoundError("a message has begun to come");
 }
 
 }  // namespace invoker

@@ -49,10 +49,14 @@ class ControlSocket {
       ABSL_LOCKS_EXCLUDED(send_mutex_);
 
   // The next message; NOT_FOUND if there is none yet, unless `wait`; UNAVAILABLE if the other end
-  // is closed, or has sent what is no message.
+  // is closed, or has sent what is no message. Without `wait` it takes a few packets at most, so
+  // that one who never comes to the end of a message keeps nobody here: NOT_FOUND then too, and the
+  // descriptor stays readable.
   absl::StatusOr<Message> Receive(bool wait);
 
   static constexpr size_t kMostFds = 64;
+  static constexpr size_t kPacketBytes = 32 << 10;
+  static constexpr size_t kMessageBytes = 16 << 20;
 
  private:
   absl::Status SendPacket(bool last, absl::string_view part, absl::Span<const int> fds, bool wait)

@@ -29,6 +29,8 @@ constexpr int kLooks = 16;
 constexpr absl::Duration kEndFollows = absl::Seconds(1);
 
 constexpr absl::Duration kShortestLook = absl::Milliseconds(1);
+// That are read at its end: what it has started may have its socket and say more for ever.
+constexpr int kMostLastMessages = 64;
 
 absl::Status StatusOf(const FromExecutor& answer) {
   return absl::Status(static_cast<absl::StatusCode>(answer.status()),
@@ -299,7 +301,7 @@ EndFacts ExecutorRecord::Facts(int wait_status) const {
 
 void ExecutorRecord::OnEnded(int wait_status, absl::Duration cpu_time) {
   // What it had said before.
-  while (true) {
+  for (int i = 0; i < kMostLastMessages; ++i) {
     absl::StatusOr<ControlSocket::Message> message = socket_.Receive(/*wait=*/false);
     FromExecutor parsed;
     if (!message.ok() || !parsed.ParseFromString(message->bytes)) break;

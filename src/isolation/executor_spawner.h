@@ -34,6 +34,9 @@ struct SpawnerOptions {
   // What executors are forked from, and then each executor, is ended if it is not ready by then: a
   // library's constructor may not return. The same for becoming a lease's.
   absl::Duration start_limit = absl::Seconds(30);
+  // At the spawner's end: what executors are forked from is killed, and they with it, if it has not
+  // ended them by then. A function may have stopped it, where both are one user's.
+  absl::Duration end_limit = absl::Seconds(10);
   // Fabrics (by name: those that the server has proven), addresses, notification, window and the
   // polling that prestarted executors are made for.
   WorkerOptions worker;

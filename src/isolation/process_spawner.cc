@@ -45,8 +45,6 @@ absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* proc
   }
   spawn.mutable_spawn()->set_private_shared_memory(KindOf(record->kind()).private_shared_memory);
   if (user_.several()) spawn.mutable_spawn()->set_user(record->owner());
-  // This may have to wait for the template, which may wait for the spawner's thread to read what it
-  // says; so nothing that the thread needs is held.
   absl::Status status = process->Send(spawn, descriptors);
   std::vector<int> libraries;
   for (const UniqueFd& library : libraries_) libraries.push_back(library.get());
@@ -278,6 +276,10 @@ absl::Time ProcessTable::LookAtLimits() {
 void ProcessTable::ThreadMain() {
   while (true) {
     const absl::Time next = std::min(LookAtLimits(), LookAtTemplates());
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_ && records_.empty()) return;
+    }
     int timeout_ms = -1;
     if (next != absl::InfiniteFuture()) {
       const int64_t ms = absl::ToInt64Milliseconds(next - MonotonicNow()) + 1;
@@ -296,8 +298,6 @@ void ProcessTable::ThreadMain() {
         OnTemplate(static_cast<ExecutorKind>(number));
       }
     }
-    absl::MutexLock lock(&mutex_);
-    if (stopping_ && records_.empty()) return;
   }
 }
 
@@ -307,6 +307,7 @@ void ProcessTable::Stop() {
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    stop_by_ = MonotonicNow() + options_.end_limit;
     for (const auto& [id, record] : records_) records.push_back(record);
   }
   for (const RecordPtr& record : records) Kill(record.get(), KillReason::kNotNeeded);

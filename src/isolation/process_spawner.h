@@ -109,6 +109,8 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   void StartAgainLater(bootstrap::ExecutorKind kind, absl::string_view why);
   // Starts templates whose time has come; says when to come back.
   absl::Time LookAtTemplates() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same while the spawner ends.
+  absl::Time EndTemplates(absl::Time stop_by) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRecord(uint64_t id);
   void Forget(const RecordPtr& record) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Time LookAtLimits() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -126,6 +128,8 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
 
   absl::Mutex mutex_;  // pools too
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // When templates that have not ended their executors by then are killed.
+  absl::Time stop_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   uint64_t next_user_ ABSL_GUARDED_BY(mutex_) = 0;  // of several, from the first
   std::map<uint64_t, RecordPtr> records_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

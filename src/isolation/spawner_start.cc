@@ -214,6 +214,12 @@ void ProcessTable::FindGroups() {
       "executors' memory is limited by ", place, ", of all processes of one together",
       groups_->limits_processes() ? ""
                                   : absl::StrCat("; their number is not: ", groups_->why_not())));
+  // The kernel lets whoever owns a group change it.
+  if (user_.change || options_.sandbox != Sandbox::kNone) return;
+  notes_.push_back(
+      "executors run as the server's own user, to whom these cgroups belong: a hostile function "
+      "can lift its limits and leave its group; use --sandbox=bwrap, or run the server as root "
+      "with another --executor_user");
 }
 
 absl::Status ProcessTable::Prepare() {

@@ -12,7 +12,7 @@
 // it (PR_SET_PDEATHSIG), but what they have started does only where they have groups of the
 // kernel's (control_group.h), which end strays at once. Without those, what forks faster than it is
 // looked for is killed again and again for as long as it goes on, and the executor's end is told
-// meanwhile.
+// meanwhile; and it outlives a server that ends.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -38,6 +38,7 @@
 #include "src/isolation/control_socket.h"
 #include "src/isolation/executor_main.h"
 #include "src/isolation/executor_page.h"
+#include "src/isolation/nanoseconds.h"
 #include "src/isolation/process_setup.h"
 #include "src/isolation/process_tree.h"
 #include "src/isolation/shared_memory.h"
@@ -55,6 +56,8 @@ using isolation::v1::ToTemplate;
 // How often strays are looked for before an executor's end is told even if there were some each
 // time.
 constexpr int kMostScans = 16;
+// How long it is done at the server's end, while there are some.
+constexpr absl::Duration kEndLimit = absl::Seconds(2);
 
 uint64_t Microseconds(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1000000 + static_cast<uint64_t>(time.tv_usec);
@@ -303,16 +306,23 @@ void Template::Reap() {
 
 void Template::EndAll() {
   for (const auto& [pid, executor] : executors_) kill(pid, SIGKILL);
-  int status;
-  pid_t pid;
-  // Until there are no children at all.
-  while ((pid = wait4(-1, &status, 0, nullptr)) > 0 || errno == EINTR) {
-    const auto found = executors_.find(pid);
-    if (found != executors_.end()) {
+  // What they have started too, if the server was killed and has not done it.
+  if (!group_.empty()) EndGroups(group_);
+  const absl::Time limit = MonotonicNow() + kEndLimit;
+  for (absl::Time now = MonotonicNow(); now < limit; now = MonotonicNow()) {
+    const pid_t pid = waitpid(-1, nullptr, WNOHANG);
+    if (pid < 0) break;  // there are no children at all
+    if (const auto found = executors_.find(pid); found != executors_.end()) {
       RemoveShared(pid, found->second);
       executors_.erase(found);
     }
+    if (pid > 0) continue;
     KillStrays();
+    pollfd ended = {child_events_.get(), POLLIN, 0};
+    poll(&ended, 1, static_cast<int>(absl::ToInt64Milliseconds(limit - now)) + 1);
+    signalfd_siginfo ignored;
+    while (read(child_events_.get(), &ignored, sizeof(ignored)) == sizeof(ignored)) {
+    }
   }
   // A server that was killed cannot do it.
   if (!group_.empty()) RemoveEmptyGroups(group_);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,10 @@
 
 namespace invoker {
 namespace {
+
+// How long it has to end what it has forked: more than it takes (template.cc, kEndLimit), also on a
+// machine that has much else to do.
+constexpr absl::Duration kEndLimit = absl::Seconds(10);
 
 // As exec(2) wants it. They stay those of `texts`.
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
@@ -89,9 +94,65 @@ absl::StatusOr<std::unique_ptr<TemplateProcess>> TemplateProcess::Start(
 TemplateProcess::~TemplateProcess() {
   // It may never come to reading; and it has forked nothing yet.
   if (!prepared_) kill(pid_, SIGKILL);
-  // It reads the end of its socket, and ends everything.
+  // It reads the end of its socket, and ends everything. What is on its way there waits no longer.
   shutdown(socket_.fd(), SHUT_RDWR);
+  std::thread sender;
+  {
+    absl::MutexLock lock(&mutex_);
+    ending_ = true;
+    sender.swap(sender_);
+  }
+  if (sender.joinable()) sender.join();
+  WaitForEnd();
+}
+
+void TemplateProcess::WaitForEnd() const {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  // Linux before 5.3 has none, and then there is no limit. Its executors end with it; what they
+  // have started may not, and stopped it may be by one of them.
+  if (process.valid() && !Readable(process.get(), MonotonicNow() + kEndLimit)) kill(pid_, SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+absl::Status TemplateProcess::Send(const isolation::v1::ToTemplate& message,
+                                   absl::Span<const int> fds) {
+  Unsent unsent = {message.SerializeAsString(), {}};
+  absl::MutexLock lock(&mutex_);
+  if (unsent_.empty() && unsent.bytes.size() <= ControlSocket::kPacketBytes) {
+    absl::Status status = socket_.Send(unsent.bytes, fds, /*wait=*/false);
+    if (!absl::IsResourceExhausted(status)) return status;
+  }
+  for (const int fd : fds) {
+    unsent.fds.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (unsent.fds.back().valid()) continue;
+    return absl::ResourceExhaustedError(absl::StrCat("cannot copy a descriptor: ", strerror(errno),
+                                                     "; allow the server more (ulimit -n)"));
+  }
+  unsent_.push_back(std::move(unsent));
+  if (!sender_.joinable()) sender_ = std::thread([this] { SendUnsent(); });
+  return absl::OkStatus();
+}
+
+void TemplateProcess::SendUnsent() {
+  while (true) {
+    Unsent* first = nullptr;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(
+          +[](TemplateProcess* self)
+               ABSL_NO_THREAD_SAFETY_ANALYSIS { return self->ending_ || !self->unsent_.empty(); },
+          this));
+      if (ending_) return;
+      first = &unsent_.front();
+    }
+    std::vector<int> fds;
+    for (const UniqueFd& fd : first->fds) fds.push_back(fd.get());
+    // Of one that is gone, the end comes by other ways.
+    socket_.Send(first->bytes, fds, /*wait=*/true).IgnoreError();
+    absl::MutexLock lock(&mutex_);
+    // Not before: until then others wait behind it.
+    unsent_.pop_front();
   }
 }
 

@@ -117,11 +117,26 @@ void ProcessTable::StartAgainLater(ExecutorKind kind, absl::string_view why) {
   }
 }
 
+absl::Time ProcessTable::EndTemplates(absl::Time stop_by) {
+  if (MonotonicNow() < stop_by) return stop_by;
+  for (const ExecutorKind kind : {ExecutorKind::kNative, ExecutorKind::kPython}) {
+    bool there = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      there = KindOf(kind).process != nullptr;
+    }
+    if (there) OnTemplateLost(kind, "it has not ended its executors");
+  }
+  return absl::InfiniteFuture();
+}
+
 absl::Time ProcessTable::LookAtTemplates() {
+  absl::Time stop_by;
   {
     absl::MutexLock lock(&mutex_);
-    if (stopping_) return absl::InfiniteFuture();
+    stop_by = stop_by_;
   }
+  if (stop_by != absl::InfiniteFuture()) return EndTemplates(stop_by);
   absl::Time next = absl::InfiniteFuture();
   for (const ExecutorKind kind : {ExecutorKind::kNative, ExecutorKind::kPython}) {
     Kind& of = KindOf(kind);

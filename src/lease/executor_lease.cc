@@ -193,6 +193,7 @@ absl::Status ExecutorLease::ForgetWindow(uint64_t handle, uint16_t number) {
 absl::StatusOr<std::vector<FunctionInfo>> ExecutorLease::Load(const std::string& path,
                                                               bootstrap::CodeKind kind,
                                                               const std::string& name) {
+  absl::MutexLock load_lock(&load_mutex_);
   std::vector<ExecutorProcess*> processes;
   {
     absl::MutexLock lock(&mutex_);

@@ -63,12 +63,13 @@ class ExecutorLease {
                                           const bootstrap::WindowDescriptor& window, bool readable,
                                           bool writable) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status ForgetWindow(uint64_t handle, uint16_t number) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Into all executors at the same time. If some can and others cannot, the lease has ended: their
-  // functions' ids would differ.
+  // Into all executors at the same time. Calls of several threads follow one another: ids are given
+  // in the order in which code is loaded, and must be the same everywhere. If some executors can
+  // and others cannot, the lease has ended.
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string& path,
                                                             bootstrap::CodeKind kind,
                                                             const std::string& name)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+      ABSL_LOCKS_EXCLUDED(load_mutex_, mutex_);
 
   // Summed over the executors, those that have ended included. Does not block.
   UsageReading Usage() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -116,6 +117,7 @@ class ExecutorLease {
 
   const bootstrap::LeaseTerms terms_;
   const Events events_;
+  absl::Mutex load_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // held while code is loaded
   mutable absl::Mutex mutex_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);  // by index; of the same size for ever
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,6 @@
 #include "src/python/native_lease.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -200,8 +201,11 @@ py::dict NativeLease::Release() {
   lease_ = nullptr;
   const absl::StatusOr<bootstrap::LeaseEnd> end = WithoutGil([&] { return lease->Release(); });
   if (end.ok()) return DictOf(*end);
-  py::dict dict;
-  dict["cause"] = "server";
+  // Nothing of it is known: zeros would look like a bill.
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  py::dict dict = DictOf(bootstrap::LeaseEnd());
+  for (const auto& entry : dict) dict[entry.first] = kUnknown;
+  dict["cause"] = "unknown";
   dict["reason"] = absl::StrCat("the bill could not be had: ", end.status().message());
   return dict;
 }

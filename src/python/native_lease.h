@@ -43,8 +43,9 @@ class NativeLease {
   // for a round trip to the server.
   pybind11::dict Usage() const;
 
-  // Ends calls under way and gives the lease back: the fields of invoker.Usage as a dict, which are
-  // none if the bill could not be had. Blocks for two seconds at most. Again: raises.
+  // Ends calls under way and gives the lease back: the fields of invoker.Usage as a dict, with
+  // cause "unknown" and no numbers if the bill could not be had. Blocks as Lease::Release. Again:
+  // raises.
   pybind11::dict Release();
 
   bool closed() const { return lease_ == nullptr; }

@@ -17,6 +17,7 @@
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/service_support.h"
 #include "src/invoke/worker.h"
+#include "tests/accounting/held_port.h"
 #include "tests/integration/server_process.h"
 
 namespace invoker {
@@ -153,6 +154,7 @@ class VanishedService final : public bootstrap::v1::Accounting::Service {
     *reply = bootstrap::ToProto(*target);
     there_->Kill();
     there_.reset();
+    port_.Hold(target->endpoint_address);
     return grpc::Status::OK;
   }
 
@@ -167,6 +169,7 @@ class VanishedService final : public bootstrap::v1::Accounting::Service {
   }
 
   std::unique_ptr<ServerProcess> there_;
+  HeldPort port_;
 };
 
 class Contribution : public testing::TestWithParam<Case> {
@@ -328,7 +331,10 @@ TEST_P(Contribution, WhatMayHaveBeenAddedIsNotAddedAgain) {
   const std::string address = (*server)->listen_address();
   auto here = Contribute(address, absl::Seconds(5));
   here->Use("alice", 3);
-  EXPECT_FALSE(here->contributor().Flush().ok());
+  // The end of the lease may have begun a round by itself. Then that is the one which fails, and
+  // this one may find nothing left to add.
+  here->contributor().Flush().IgnoreError();
+  EXPECT_NE(here->log().find("cannot add usage"), std::string::npos) << here->log();
   const uint64_t lost = here->contributor().unconfirmed();
   EXPECT_EQ(here->contributor().additions(), lost);
   // Some fabrics do not even take an addition to an endpoint that is gone.

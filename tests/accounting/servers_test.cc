@@ -204,6 +204,32 @@ TEST_P(ServersTest, TheFileOutlivesTheServer) {
   EXPECT_EQ(remove(path.c_str()), 0);
 }
 
+TEST_P(ServersTest, WhatTheFileSaysIsNotAddedAgain) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/both", getpid(), GetParam());
+  auto there = Start(GetParam(), {"--usage_counters"});
+  ASSERT_NE(there, nullptr);
+  for (uint64_t start = 1; start <= 3; ++start) {
+    auto here = Start(GetParam(), {absl::StrCat("--usage_file=", path),
+                                   absl::StrCat("--usage_to=", there->address())});
+    ASSERT_NE(here, nullptr);
+    UseLease(*here, "alice", 1, 4, 10);
+    const auto records = Records(*here, "alice");
+    ASSERT_EQ(records.size(), 1u);
+    EXPECT_EQ(records[0].usage.calls, 4 * start);
+    // Which adds what is left.
+    EXPECT_EQ(here->Stop(), 0) << here->log();
+    uint64_t calls = 0;
+    EXPECT_TRUE(WaitUntil([&] {
+      const auto added = Records(*there, "alice");
+      calls = added.size() == 1 ? added[0].usage.calls : 0;
+      return calls >= 4 * start;
+    }));
+    EXPECT_EQ(calls, 4 * start);
+  }
+  EXPECT_EQ(there->Stop(), 0) << there->log();
+  EXPECT_EQ(remove(path.c_str()), 0);
+}
+
 TEST(ServersErrors, AnAddressThatIsNoneIsABadArgument) {
   auto command = ServerCommand({.provider = "tcp;ofi_rxm", .more = {"--usage_to=nowhere"}});
   const Finished finished = RunToEnd({.command = command});

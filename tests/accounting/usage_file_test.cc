@@ -100,6 +100,51 @@ TEST(UsageFile, ABookGoesOnWhereTheLastOneEnded) {
   remove(path.c_str());
 }
 
+// They go on to another server's counters, which have what the last book added already.
+TEST(UsageFile, TotalsBeginAnewWithEachBook) {
+  const std::string path = PathFor("totals");
+  std::vector<std::string> log;
+  UsageReading reading;
+  for (uint64_t start = 1; start <= 3; ++start) {
+    auto book = OpenBook(path, &log);
+    ASSERT_NE(book, nullptr);
+    for (const UsageBook::TenantTotal& total : book->Totals()) {
+      EXPECT_EQ(total.usage.calls, 0u) << total.tenant;
+      EXPECT_EQ(total.usage.lease_time, absl::ZeroDuration()) << total.tenant;
+    }
+    book->OpenLease(7, "alice", 1, 0);
+    reading.calls = 100;
+    book->CloseLease(7, reading);
+    ASSERT_EQ(book->Totals().size(), 1u);
+    EXPECT_EQ(book->Totals().front().usage.calls, 100u);
+    EXPECT_EQ(book->Records("").front().usage.calls, start * 100);
+  }
+  EXPECT_TRUE(log.empty());
+  remove(path.c_str());
+}
+
+TEST(UsageFile, AConnectionThatCalledNothingIsNotWritten) {
+  const std::string path = PathFor("nothing");
+  std::vector<std::string> log;
+  auto book = OpenBook(path, &log);
+  ASSERT_NE(book, nullptr);
+  UsageReading reading;
+  reading.polling_time = absl::Nanoseconds(1);  // of the server's own executors
+  book->OpenLease(1, "idle", 0, 0);
+  book->CloseLease(1, reading);
+  EXPECT_EQ(ReadFile(path), "");
+  reading.calls = 1;
+  book->OpenLease(2, "caller", 0, 0);
+  book->CloseLease(2, reading);
+  book->OpenLease(3, "holder", 1, 0);
+  book->CloseLease(3, UsageReading());
+  const std::string written = ReadFile(path);
+  EXPECT_EQ(written.find("idle"), std::string::npos) << written;
+  EXPECT_NE(written.find("caller"), std::string::npos) << written;
+  EXPECT_NE(written.find("holder"), std::string::npos) << written;
+  remove(path.c_str());
+}
+
 TEST(UsageFile, ALineThatWasCutOffIsReportedAndHurtsNoOther) {
   const std::string path = PathFor("cut");
   std::vector<std::string> log;

@@ -182,6 +182,27 @@ TEST_F(LeaseTableTest, ALeaseInUseIsClosedOnlyAfterTheUse) {
   EXPECT_TRUE(host_.WaitFor("close_lease 7"));
 }
 
+TEST_F(LeaseTableTest, ALeaseHasABoundedNumberOfRequestsAtATime) {
+  LeaseTable table(absl::Hours(1), &host_);
+  AddLease(&table, 7);
+  AddLease(&table, 8);
+  std::vector<LeaseTable::Use> uses;
+  while (true) {
+    absl::StatusOr<LeaseTable::Use> use = table.Acquire(7);
+    if (!use.ok()) {
+      EXPECT_EQ(use.status().code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_THAT(std::string(use.status().message()), HasSubstr("256 requests"));
+      break;
+    }
+    uses.push_back(*std::move(use));
+    ASSERT_LE(uses.size(), size_t{LeaseTable::kMostUses});
+  }
+  EXPECT_EQ(uses.size(), size_t{LeaseTable::kMostUses});
+  EXPECT_TRUE(table.Acquire(8).ok());
+  uses.pop_back();
+  EXPECT_TRUE(table.Acquire(7).ok());
+}
+
 TEST_F(LeaseTableTest, ALeaseThatEndsIsAbandonedUnderItsRequestsAndClosedAfterThem) {
   LeaseTable table(absl::Hours(1), &host_);
   std::optional<absl::StatusOr<LeaseTable::Use>> use;

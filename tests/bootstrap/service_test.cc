@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
 #include "src/bootstrap/server.h"
@@ -153,6 +157,55 @@ TEST_F(ServiceTest, ARestartedServerIsFoundByTheSameClient) {
     status = client_->GetWorkerInfo(kPatience).status();
   } while (!status.ok() && absl::Now() < deadline);
   EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(RequestThreadsTest, RequestsThatFindNoThreadAreRefusedAndLeasesNeedNone) {
+  constexpr int kThreads = 4;
+  constexpr int kRequests = 10;
+  FakeHost host;
+  absl::Mutex mutex;
+  int waiting = 0;
+  int refused = 0;
+  bool go_on = false;
+  host.in_open = [&] {
+    absl::MutexLock lock(&mutex);
+    ++waiting;
+    mutex.Await(absl::Condition(&go_on));
+  };
+  ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  options.max_request_threads = kThreads;
+  const auto server = Server::Start(options, &host);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto client = BootstrapClient::Connect((*server)->listen_address(), kPatience);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto lease = Lease::Acquire(client->get(), {}, {}, kPatience);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kRequests; ++i) {
+    threads.emplace_back([&] {
+      const absl::Status status =
+          (*client)->OpenSession((*lease)->id(), SampleRequest(), kPatience).status();
+      if (status.ok()) return;
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+      absl::MutexLock lock(&mutex);
+      ++refused;
+    });
+  }
+  {
+    absl::MutexLock lock(&mutex);
+    const auto all = [&] { return waiting + refused == kRequests; };
+    EXPECT_TRUE(mutex.AwaitWithTimeout(absl::Condition(&all), kPatience));
+    EXPECT_GT(waiting, 0);
+    EXPECT_LT(waiting, kThreads);
+  }
+  EXPECT_TRUE(Lease::Acquire(client->get(), {}, {}, kPatience).ok());
+  {
+    absl::MutexLock lock(&mutex);
+    go_on = true;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE((*client)->GetWorkerInfo(kPatience).ok());
 }
 
 }  // namespace

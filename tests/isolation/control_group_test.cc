@@ -135,6 +135,33 @@ TEST_F(ControlGroupTest, EachExecutorHasAGroupWithLimits) {
   EXPECT_EQ(TextOf(group() + "/cgroup.subtree_control"), "memory pids\n");
 }
 
+// In a container each server has the number of the one before, which may have been killed together
+// with whoever removes its groups.
+TEST_F(ControlGroupTest, GroupsThatAServerOfThatNumberHasLeftAreReplaced) {
+  const FakeKernel kernel(root_);
+  const std::string left = "/sys/fs/cgroup/worker/invoker-77";
+  for (const char* group : {"", "/executor-0", "/executor-9", "/server"}) {
+    ASSERT_TRUE(kernel.Make(left + group).ok());
+  }
+  {
+    auto groups = Start();
+    ASSERT_TRUE(groups.ok()) << groups.status();
+    EXPECT_TRUE((*groups)->limits_memory());
+    EXPECT_FALSE(std::filesystem::exists(own() + "/executor-9"));
+    EXPECT_TRUE((*groups)->Add(9).ok());
+  }
+  EXPECT_FALSE(std::filesystem::exists(own()));
+  // Of a server that lives, which has this number elsewhere, nothing is touched.
+  for (const char* group : {"", "/executor-9"}) {
+    ASSERT_TRUE(kernel.Make(left + group).ok());
+    Put(absl::StrCat(own(), group, "/cgroup.events"), "populated 1\n");
+  }
+  const absl::Status status = Start().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("processes are in it"));
+  EXPECT_EQ(TextOf(own() + "/executor-9/cgroup.kill"), "");
+}
+
 TEST_F(ControlGroupTest, OnlyAKillOfTheKernelsIsOne) {
   auto groups = Start();
   ASSERT_TRUE(groups.ok()) << groups.status();

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "src/isolation/executor_spawner.h"
+#include "tests/isolation/begun_fifo.h"
 #include "tests/isolation/isolated_server.h"
 
 namespace invoker {
@@ -28,6 +29,7 @@ using testing::HasSubstr;
 constexpr char kHangingLibrary[] = "tests/isolation/functions/hanging_library.so";
 // Longer than an executor takes to come up beside other tests, and short enough to wait for.
 constexpr absl::Duration kStartLimit = absl::Seconds(5);
+constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // While it is there, the hanging library hangs.
 class HangFile {
@@ -125,10 +127,14 @@ TEST(HangingTest, AStartCanBeEnded) {
 class HangingLoadTest : public testing::Test {
  protected:
   HangingLoadTest() {
+    setenv("INVOKER_TEST_BEGUN", begun_.path().c_str(), 1);
     auto spawner = ExecutorSpawner::Start(TestSpawnerOptions());
     EXPECT_TRUE(spawner.ok()) << spawner.status();
     if (spawner.ok()) spawner_ = *std::move(spawner);
   }
+  ~HangingLoadTest() override { unsetenv("INVOKER_TEST_BEGUN"); }
+
+  BegunFifo begun_;
   std::unique_ptr<ExecutorSpawner> spawner_;
 };
 
@@ -150,6 +156,7 @@ TEST_F(HangingLoadTest, CodeThatBlocksWhenItIsLoadedEndsWithItsExecutor) {
   absl::Status status;
   std::thread loading(
       [&] { status = executor.process().Load(kHangingLibrary, CodeKind::kLibrary, "f").status(); });
+  EXPECT_TRUE(begun_.Wait(kPatience));
   executor.process().Stop(absl::Milliseconds(100));
   loading.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
@@ -165,9 +172,9 @@ TEST_F(HangingLoadTest, RequestsBehindAFunctionThatNeverReturnsEndWithTheirExecu
   ASSERT_TRUE(client.ok()) << client.status();
   auto block = (*client)->Function("bad.block");
   ASSERT_TRUE(block.ok()) << block.status();
-  Future call = (*client)->InvokeAsync(*block, "");
+  Future call = (*client)->InvokeAsync(*block, begun_.path());
+  EXPECT_TRUE(begun_.Wait(kPatience));
   std::thread loading([&] {
-    // Another that never answers, whether the function or this one comes first.
     EXPECT_FALSE(executor.process().Load(kHangingLibrary, CodeKind::kLibrary, "f").ok());
   });
   std::thread closing([&] { (*client)->Close(); });

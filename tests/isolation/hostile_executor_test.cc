@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -71,6 +73,81 @@ TEST_F(HostileExecutorTest, AnEndIsToldWhileStraysForkOn) {
   }
   unlink(file.c_str());
   spawner_.reset();
+  EXPECT_TRUE(Descendants().empty());
+}
+
+// Whatever a function sends, others are started and call meanwhile.
+TEST_F(HostileExecutorTest, WhoSendsNothingForEverKeepsNobody) {
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options_);
+  auto client = server.Connect();
+  ASSERT_TRUE(client.ok()) << client.status();
+  Future call = (*client)->InvokeAsync(*(*client)->Function("hostile.send_nothing"), "");
+  WatchedExecutor other(spawner_.get());
+  ASSERT_TRUE(other.ok());
+  IsolatedServer other_server(&other.process(), options_);
+  EXPECT_EQ(*other_server.Call("bad.echo", "meanwhile"), "meanwhile");
+  const ExecutorEnd end = executor.WaitForEnd();
+  EXPECT_EQ(end.cause, LeaseEndCause::kCrashed) << end.reason;
+  EXPECT_THAT(end.reason, HasSubstr("what is no message"));
+  EXPECT_FALSE(other.ended());
+  (*client)->Close();
+}
+
+TEST_F(HostileExecutorTest, AnEndIsToldWhileStraysTalkOn) {
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  const std::string file = absl::StrCat(testing::TempDir(), "/talking.", getpid());
+  std::ofstream(file) << "on";
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options_);
+  EXPECT_EQ(*server.Call("hostile.talk_on", file), "talking");
+  WatchedExecutor other(spawner_.get());
+  ASSERT_TRUE(other.ok());
+  IsolatedServer other_server(&other.process(), options_);
+  EXPECT_EQ(*other_server.Call("bad.echo", "meanwhile"), "meanwhile");
+  executor.process().Stop(absl::Seconds(5));
+  EXPECT_EQ(executor.WaitForEnd().cause, LeaseEndCause::kReleased);
+  EXPECT_EQ(*other_server.Call("bad.echo", "afterwards"), "afterwards");
+  unlink(file.c_str());
+}
+
+TEST_F(HostileExecutorTest, ASpawnerEndsWhileItsTemplateIsStopped) {
+  SpawnerOptions options = TestSpawnerOptions();
+  options.end_limit = absl::Milliseconds(200);
+  ASSERT_NO_FATAL_FAILURE(Start(options));
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options_);
+  EXPECT_EQ(*server.Call("hostile.stop_parent"), "stopped");
+  const pid_t pid = executor.process().pid();
+  spawner_.reset();
+  EXPECT_EQ(executor.WaitForEnd().cause, LeaseEndCause::kServer);
+  EXPECT_TRUE(WaitUntilGone(pid));
+  EXPECT_TRUE(Descendants().empty());
+}
+
+// With the groups of the kernel's or without; without, template_process_test.cc has more.
+TEST_F(HostileExecutorTest, ASpawnerEndsWhileStraysForkOn) {
+  ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
+  // Those that outlive it come here.
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+  const std::string file = absl::StrCat(testing::TempDir(), "/forking_on.", getpid());
+  std::ofstream(file) << "on";
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  {
+    IsolatedServer server(&executor.process(), options_);
+    EXPECT_EQ(*server.Call("bad.fork_on", file), "forking");
+  }
+  spawner_.reset();
+  EXPECT_TRUE(executor.ended());
+  unlink(file.c_str());
+  while (waitpid(-1, nullptr, 0) > 0) {
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
   EXPECT_TRUE(Descendants().empty());
 }
 

@@ -24,6 +24,9 @@ struct FakeMachine {
   int spawned ABSL_GUARDED_BY(mutex) = 0;
   bool hold_spawns ABSL_GUARDED_BY(mutex) = false;
   int starting ABSL_GUARDED_BY(mutex) = 0;  // Spawns that are under way
+  // Those whose end was asked for; with `late_ends` they come up all the same.
+  int ended_starts ABSL_GUARDED_BY(mutex) = 0;
+  bool late_ends ABSL_GUARDED_BY(mutex) = false;
   // Requests wait until their process has ended; and how many do.
   bool hold_requests ABSL_GUARDED_BY(mutex) = false;
   int waiting ABSL_GUARDED_BY(mutex) = 0;
@@ -32,10 +35,15 @@ struct FakeMachine {
   std::vector<bool> refuse_load ABSL_GUARDED_BY(mutex);
   std::vector<std::shared_ptr<class FakeLife>> lives ABSL_GUARDED_BY(mutex);
 
-  // Blocks until so many Spawns, or requests, are under way.
+  // Blocks until so many Spawns, or requests, are under way, or so many Spawns were to end.
   void AwaitStarting(int count) {
     absl::MutexLock lock(&mutex);
     const auto there = [this, count] { return starting >= count; };
+    mutex.Await(absl::Condition(&there));
+  }
+  void AwaitEndedStarts(int count) {
+    absl::MutexLock lock(&mutex);
+    const auto there = [this, count] { return ended_starts >= count; };
     mutex.Await(absl::Condition(&there));
   }
   void AwaitWaiting(int count) {
@@ -182,7 +190,8 @@ class FakeSpawner final : public ExecutorSpawner {
     if (events.on_starting) {
       events.on_starting([machine = machine_, ended] {
         absl::MutexLock lock(&machine->mutex);
-        *ended = true;
+        ++machine->ended_starts;
+        *ended = !machine->late_ends;
       });
     }
     absl::MutexLock lock(&machine_->mutex);

@@ -20,13 +20,13 @@
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
 #include "src/invoke/lease.h"
+#include "tests/isolation/begun_fifo.h"
 
 namespace invoker {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(120);
 // For what does not come to its end.
-constexpr absl::Duration kCallTimeout = absl::Seconds(1);
 constexpr absl::Duration kLoadTimeout = absl::Seconds(4);
 // That the server has not.
 constexpr char kLibrary[] = "tests/functions/rfaas_functions.so";
@@ -43,14 +43,13 @@ int Fail(const absl::Status& status) {
 }
 
 // Has a function run that never returns.
-absl::Status Block(Client* client) {
+absl::StatusOr<Future> Block(Client* client) {
   absl::StatusOr<RemoteFunction> block = client->Function("bad.block");
   if (!block.ok()) return block.status();
-  CallOptions options;
-  options.timeout = kCallTimeout;
-  const absl::Status status = client->Invoke(*block, "", options).status();
-  if (absl::IsDeadlineExceeded(status)) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the call did not time out: ", status.ToString()));
+  BegunFifo begun;
+  Future call = client->InvokeAsync(*block, begun.path());
+  if (!begun.Wait(kPatience)) return absl::DeadlineExceededError("bad.block does not begin");
+  return call;
 }
 
 int HoldSession(const std::string& server, const std::string& how) {
@@ -60,7 +59,8 @@ int HoldSession(const std::string& server, const std::string& how) {
   auto lease = Lease::Acquire(server, options);
   if (!lease.ok()) return Fail(lease.status());
   if (how == "session") return Hold();
-  if (absl::Status status = Block(&(*lease)->executor(0)); !status.ok()) return Fail(status);
+  const absl::StatusOr<Future> call = Block(&(*lease)->executor(0));
+  if (!call.ok()) return Fail(call.status());
   if (how == "closing") {
     // Gives up after some seconds.
     (*lease)->executor(0).Close();

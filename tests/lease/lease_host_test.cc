@@ -265,6 +265,27 @@ TEST_F(LeaseHostTest, CodeIsLoadedIntoEveryExecutorOrTheLeaseEnds) {
   EXPECT_THAT(heard->Line(1), HasSubstr("cannot all load the same code: cannot be loaded"));
 }
 
+TEST_F(LeaseHostTest, CodeThatIsLoadedAtTheSameTimeGetsTheSameIdsInEveryExecutor) {
+  const auto heard = Open(4);
+  EXPECT_EQ(heard->Line(0), "granted 4");
+  constexpr int kEach = 20;
+  const auto load = [this](absl::string_view what) {
+    for (int i = 0; i < kEach; ++i) {
+      const std::string name = absl::StrCat(what, i);
+      const auto functions =
+          host_.Load(1, absl::StrCat("/", name), bootstrap::CodeKind::kLibrary, name);
+      EXPECT_TRUE(functions.ok()) << functions.status();
+    }
+  };
+  std::thread other([&load] { load("a"); });
+  load("b");
+  other.join();
+  const auto last = host_.Load(1, "/c.so", bootstrap::CodeKind::kLibrary, "c");
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ(last->size(), 2u + 2 * kEach);
+  EXPECT_THAT(heard->All(), ElementsAre("granted 4"));
+}
+
 TEST_F(LeaseHostTest, AnExecutorThatCannotBeStartedRefusesTheLease) {
   {
     absl::MutexLock lock(&machine_.mutex);
@@ -281,14 +302,18 @@ TEST_F(LeaseHostTest, ALeaseThatIsClosedWhileItStartsLeavesNothing) {
   {
     absl::MutexLock lock(&machine_.mutex);
     machine_.hold_spawns = true;
+    machine_.late_ends = true;
   }
   const auto heard = Open(3);
+  machine_.AwaitStarting(3);
   std::thread closer([this] { host_.CloseLease(1); });
+  machine_.AwaitEndedStarts(3);
   {
     absl::MutexLock lock(&machine_.mutex);
     machine_.hold_spawns = false;
   }
   closer.join();
+  EXPECT_TRUE(heard->All().empty());
   EXPECT_EQ(machine_.Alive(), 0);
   EXPECT_EQ(host_.Info().capacity.free_cores, 4u);
 }

@@ -248,7 +248,8 @@ TEST_P(LeaseTest, ALeaseEndsWhenItsTimeIsOver) {
   ServerProcess* server = Start();
   ASSERT_NE(server, nullptr);
   LeaseOptions options = Executors(1);
-  options.ttl = absl::Milliseconds(500);
+  // It begins before the sessions are opened.
+  options.ttl = absl::Seconds(5);
   std::unique_ptr<Lease> lease = Acquire(server, options);
   ASSERT_NE(lease, nullptr);
   Rendezvous rendezvous;

@@ -1,5 +1,6 @@
 """Real servers for the tests, one for each provider, with the example functions and the test functions."""
 
+import contextlib
 import ctypes
 import glob
 import json
@@ -28,6 +29,14 @@ def prepare_child():
     """For preexec_fn: the child dies with the test, and Ctrl-C works even if the tests run in the background."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def remove_shared_memory(process):
+    """What the shm provider of a killed process could not remove; its names begin with the process's number."""
+    for path in glob.glob("/dev/shm/%d:*" % process):
+        # A server removes the same of clients whose lease it had.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 class Server:
@@ -62,9 +71,7 @@ class Server:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
-        # What the shm provider could not remove; its names begin with the process that made them.
-        for path in glob.glob("/dev/shm/%d:*" % self.process.pid):
-            os.unlink(path)
+        remove_shared_memory(self.process.pid)
 
 
 @pytest.fixture(scope="session", params=PROVIDERS)

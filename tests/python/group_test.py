@@ -5,6 +5,11 @@ import threading
 
 import invoker
 import pytest
+from conftest import Server
+
+
+def raise_unavailable():
+    raise invoker.Unavailable("what it needs has gone")
 
 
 class Worker:
@@ -20,6 +25,7 @@ class Worker:
                 "wait": self.wait,
                 "only." + name: bytes,
                 "add": invoker.pickled(lambda a, b: (name, a + b)),
+                "away": invoker.pickled(raise_unavailable),
             }
         )
 
@@ -76,7 +82,7 @@ def test_every_way_of_calling(group):
 
 
 def test_only_what_all_have_is_listed(group):
-    assert group.functions() == ["name", "wait", "add"]
+    assert group.functions() == ["name", "wait", "add", "away"]
     with pytest.raises(invoker.NotFound):
         group.function("only.a")
 
@@ -87,6 +93,50 @@ def test_errors_of_calls_are_the_callers(group):
             group.remote("add")(1, None)
         with pytest.raises(invoker.NotFound):
             group.submit("nope")
+
+
+def test_a_function_that_raises_unavailable_does_not_take_its_worker_away(group):
+    away = group.remote("away")
+    for _ in range(4):
+        with pytest.raises(invoker.Unavailable, match="what it needs"):
+            away()
+        with pytest.raises(invoker.Unavailable, match="what it needs"):
+            away.submit().result()
+        with pytest.raises(invoker.Unavailable, match="what it needs"):
+            asyncio.run(away.acall())
+    assert {bytes(group.call("name")) for _ in range(2)} == {b"a", b"b"}
+
+
+def test_a_lease_is_taken_where_the_most_cores_are_free_and_its_terms_can_be_met():
+    plain = Server("auto", "--lease_cores=3")
+    python = Server("auto", "--lease_cores=2", "--allow_upload=python", "--python=/usr/bin/python3")
+    try:
+        with invoker.connect("%s,%s" % (python.address, plain.address)) as group:
+            first = group.lease(executors=2, python=False)
+            assert first.server == plain.address
+            # One is free there, and two here.
+            second = group.lease(python=False)
+            assert second.server == python.address
+            second.close()
+            first.close()
+            # The one with more has no Python.
+            with group.lease(python=True) as lease:
+                assert lease.server == python.address
+            with pytest.raises(invoker.InvalidArgument):
+                group.lease(executors=4)
+            with group.lease(executors=3), group.lease(executors=2, python=True) as last:
+                with pytest.raises(invoker.ResourceExhausted):
+                    group.lease()
+                closing = threading.Timer(0.2, last.close)
+                closing.start()
+                with pytest.raises(invoker.ResourceExhausted):
+                    group.lease(executors=3, wait=0.1)
+                closing.join()
+                with group.lease(python=True, wait=60) as waited:
+                    assert waited.server == python.address
+    finally:
+        plain.stop()
+        python.stop()
 
 
 def test_a_server_that_has_gone_gets_no_more_calls(workers, group):

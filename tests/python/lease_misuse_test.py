@@ -109,8 +109,8 @@ def test_ctrl_c_ends_a_map_and_leaves_the_lease(worker):
         import itertools
         with invoker.connect(ADDRESS) as client, client.lease(executors=2) as lease:
             wait = lease.register(lambda seconds: (time.sleep(seconds), seconds)[1], name="wait")
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
                 for _ in wait.map(itertools.repeat(0.01)):
                     pass
             except KeyboardInterrupt:

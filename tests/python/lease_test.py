@@ -1,17 +1,18 @@
 """Leases: executors of one's own, code shipped to them, and the bill."""
 
 import asyncio
-import glob
+import math
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import invoker
 import numpy
 import pytest
-from conftest import Server, prepare_child, run_script
+from conftest import Server, prepare_child, remove_shared_memory, run_script
 
 UPLOADED = os.path.abspath("tests/functions/c_functions.so")
 
@@ -149,8 +150,8 @@ def test_ctrl_c_ends_waiting_in_line(client, worker):
         run_script(
             """
             client = invoker.connect(ADDRESS)
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
                 client.lease(wait=float("inf"))
             except KeyboardInterrupt:
                 pass
@@ -264,11 +265,56 @@ def test_a_killed_clients_lease_is_freed(client, worker):
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    # What the shm provider of a killed process could not remove.
-    for path in glob.glob("/dev/shm/%d:*" % process.pid):
-        os.unlink(path)
+    remove_shared_memory(process.pid)
     with client.lease(executors=4, wait=60) as lease:
         assert lease.call("echo", b"x") == b"x"
+
+
+def test_a_function_that_asks_for_too_much_memory_has_an_error_or_ends_its_lease(client):
+    with client.lease(memory="256M") as lease:
+        take = lease.register(lambda size: len(bytearray(size)), name="take")
+        assert take(1 << 20) == 1 << 20
+        try:
+            take(1 << 30)
+        except MemoryError:
+            # Address space is limited: the rest of the process is as it was.
+            assert take(1 << 20) == 1 << 20 and lease.ended is None
+        except invoker.Aborted:
+            # Memory is, by cgroups: nothing of the process is left.
+            assert lease.close().cause == "memory_limit"
+        else:
+            pytest.fail("it got four times its memory")
+
+
+def test_a_bill_that_nobody_sends_is_not_known():
+    server = Server("auto", "--lease_cores=1")
+    with invoker.connect(server.address) as client:
+        lease = client.lease()
+        assert lease.call("echo", b"x") == b"x" and lease.usage.known
+        server.kill()
+        bill = lease.close()
+        assert bill.cause == "unknown" and not bill.known and bill.reason
+        assert all(math.isnan(number) for number in (bill.calls, bill.cpu_time, bill.lease_time))
+        assert bill.reason in str(bill) and "nan" not in str(bill)
+
+
+def test_every_thread_that_closes_a_lease_gets_its_bill(client):
+    for _ in range(5):
+        lease = client.lease()
+        assert lease.call("echo", b"x") == b"x"
+        barrier = threading.Barrier(4)
+        bills = []
+
+        def close():
+            barrier.wait()
+            bills.append(lease.close())
+
+        threads = [threading.Thread(target=close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(bills) == 4 and set(bills) == {lease.usage} and lease.usage.cause == "released"
 
 
 def test_executors_of_a_root_server_are_nobodys():

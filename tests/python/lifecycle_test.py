@@ -101,8 +101,8 @@ def test_ctrl_c_ends_a_blocking_call(script):
             client.call("echo", b"x")
             for _ in range(2):
                 timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-                timer.start()
                 try:
+                    timer.start()
                     client.call("test.sleep", (1_000_000).to_bytes(4, "little"))
                 except KeyboardInterrupt:
                     print("interrupted")
@@ -153,8 +153,8 @@ def test_ctrl_c_ends_a_wait_for_room(script):
         with invoker.connect(ADDRESS) as client:
             sleep = (1_000_000).to_bytes(4, "little")
             client.submit("test.sleep", sleep, response_capacity=client.max_payload)
-            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
+                threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
                 client.submit("echo", b"x")
             except KeyboardInterrupt:
                 print("interrupted")

@@ -247,8 +247,8 @@ def test_ctrl_c_ends_a_blocking_call(serving):
             sleep = client.remote("sleep")
             sleep(0)
             timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-            timer.start()
             try:
+                timer.start()
                 sleep(1.0)
             except KeyboardInterrupt:
                 print("interrupted")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import invoker
 import numpy
@@ -241,7 +242,10 @@ def test_close_waits_for_the_function_that_runs():
         entered.wait()
         closing = threading.Thread(target=server.close)
         closing.start()
-        assert not future.done()
+        while "closed" not in repr(server):
+            time.sleep(0.001)
+        # It has begun, and does not end before the function does.
+        assert not server.wait(0.2)
         leave.set()
         assert future.result() == b"done"
         closing.join()

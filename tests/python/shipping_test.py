@@ -1,13 +1,15 @@
 """What leases are made of here: names and code of functions, sizes, bills. No server."""
 
 import functools
+import os
 import pickle
+import resource
 import subprocess
 import sys
 
 import invoker
 import pytest
-from invoker import _shipping, executor
+from invoker import _framed, _shipping, executor
 from invoker._leasing import limit_seconds, parse_bytes
 
 
@@ -113,3 +115,43 @@ def test_a_bill_reads_well():
 def test_the_executors_program_is_not_for_people():
     done = subprocess.run([sys.executable, "-m", "invoker.executor"], capture_output=True, text=True)
     assert done.returncode == 2 and "invoker_server" in done.stderr
+
+
+def test_a_bill_that_is_not_known_is_none_of_zeros():
+    usage = invoker.Usage.unknown("nobody answered")
+    assert not usage.known and usage.cause == "unknown" and usage.calls != 0
+    assert str(usage) == "lease           unknown: nobody answered"
+    assert invoker.Usage().known
+
+
+def test_answers_that_nobody_fetches_are_bounded_in_bytes(monkeypatch):
+    monkeypatch.setattr(_framed, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(_framed, "_share", lambda: 1000)
+    kept = _framed._Kept()
+    room = bytearray(2000)
+
+    def fetch(ticket, size):
+        return kept.fetch(ticket, 0, size, memoryview(room))
+
+    tickets = [kept.add(bytearray(300)) for _ in range(4)]
+    with pytest.raises(LookupError):
+        fetch(tickets[0], 300)
+    assert fetch(tickets[1], 300) == 300
+    # What has been fetched counts no more.
+    tickets.append(kept.add(bytearray(300)))
+    assert fetch(tickets[2], 300) == 300
+    # The newest two stay, however large they are.
+    large = [kept.add(bytearray(1500)) for _ in range(2)]
+    with pytest.raises(LookupError):
+        fetch(tickets[4], 300)
+    assert [fetch(ticket, 1500) for ticket in large] == [1500, 1500]
+    # As few as ever are left.
+    small = [kept.add(bytearray(10)) for _ in range(100)]
+    assert all(fetch(ticket, 10) == 10 for ticket in small)
+
+
+def test_the_share_of_memory_is_part_of_what_the_process_may_have():
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    before = _framed._share()
+    assert 0 < before <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+    assert limit[0] == resource.RLIM_INFINITY or before <= limit[0] // 4

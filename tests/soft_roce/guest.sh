@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What tools/soft_roce runs in its machine by default: shows the fabric, runs the conformance suite on it, leases with it,
-# and makes thumbnails on a worker, over the cable between the two devices: on a shared executor and on leased ones. No
-# environment variable of libfabric is set here.
+# and makes thumbnails on a worker, over the cable between the two devices: on a shared executor and on leased ones; and
+# has the kernel limit executors' memory. No environment variable of libfabric is set here.
 #
 # usage: guest.sh [--binaries=DIR] [--suite_filter=PATTERN] [--suite_limit=SECONDS] [--scale=PERCENT]
 #
@@ -38,7 +38,8 @@ library=$binaries/examples/functions/libexample_functions.so
 suite=$binaries/tests/conformance/suite
 package=$binaries/src/python/invoker
 rfaas_library=$binaries/examples/rfaas/librfaas_thumbnailer.so
-for program in "$server" "$client" "$library" "$suite" "$package" "$rfaas_library"; do
+groups_test=tests/isolation/control_group_test
+for program in "$server" "$client" "$library" "$suite" "$package" "$rfaas_library" "$binaries/$groups_test"; do
   if [ ! -e "$program" ]; then
     printf 'guest.sh: %s is not there. Build first: bazel build //tests/soft_roce/...\n' "$program" >&2
     exit 1
@@ -207,6 +208,15 @@ END
   cat /tmp/server.log
   thumbnail_size=$(stat -c %s "$thumbnail")
 fi
+
+# This kernel lets its control groups limit memory, as not every machine that runs the tests does.
+heading "Executors' memory, limited by the kernel's control groups"
+groups_log=/tmp/control_groups.log
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup || problem "no control groups"
+(cd "$binaries" && TEST_TMPDIR=/tmp timeout "$limit" "$groups_test" --gtest_color=no \
+  --gtest_filter='ControlGroupKernel.*') >"$groups_log" 2>&1 || problem "control groups, with status $?"
+cat "$groups_log"
+if grep -q SKIPPED "$groups_log"; then problem "control groups: skipped"; fi
 
 heading "Result"
 printf 'conformance suite on %s: %s\n' "$fabric" "${suite_result%; }"

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -112,6 +113,28 @@ TEST_F(InvokerMapTest, LeasedExecutorsDoTheSameAndSendTheirBill) {
   EXPECT_THAT(usage.output, HasSubstr("tester"));
 }
 
+// Each takes everything there is, so that one that held one server's executors and waited for the
+// other's could wait for somebody who does the opposite.
+TEST_F(InvokerMapTest, ThoseThatWaitForSeveralServersDoNotWaitForOneAnother) {
+  ServerProcess* server = Start();
+  ServerProcess* other = Start();
+  ASSERT_NE(server, nullptr);
+  ASSERT_NE(other, nullptr);
+  const std::vector<std::string> orders = {absl::StrCat(server->address(), ",", other->address()),
+                                           absl::StrCat(other->address(), ",", server->address())};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([this, i, &orders] {
+      const Finished finished = RunToEnd(
+          {.command = {"tools/invoker", "map", "test.echo", "--servers=" + orders[i % 2],
+                       "--inputs=" + Path("in"), absl::StrCat("--outputs=", Path("out"), i),
+                       "--lease", "--executors=8", "--wait=3m", "--quiet"}});
+      EXPECT_EQ(finished.exit_code, 0) << finished.errors;
+    });
+  }
+  for (std::thread& client : clients) client.join();
+}
+
 TEST_F(InvokerMapTest, FailuresAreListedAndTheRestIsDone) {
   ServerProcess* server = Start();
   ASSERT_NE(server, nullptr);
@@ -125,6 +148,18 @@ TEST_F(InvokerMapTest, FailuresAreListedAndTheRestIsDone) {
   EXPECT_THAT(finished.errors, Not(HasSubstr("file37: ")));
   EXPECT_EQ(access(Path("out/file37").c_str(), F_OK), 0);
   EXPECT_NE(access(Path("out/file38").c_str(), F_OK), 0);
+}
+
+TEST_F(InvokerMapTest, AFileLargerThanTheWindowIsNotSentAndItsErrorSaysWhatTakesIt) {
+  ServerProcess* server = Start();
+  ASSERT_NE(server, nullptr);
+  std::ofstream(Path("in/large"), std::ios::binary) << std::string(3'000'000, 'x');
+  const Finished finished = Map(server->address(), "test.echo");
+  EXPECT_EQ(finished.exit_code, 1);
+  for (const char* part : {"invoker: error: large: 3000000 bytes", "--window", "invoker call",
+                           "[not_sent]", "41 files: 40 done, 1 failed, 0 not called"}) {
+    EXPECT_THAT(finished.errors, HasSubstr(part));
+  }
 }
 
 TEST_F(InvokerMapTest, AfterAFailureNoMoreIsCalledIfAsked) {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import inspect
+import os
 import pickle
+import resource
 import secrets
 import threading
 import traceback
@@ -12,8 +14,14 @@ from typing import Any, Callable
 
 from invoker import _frames
 
-# Answers that callers have not fetched, all functions together. Beyond it the oldest go.
+# Answers that callers have not fetched, all functions together. Beyond it the oldest go, those whose callers have given up
+# among them.
 _MOST_KEPT = 256
+# The same in bytes: this, or a share of the memory that the process may have if that is more. The newest stay whatever their
+# size, so that there is one for each call that a map has under way.
+_MOST_BYTES = 64 << 20
+_MEMORY_SHARE = 4
+_ALWAYS_KEPT = 2
 
 
 class Framed:
@@ -90,13 +98,17 @@ class _Kept:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._frames: collections.OrderedDict[int, bytearray] = collections.OrderedDict()
+        self._bytes = 0
 
     def add(self, frame: bytearray) -> int:
         ticket = secrets.randbits(63)
         with self._lock:
             self._frames[ticket] = frame
-            if len(self._frames) > _MOST_KEPT:
-                self._frames.popitem(last=False)
+            self._bytes += len(frame)
+            while len(self._frames) > _MOST_KEPT or (
+                len(self._frames) > _ALWAYS_KEPT and self._bytes > _MOST_BYTES and self._bytes > _share()
+            ):
+                self._bytes -= len(self._frames.popitem(last=False)[1])
         return ticket
 
     def fetch(self, ticket: int, offset: int, size: int, room: memoryview) -> int:
@@ -109,8 +121,26 @@ class _Kept:
             room[:size] = view[offset : offset + size]
         if offset + size == len(frame):
             with self._lock:
-                self._frames.pop(ticket, None)
+                if self._frames.pop(ticket, None) is not None:
+                    self._bytes -= len(frame)
         return size
+
+
+def _share() -> int:
+    """Bytes of the memory that this process may have: its share for answers."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        memory = min(memory, limit)
+    try:
+        with open("/proc/self/cgroup") as groups:
+            group = next(line[3:].strip() for line in groups if line.startswith("0::"))
+        with open("/sys/fs/cgroup%s/memory.max" % group) as most:
+            memory = min(memory, int(most.read()))
+    except (OSError, ValueError, StopIteration):
+        # No such limit, or none that can be read here.
+        pass
+    return memory // _MEMORY_SHARE
 
 
 _kept = _Kept()

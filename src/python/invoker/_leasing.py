@@ -73,8 +73,9 @@ class Leasing:
         """Leases executors of one's own on the worker: processes that run this lease's calls and no others.
 
         executors: how many, each with a core.
-        memory: of each, in bytes, or as "512M" (K, M, G: powers of 1024); None: the worker's default. A function that uses
-            more ends the lease.
+        memory: of each, in bytes, or as "512M" (K, M, G: powers of 1024); None: the worker's default. Where the worker limits
+            memory by cgroups, a function that uses more ends the lease; elsewhere what it asks for beyond that is refused,
+            which for Python is a MemoryError, and the lease goes on.
         hot_timeout: seconds for which an executor busy-polls after a call before it sleeps; implies polling="adaptive".
         ttl: seconds after which the lease ends, whatever happens; None: the most that the worker gives.
         polling: "hot", "warm" or "adaptive": whether executors busy-poll while they have nothing to do; None: the worker's way.

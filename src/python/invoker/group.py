@@ -13,7 +13,14 @@ from invoker._calls import Calls
 from invoker._closing import Closing
 from invoker._leasing import Leasing
 from invoker.client import Client
-from invoker.errors import InvalidArgument, InvokerError, ResourceExhausted, Unavailable
+from invoker.errors import (
+    FailedPrecondition,
+    InvalidArgument,
+    InvokerError,
+    RemoteTraceback,
+    ResourceExhausted,
+    Unavailable,
+)
 from invoker.remote_function import RemoteFunction
 from invoker.usage import Capacity
 
@@ -93,14 +100,40 @@ class Group(Calls, Leasing, Closing):
         return max(client.ping(size, timeout=timeout) for client in self._clients)
 
     def lease(self, *arguments: Any, **options: Any) -> Any:
-        """As Client.lease(), on the first worker that has enough free; waiting in line, if at all, is for the last."""
+        """As Client.lease(): all executors on one worker, that with the most free cores among those which can give them.
+
+        If none has enough free and the lease is to wait in line, it does so on that one. Spread over several workers, a
+        lease is several: take one of each of `clients`.
+        """
         wait = options.pop("wait", 0.0)
-        for client in self._clients[:-1]:
+        refused: Optional[InvokerError] = None
+        full: Optional[Client] = None
+        for client in self._by_free_cores():
             try:
                 return client.lease(*arguments, **options)
-            except (ResourceExhausted, InvalidArgument, Unavailable):
-                pass
-        return self._clients[-1].lease(*arguments, wait=wait, **options)
+            except ResourceExhausted as error:
+                if full is None:
+                    refused, full = error, client
+            except (FailedPrecondition, InvalidArgument, Unavailable) as error:
+                if refused is None:
+                    refused = error
+        if full is not None and wait != 0:
+            return full.lease(*arguments, wait=wait, **options)
+        assert refused is not None
+        raise refused
+
+    def _by_free_cores(self) -> List[Client]:
+        """The sessions, those first whose workers have the most free cores, and, without any, the most cores."""
+        cores = {}
+        for client in self._clients:
+            try:
+                capacity = client.capacity()
+            except InvokerError:
+                # The lease there says why.
+                cores[client] = (-1, -1)
+            else:
+                cores[client] = (capacity.free_cores, capacity.cores)
+        return sorted(self._clients, key=lambda client: cores[client], reverse=True)
 
     def capacity(self) -> Any:
         """As Client.capacity(), of all workers together."""
@@ -141,7 +174,8 @@ class Group(Calls, Leasing, Closing):
             self._under_way[index] -= 1
 
     def _note(self, index: int, error: Optional[BaseException]) -> None:
-        if isinstance(error, Unavailable):
+        # A function may raise the same, which says nothing of its worker.
+        if isinstance(error, Unavailable) and not isinstance(error.__cause__, RemoteTraceback):
             with self._lock:
                 self._gone[index] = True
 

@@ -39,6 +39,7 @@ class Lease(Group):
         self._native = native
         self._server = connecting.server
         self._code_lock = threading.Lock()
+        self._closed = threading.Event()
         self._usage: Optional[Usage] = None
         # Also runs when the interpreter exits.
         self._finalizer = weakref.finalize(self, _close, native, list(self._clients))
@@ -92,10 +93,19 @@ class Lease(Group):
     def close(self) -> Usage:
         """Ends calls under way with Cancelled, gives the executors back, and returns the bill: also `usage` from then on.
 
-        Blocks for a round trip to the server. Again: returns the same.
+        Blocks until the worker has ended the executors, for 20 s at most; then, or if the worker has gone, the bill is one
+        that is not known (Usage.known). Again: returns the same; from another thread meanwhile: waits for it.
         """
-        if self._finalizer.detach() is not None:
-            self._usage = _close(self._native, list(self._clients))
+        first = self._finalizer.detach() is not None
+        if first:
+            try:
+                self._usage = _release(self._native)
+            finally:
+                self._closed.set()
+            for client in self._clients:
+                client.close()
+        else:
+            self._closed.wait()
         return self.usage
 
     @property
@@ -176,8 +186,13 @@ def acquire(way: Connecting, terms: Dict[str, Any]) -> _invoker.NativeLease:
     return result[0]
 
 
-def _close(native: _invoker.NativeLease, clients: List[Client]) -> Usage:
-    usage = Usage() if native.forked else Usage(**native.release())
+def _release(native: _invoker.NativeLease) -> Usage:
+    if native.forked:
+        return Usage.unknown("the lease is the process's that took it")
+    return Usage(**native.release())
+
+
+def _close(native: _invoker.NativeLease, clients: List[Client]) -> None:
+    _release(native)
     for client in clients:
         client.close()
-    return usage

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
     """What a lease has used. str() is its bill, a line for each.
 
-    cause: why the lease ended: "released", "expired", "ttl", "crashed", "exited", "memory_limit", "call_limit", "server"; or
-        "" if it has not ended.
+    cause: why the lease ended: "released", "expired", "ttl", "crashed", "exited", "memory_limit", "call_limit", "server";
+        "" if it has not ended; "unknown" if the worker has not said.
     reason: the same for people: which executor, function, signal or limit. Often empty if it was released.
     lease_time: seconds that the lease was held, times its executors.
     cpu_time: processor time of the executors' processes, in seconds, polling included.
@@ -21,6 +22,9 @@ class Usage:
     bytes_in, bytes_out: payloads of requests and of responses.
 
     The first three numbers are measured by the worker from outside the executors, the others are counted by these.
+
+    A bill that the worker did not send has cause "unknown", and math.nan for every number: `known` is False then. The worker,
+    if it is still there, has it all the same (`invoker usage`).
     """
 
     cause: str = ""
@@ -34,10 +38,23 @@ class Usage:
     bytes_in: int = 0
     bytes_out: int = 0
 
+    @classmethod
+    def unknown(cls, reason: str) -> Usage:
+        """A bill that cannot be had, for this reason."""
+        numbers = {field.name: math.nan for field in dataclasses.fields(cls) if field.name not in ("cause", "reason")}
+        return cls(cause="unknown", reason=reason, **numbers)  # type: ignore[arg-type]
+
+    @property
+    def known(self) -> bool:
+        """Whether the numbers are the worker's."""
+        return self.cause != "unknown"
+
     def __str__(self) -> str:
         how = self.cause or "open"
         if self.reason:
             how += ": " + self.reason
+        if not self.known:
+            return "%-15s %s" % ("lease", how)
         rows = (
             ("lease", how),
             ("lease time", "%.3f executor-seconds" % self.lease_time),

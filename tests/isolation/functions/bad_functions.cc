@@ -81,6 +81,8 @@ INVOKER_FUNCTION(bad.leak_in_children, input, output) {
     if (child > 0) continue;
     char* memory = static_cast<char*>(malloc(kEach));
     if (memory != nullptr) memset(memory, 1, kEach);
+    // Memory that nobody looks at the compiler would not take at all.
+    asm volatile("" : : "r"(memory) : "memory");
     while (true) pause();
   }
   while (true) pause();
@@ -93,7 +95,13 @@ INVOKER_FUNCTION(bad.forever, input, output) {
   }
 }
 
+// Never returns. The input, if any, names a FIFO, into which it writes a byte first.
 INVOKER_FUNCTION(bad.block, input, output) {
+  if (const std::string fifo(input.text()); !fifo.empty()) {
+    const int fd = open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || write(fd, "b", 1) != 1) return invoker::Result::Error(strerror(errno));
+    close(fd);
+  }
   while (true) pause();
 }
 
@@ -147,14 +155,12 @@ INVOKER_FUNCTION(bad.daemon, input, output) {
   return told ? Answer(output, Text(daemon)) : invoker::Result::Error("the daemon did not start");
 }
 
-// Writes over what lies behind an allocation, which is the allocator's, and allocates on.
+// Writes over what lies before an allocation, which is the allocator's, and gives it back. No more
+// than that: what else lies on the heap may be a lock, and its process then waits for ever.
 INVOKER_FUNCTION(bad.corrupt, input, output) {
-  char* volatile memory = static_cast<char*>(malloc(16));
-  for (size_t i = 0; i < 64 << 10; ++i) memory[i] = 0x5a;
-  for (size_t size = 16; size < 1 << 20; size *= 2) {
-    void* volatile more = malloc(size);
-    if (more == nullptr) abort();
-  }
+  char* volatile memory = static_cast<char*>(malloc(4096));
+  for (int i = 1; i <= 8; ++i) *(memory - i) = 0x5a;
+  free(memory);
   return invoker::Result::Ok();
 }
 

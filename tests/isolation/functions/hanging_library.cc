@@ -1,6 +1,8 @@
 // A library that blocks when it is loaded, as long as the file is there that the environment
-// variable INVOKER_TEST_HANG names; without the variable, always.
+// variable INVOKER_TEST_HANG names; without the variable, always. If INVOKER_TEST_BEGUN names a
+// FIFO, writes a byte into it before.
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,6 +13,12 @@ namespace {
 
 struct Hang {
   Hang() {
+    if (const char* fifo = getenv("INVOKER_TEST_BEGUN"); fifo != nullptr) {
+      const int fd = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+      // Whoever waits for it would wait in vain.
+      if (fd < 0 || write(fd, "b", 1) != 1) abort();
+      close(fd);
+    }
     const char* file = getenv("INVOKER_TEST_HANG");
     while (file == nullptr || access(file, F_OK) == 0) pause();
   }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -108,6 +109,53 @@ INVOKER_FUNCTION(hostile.send_descriptors, input, output) {
     }
   }
   while (true) pause();
+}
+
+// Sends the server packets of one byte, of a message that never ends, by several processes at once,
+// so that there is always one more to read.
+INVOKER_FUNCTION(hostile.send_nothing, input, output) {
+  for (int i = 0; i < 2; ++i) fork();
+  const char more = 0;
+  while (true) {
+    for (int fd = 3; fd < 1024; ++fd) {
+      if (!IsControlSocket(fd)) continue;
+      while (send(fd, &more, 1, MSG_NOSIGNAL) == 1) {
+      }
+    }
+  }
+}
+
+// Leaves processes behind that tell the server, for ever, that a session has ended; each starts the
+// next one after some words and ends, as long as the file is there that the input names, but for no
+// more than two minutes.
+INVOKER_FUNCTION(hostile.talk_on, input, output) {
+  const std::string file(input.text());
+  const pid_t child = fork();
+  if (child < 0) return invoker::Result::Error("fork");
+  if (child > 0) {
+    waitpid(child, nullptr, 0);
+    return Answer(output, "talking");
+  }
+  for (int i = 0; i < 2; ++i) fork();
+  // A last packet: FromExecutor with session_closed with a handle that is none.
+  const char packet[] = {1, 0x42, 9, 9, 99, 0, 0, 0, 0, 0, 0, 0};
+  timespec start;
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  timespec now = start;
+  while (access(file.c_str(), F_OK) == 0 && now.tv_sec < start.tv_sec + 120) {
+    for (int fd = 3; fd < 1024; ++fd) {
+      if (!IsControlSocket(fd)) continue;
+      for (int i = 0; i < 100; ++i) send(fd, packet, sizeof(packet), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    if (fork() != 0) _exit(0);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  }
+  _exit(0);
+}
+
+// Stops what its process was forked from, if it may.
+INVOKER_FUNCTION(hostile.stop_parent, input, output) {
+  return Answer(output, kill(getppid(), SIGSTOP) == 0 ? "stopped" : strerror(errno));
 }
 
 // Has a child use as many milliseconds of processor time as the input says, for which nobody waits,
