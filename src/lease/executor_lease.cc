@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/work_threads.h"
 #include "src/lease/lease_policy.h"
+#include "src/lease/usage_reading.h"
 
 namespace invoker {
 namespace {
@@ -16,18 +17,6 @@ using bootstrap::LeaseEndCause;
 bool SameFunctions(const std::vector<FunctionInfo>& a, const std::vector<FunctionInfo>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const FunctionInfo& x, const FunctionInfo& y) { return x.name == y.name; });
-}
-
-UsageReading ReadingOf(const ExecutorProcess& process) {
-  const ExecutorUsage usage = process.Usage();
-  UsageReading reading;
-  reading.cpu_time = process.CpuTime();
-  reading.calls = usage.calls;
-  reading.function_time = usage.function_time;
-  reading.polling_time = usage.polling_time;
-  reading.bytes_in = usage.bytes_in;
-  reading.bytes_out = usage.bytes_out;
-  return reading;
 }
 
 // As many as an executor can have sessions; who says more of them does so in bad faith.
@@ -233,7 +222,9 @@ UsageReading ExecutorLease::Usage() const {
   absl::MutexLock lock(&mutex_);
   UsageReading sum;
   for (const Slot& slot : slots_) {
-    if (slot.process != nullptr) sum.Add(ReadingOf(*slot.process));
+    if (slot.process == nullptr) continue;
+    const ExecutorUsage usage = slot.process->Usage();
+    sum.Add(ReadingOf(usage, slot.process->CpuTime()));
   }
   return sum;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/lease/usage_reading.h"
 
 namespace invoker {
 namespace {
@@ -17,17 +18,6 @@ constexpr absl::Duration kEndGrace = absl::Milliseconds(250);
 constexpr absl::Duration kReadingInterval = absl::Seconds(1);
 // Those in line hear of their places no more often, however fast the line moves.
 constexpr absl::Duration kTellingInterval = absl::Milliseconds(50);
-
-UsageReading ReadingOf(const bootstrap::Usage& usage) {
-  UsageReading reading;
-  reading.cpu_time = usage.cpu_time;
-  reading.calls = usage.calls;
-  reading.function_time = usage.function_time;
-  reading.polling_time = usage.polling_time;
-  reading.bytes_in = usage.bytes_in;
-  reading.bytes_out = usage.bytes_out;
-  return reading;
-}
 
 }  // namespace
 
@@ -221,8 +211,13 @@ bootstrap::Usage LeaseHost::CloseLease(uint64_t lease) {
       return {};
     }
   }
-  const UsageReading last =
-      executors != nullptr ? executors->End(kEndGrace) : ReadingOf(shared_.host->CloseLease(lease));
+  UsageReading last;
+  if (executors != nullptr) {
+    last = executors->End(kEndGrace);
+  } else {
+    const bootstrap::Usage usage = shared_.host->CloseLease(lease);
+    last = ReadingOf(usage, usage.cpu_time);
+  }
   bootstrap::Usage bill = book_->CloseLease(lease, last);
   absl::MutexLock lock(&mutex_);
   entries_.erase(lease);
