@@ -33,7 +33,8 @@ pid_t OwnerOf(const std::string& path) {
 }  // namespace
 
 std::vector<std::string> ServerCommand(const ServerOptions& options) {
-  std::vector<std::string> command = {"tools/invoker_server", "--listen=" + options.listen};
+  std::vector<std::string> command = options.prefix;
+  command.insert(command.end(), {"tools/invoker_server", "--listen=" + options.listen});
   if (!options.provider.empty()) command.push_back("--provider=" + options.provider);
   if (!options.notify.empty()) command.push_back("--notify=" + options.notify);
   if (!options.window.empty()) command.push_back("--window=" + options.window);

@@ -30,6 +30,8 @@ struct ServerOptions {
   int executors = 1;
   std::vector<std::string> functions = {kTestFunctions, kCFunctions, kRendezvousFunction};
   std::vector<std::string> more = {};  // further arguments
+  std::vector<std::string> prefix =
+      {};  // what starts it, itself becoming it; the program's path first
 };
 
 // The server's command line.
@@ -51,6 +53,7 @@ class ServerProcess {
   // SIGTERM, and waits for the end. The exit status.
   int Stop();
   void Terminate() { child_->Signal(SIGTERM); }
+  void Signal(int number) { child_->Signal(number); }
   int Wait() { return child_->Wait(); }
 
   // For a server that a test makes end with an error.

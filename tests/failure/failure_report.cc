@@ -1,0 +1,160 @@
+// What every kind of failure does to the calls that it meets, on every fabric. See --help.
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/harness/options.h"
+#include "bench/harness/report.h"
+#include "src/transport/provider_profile.h"
+#include "tests/failure/scenarios.h"
+#include "tools/options.h"
+
+namespace invoker::failure {
+namespace {
+
+struct Options {
+  bench::CommonOptions common;
+  std::vector<std::string> only;
+  size_t outstanding = 256;
+  std::string server_address = "127.0.0.1";
+  std::string client_address;
+  std::string label;
+  bool network = true;
+};
+
+int Failed(const absl::Status& status) {
+  tools::Log("failure_report", absl::StrCat("error: ", status.message()));
+  return tools::kExitFailed;
+}
+
+bool Wanted(const Options& options, const Scenario& scenario) {
+  if (options.only.empty()) return true;
+  for (const std::string& name : options.only) {
+    if (name == scenario.name) return true;
+  }
+  return false;
+}
+
+// What must not be, in words; empty if all is well.
+std::string Violations(const Outcome& outcome, uint64_t executed_twice) {
+  std::string text;
+  if (!outcome.all_ended) absl::StrAppend(&text, " not all ended;");
+  if (executed_twice > 0) absl::StrAppend(&text, " executed twice;");
+  if (outcome.calls.wrong_bytes > 0) absl::StrAppend(&text, " wrong bytes;");
+  if (outcome.calls.untrue > 0) absl::StrAppend(&text, " an untrue fate;");
+  if (outcome.calls.other_fate > 0) absl::StrAppend(&text, " a call without a fate;");
+  if (outcome.others_failed > 0) absl::StrAppend(&text, " others failed;");
+  return text;
+}
+
+int Run(const Options& options) {
+  // Before any thread: the process moves into a network of its own.
+  std::unique_ptr<NetworkPath> network;
+  if (options.network) {
+    absl::StatusOr<std::unique_ptr<NetworkPath>> made = NetworkPath::Make();
+    if (!made.ok()) return Failed(made.status());
+    network = *std::move(made);
+  }
+  bench::Report report("failure_report", "what does each failure do to the calls that it meets?");
+  bench::GatherConditions(options.common, &report);
+  report.Condition("peer_timeout", "1s, the default");
+  bench::Table& table = report.AddTable(
+      "failures", "time until every call under way had ended, and what was wrong (must be 0)");
+  bool good = true;
+  for (const std::string& provider : options.common.providers) {
+    for (const Scenario& scenario : Scenarios()) {
+      if (!Wanted(options, scenario)) continue;
+      const bool over_ip = transport::FindRow(provider).address_is_ip;
+      if (scenario.needs_network && (network == nullptr || !over_ip)) continue;
+      absl::StatusOr<std::unique_ptr<ExecutionMarks>> marks = ExecutionMarks::Create();
+      if (!marks.ok()) return Failed(marks.status());
+      Setup setup;
+      setup.provider = provider;
+      setup.outstanding = options.outstanding;
+      setup.server_address = options.server_address;
+      setup.client_address = options.client_address;
+      setup.marks = marks->get();
+      if (scenario.needs_network) {
+        setup.network = network.get();
+        setup.server_address = kServerAddress;
+        setup.client_address = kClientAddress;
+      }
+      std::fprintf(stderr, "%s, %s: %s\n", scenario.name, provider.c_str(), scenario.what);
+      const absl::StatusOr<Outcome> outcome = scenario.run(setup);
+      if (!outcome.ok()) {
+        std::fprintf(stderr, "%s\n", outcome.status().ToString().c_str());
+        good = false;
+        continue;
+      }
+      const uint64_t twice = (*marks)->ExecutedTwice();
+      const std::string violations = Violations(*outcome, twice);
+      if (!violations.empty()) {
+        std::fprintf(stderr, "%s, %s:%s first error: %s\n", scenario.name, provider.c_str(),
+                     violations.c_str(), outcome->calls.first_error.ToString().c_str());
+        good = false;
+      }
+      bench::Row row;
+      row.Label("failure", scenario.name)
+          .Label("fabric", options.label.empty() ? provider : options.label)
+          .Label("next_call", outcome->next_call.empty() ? "-" : outcome->next_call)
+          .Value("outstanding", static_cast<double>(outcome->outstanding))
+          .Value("ended_ms", outcome->ended_ms)
+          .Value("not_sent", static_cast<double>(outcome->calls.not_sent))
+          .Value("maybe", static_cast<double>(outcome->calls.maybe_executed))
+          .Value("executed_twice", static_cast<double>(twice))
+          .Value("wrong_bytes", static_cast<double>(outcome->calls.wrong_bytes))
+          .Value("untrue", static_cast<double>(outcome->calls.untrue))
+          .Value("next_ms", outcome->next_call_ms)
+          .Value("back_ms", outcome->back_ms)
+          .Value("others_failed", static_cast<double>(outcome->others_failed))
+          .Value("others_slowest_ms", outcome->others_slowest_ms);
+      table.rows.push_back(std::move(row));
+    }
+  }
+  report.Note(
+      "outstanding: calls that the failure met, of client_killed and client_stopped: the "
+      "client; ended_ms: from the failure until the last of them had ended, or the server "
+      "had freed the client's session.");
+  report.Note(
+      "not_sent, maybe: their fates; executed_twice, wrong_bytes and untrue (answered but "
+      "not executed, or executed and not sent) must be 0, counted by the functions "
+      "themselves in a file.");
+  report.Note(
+      "next: a call on the same session afterwards (of a group: on the workers that are "
+      "left); back_ms: from the worker's return until a call succeeded; others: of another "
+      "client meanwhile.");
+  const int status = bench::Finish(options.common, report);
+  return status != 0 ? status : good ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Breaks workers, networks and clients with calls under way, and tells what became of the "
+      "calls. Exit status: 0 all as promised, 1 not, 2 bad arguments.");
+  app.add_option("--provider", options.common.providers, "libfabric's name; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("NAME")
+      ->default_str("tcp;ofi_rxm, shm");
+  app.add_option("--json", options.common.json, "also write the result to this file")
+      ->type_name("FILE");
+  app.add_option("--failure", options.only, "only these")->delimiter(',');
+  app.add_option("--outstanding", options.outstanding, "calls under way")->capture_default_str();
+  app.add_option("--server_address", options.server_address, "of servers and their fabric")
+      ->capture_default_str();
+  app.add_option("--client_address", options.client_address, "of this side of the fabric");
+  app.add_option("--label", options.label, "the fabric's name in the table");
+  app.add_flag("--network,!--no_network", options.network,
+               "also cut the network, in network namespaces of its own, which needs root");
+  const int parsed = tools::Parse(&app, argc, argv);
+  return parsed >= 0 ? parsed : Run(options);
+}
+
+}  // namespace
+}  // namespace invoker::failure
+
+int main(int argc, char** argv) { return invoker::failure::Main(argc, argv); }

@@ -1,0 +1,281 @@
+#include "tests/failure/scenarios.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "src/bootstrap/client.h"
+#include "src/invoke/lease.h"
+#include "src/transport/reactor.h"
+#include "tests/failure/stage.h"
+
+namespace invoker::failure {
+namespace {
+
+using transport::MonotonicNs;
+
+// A new session with a worker that has to work, measured from `since_ns`.
+absl::StatusOr<double> BackAfter(const Setup& setup, const std::string& address, int64_t since_ns) {
+  std::unique_ptr<Client> client;
+  const absl::Status back = AwaitCall(setup, [&] {
+    absl::StatusOr<std::unique_ptr<Client>> connected = Client::Connect(address, OptionsOf(setup));
+    if (!connected.ok()) return connected.status();
+    client = *std::move(connected);
+    return OneCall(client.get(), setup.marks, setup.patience);
+  });
+  if (!back.ok()) return back;
+  return MillisecondsSince(since_ns);
+}
+
+absl::StatusOr<Outcome> ServerKilled(const Setup& setup) {
+  auto server = StartWorker(setup);
+  if (!server.ok()) return server.status();
+  auto client = Client::Connect((*server)->address(), OptionsOf(setup));
+  if (!client.ok()) return client.status();
+  return BreakUnder(setup, client->get(), [&] {
+    (*server)->Signal(SIGKILL);
+    return absl::OkStatus();
+  });
+}
+
+// It wakes up later, and must find its old session fenced: nothing of it may be executed.
+absl::StatusOr<Outcome> ServerStopped(const Setup& setup) {
+  auto server = StartWorker(setup);
+  if (!server.ok()) return server.status();
+  auto client = Client::Connect((*server)->address(), OptionsOf(setup));
+  if (!client.ok()) return client.status();
+  absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), [&] {
+    (*server)->Signal(SIGSTOP);
+    return absl::OkStatus();
+  });
+  const int64_t back_ns = MonotonicNs();
+  (*server)->Signal(SIGCONT);
+  if (!outcome.ok()) return outcome;
+  absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns);
+  if (!back.ok()) return back.status();
+  outcome->back_ms = *back;
+  return outcome;
+}
+
+absl::StatusOr<Outcome> ServerRestarted(const Setup& setup) {
+  auto server = StartWorker(setup);
+  if (!server.ok()) return server.status();
+  const std::string address = (*server)->address();
+  auto group = ClientGroup::Connect(address, OptionsOf(setup), 1);
+  if (!group.ok()) return group.status();
+  auto work = (*group)->Function("failure.work");
+  if (!work.ok()) return work.status();
+  absl::StatusOr<Outcome> outcome = BreakUnder(setup, &(*group)->client(0), [&] {
+    (*server)->Signal(SIGKILL);
+    return absl::OkStatus();
+  });
+  if (!outcome.ok()) return outcome;
+  const uint16_t port = (*server)->port();
+  (*server)->Kill();
+  auto successor = StartWorker(setup, port);
+  if (!successor.ok()) return successor.status();
+  const int64_t back_ns = MonotonicNs();
+  // The same group, by itself.
+  const uint64_t number = setup.marks->NextNumber();
+  const std::string input(reinterpret_cast<const char*>(&number), sizeof(number));
+  const absl::Status back = AwaitCall(setup, [&] {
+    absl::StatusOr<Response> response = (*group)->Invoke(*work, input);
+    if (response.ok() && response->text() != input) return absl::DataLossError("a wrong answer");
+    return response.status();
+  });
+  if (!back.ok()) return back;
+  outcome->back_ms = MillisecondsSince(back_ns);
+  return outcome;
+}
+
+absl::StatusOr<Outcome> Cut(const Setup& setup, absl::Status (NetworkPath::*cut)(),
+                            absl::Status (NetworkPath::*mend)()) {
+  auto server = StartWorker(setup);
+  if (!server.ok()) return server.status();
+  auto client = Client::Connect((*server)->address(), OptionsOf(setup));
+  if (!client.ok()) return client.status();
+  absl::StatusOr<Outcome> outcome =
+      BreakUnder(setup, client->get(), [&] { return (setup.network->*cut)(); });
+  const int64_t back_ns = MonotonicNs();
+  if (absl::Status status = (setup.network->*mend)(); !status.ok()) return status;
+  if (!outcome.ok()) return outcome;
+  absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns);
+  if (!back.ok()) return back.status();
+  outcome->back_ms = *back;
+  return outcome;
+}
+
+absl::StatusOr<Outcome> CablePulled(const Setup& setup) {
+  return Cut(setup, &NetworkPath::PullCable, &NetworkPath::PlugCable);
+}
+
+absl::StatusOr<Outcome> PacketsDropped(const Setup& setup) {
+  return Cut(setup, &NetworkPath::DropPackets, &NetworkPath::ForwardPackets);
+}
+
+// Calls on an executor of a lease's own, which `failure` breaks.
+absl::StatusOr<Outcome> BreakExecutor(
+    const Setup& setup, const std::function<absl::Status(Client* executor, pid_t pid)>& failure) {
+  auto server = StartWorker(setup, 0, {"--lease_cores=1", "--lease_memory=512M"});
+  if (!server.ok()) return server.status();
+  LeaseOptions options;
+  options.client = OptionsOf(setup);
+  auto lease = Lease::Acquire((*server)->address(), options);
+  if (!lease.ok()) return lease.status();
+  Client* executor = &(*lease)->executor(0);
+  auto open = executor->Function("failure.open");
+  auto process = executor->Function("failure.process");
+  if (!open.ok() || !process.ok()) return open.status();
+  if (auto opened = executor->Invoke(*open, setup.marks->path()); !opened.ok()) {
+    return opened.status();
+  }
+  auto pid = executor->Invoke(*process, "", {absl::InfiniteDuration(), 64});
+  if (!pid.ok()) return pid.status();
+  const pid_t number = static_cast<pid_t>(std::atoi(std::string(pid->text()).c_str()));
+  pid = absl::CancelledError();
+  return BreakUnder(setup, executor, [&] { return failure(executor, number); });
+}
+
+absl::StatusOr<Outcome> ExecutorCrashes(const Setup& setup) {
+  return BreakExecutor(setup, [](Client* executor, pid_t) {
+    auto crash = executor->Function("failure.crash");
+    if (!crash.ok()) return crash.status();
+    executor->InvokeAsync(*crash, Bytes(), {absl::InfiniteDuration(), 64},
+                          [](absl::StatusOr<Response>) {});
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<Outcome> ExecutorStopped(const Setup& setup) {
+  return BreakExecutor(setup, [](Client*, pid_t pid) {
+    if (kill(pid, SIGSTOP) != 0) return absl::ErrnoToStatus(errno, "SIGSTOP of an executor");
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
+  auto doomed = StartWorker(setup);
+  auto other = StartWorker(setup);
+  if (!doomed.ok() || !other.ok()) return doomed.ok() ? other.status() : doomed.status();
+  auto group = ClientGroup::Connect(absl::StrCat((*doomed)->address(), ",", (*other)->address()),
+                                    OptionsOf(setup), 1);
+  if (!group.ok()) return group.status();
+  auto work = (*group)->Function("failure.work");
+  if (!work.ok()) return work.status();
+  Outcome outcome;
+  Flood flood([&](Bytes input, const CallOptions& options,
+                  CallDone done) { (*group)->InvokeAsync(*work, input, options, std::move(done)); },
+              setup.marks, setup.outstanding, setup.largest, setup.seed, true);
+  flood.Start();
+  if (!flood.AwaitAnswered(kWarmCalls, setup.patience)) {
+    return absl::InternalError("no calls were answered");
+  }
+  const int64_t broken_ns = MonotonicNs();
+  (*doomed)->Signal(SIGKILL);
+  // The others go on, long after every call to the dead one must have ended.
+  absl::SleepFor(absl::Seconds(3));
+  const bool goes_on = flood.AwaitAnswered(kWarmCalls, setup.patience);
+  flood.Stop();
+  outcome.all_ended = flood.AwaitEnd(setup.patience);
+  outcome.calls = flood.Result();
+  outcome.outstanding = outcome.calls.failed;
+  outcome.ended_ms = static_cast<double>(outcome.calls.last_ended_ns - broken_ns) / 1e6;
+  const int64_t next_ns = MonotonicNs();
+  const absl::Status next = (*group)->Invoke(*work, "12345678").status();
+  outcome.next_call = std::string(absl::StatusCodeToString(next.code()));
+  outcome.next_call_ms = MillisecondsSince(next_ns);
+  if (!goes_on) outcome.others_failed = 1;
+  return outcome;
+}
+
+// The other way round: a client goes, while this one makes a call after another.
+absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
+  auto server = StartWorker(setup);
+  if (!server.ok()) return server.status();
+  auto doomed = ChildProcess::Start({{"tests/integration/random_client", (*server)->address(),
+                                      "auto", "1", "100000000", "100000"}});
+  if (!doomed.ok()) return doomed.status();
+  auto client = Client::Connect((*server)->address(), OptionsOf(setup));
+  if (!client.ok()) return client.status();
+  auto bootstrap = bootstrap::BootstrapClient::Connect((*server)->address(), setup.patience);
+  if (!bootstrap.ok()) return bootstrap.status();
+  const auto open_leases = [&]() -> absl::StatusOr<int> {
+    auto records = (*bootstrap)->GetUsage("", setup.patience);
+    if (!records.ok()) return records.status();
+    int open = 0;
+    for (const bootstrap::UsageRecord& record : *records) open += record.open ? 1 : 0;
+    return open;
+  };
+  Outcome outcome;
+  outcome.others_slowest_ms = 0;
+  const absl::Status came = AwaitCall(setup, [&] {
+    const absl::StatusOr<int> open = open_leases();
+    if (!open.ok()) return open.status();
+    return *open == 2 ? absl::OkStatus() : absl::UnavailableError("the other client has not come");
+  });
+  if (!came.ok()) return came;
+  for (int i = 0; i < 500; ++i) {
+    const absl::Status status = OneCall(client->get(), setup.marks, setup.patience);
+    if (!status.ok()) return status;
+  }
+  (*doomed)->Signal(signal);
+  const int64_t gone_ns = MonotonicNs();
+  int64_t look_ns = gone_ns;
+  for (bool freed = false; !freed || MillisecondsSince(gone_ns) < 3000;) {
+    const int64_t call_ns = MonotonicNs();
+    const absl::Status status = OneCall(client->get(), setup.marks, setup.patience);
+    outcome.others_slowest_ms = std::max(outcome.others_slowest_ms, MillisecondsSince(call_ns));
+    if (!status.ok()) {
+      ++outcome.others_failed;
+      outcome.calls.first_error = status;
+      break;
+    }
+    ++outcome.calls.answered;
+    if (freed || MillisecondsSince(look_ns) < 20) continue;
+    look_ns = MonotonicNs();
+    const absl::StatusOr<int> open = open_leases();
+    if (open.ok() && *open == 1) {
+      freed = true;
+      outcome.ended_ms = MillisecondsSince(gone_ns);
+    }
+    if (MillisecondsSince(gone_ns) > absl::ToDoubleMilliseconds(setup.patience)) break;
+    outcome.all_ended = freed;
+  }
+  outcome.outstanding = 1;
+  return outcome;
+}
+
+absl::StatusOr<Outcome> ClientKilled(const Setup& setup) { return ClientGone(setup, SIGKILL); }
+absl::StatusOr<Outcome> ClientStopped(const Setup& setup) { return ClientGone(setup, SIGSTOP); }
+
+}  // namespace
+
+const std::vector<Scenario>& Scenarios() {
+  static const auto* const kScenarios = new std::vector<Scenario>{
+      {"server_killed", "the server gets SIGKILL", false, false, ServerKilled},
+      {"server_stopped", "the server gets SIGSTOP, and SIGCONT when all is over", false, false,
+       ServerStopped},
+      {"server_restarted", "SIGKILL, and a new server on the same address", false, false,
+       ServerRestarted},
+      {"cable_pulled", "the link between client and server goes down", true, false, CablePulled},
+      {"packets_dropped", "a router drops every packet", true, false, PacketsDropped},
+      {"executor_crashes", "a function of a leased executor ends it by SIGSEGV", false, true,
+       ExecutorCrashes},
+      {"executor_stopped", "a leased executor gets SIGSTOP", false, true, ExecutorStopped},
+      {"one_of_two_killed", "one of a group's two servers gets SIGKILL", false, false,
+       OneOfTwoKilled},
+      {"client_killed", "another client gets SIGKILL", false, false, ClientKilled},
+      {"client_stopped", "another client gets SIGSTOP", false, false, ClientStopped},
+  };
+  return *kScenarios;
+}
+
+}  // namespace invoker::failure

@@ -1,0 +1,61 @@
+// Each way in which a peer goes away, done to real processes with calls under way.
+//
+// Every function here starts what it needs, breaks it, waits until all is over, and leaves nothing.
+// One at a time, on the main thread (it starts processes).
+
+#ifndef INVOKER_TESTS_FAILURE_SCENARIOS_H_
+#define INVOKER_TESTS_FAILURE_SCENARIOS_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tests/failure/execution_marks.h"
+#include "tests/failure/flood.h"
+#include "tests/failure/network_path.h"
+
+namespace invoker::failure {
+
+struct Setup {
+  std::string provider;
+  // Where servers listen and have their fabrics; clients too, if it is not empty.
+  std::string server_address = "127.0.0.1";
+  std::string client_address;
+  size_t outstanding = 256;
+  size_t largest = 4096;  // bytes of a call
+  uint64_t seed = 1;
+  // Nothing waits longer than this for what should come within a second.
+  absl::Duration patience = absl::Seconds(60);
+  ExecutionMarks* marks = nullptr;
+  NetworkPath* network = nullptr;  // of scenarios that cut it
+};
+
+struct Outcome {
+  uint64_t outstanding = 0;  // calls that the failure met
+  double ended_ms = 0;       // from the failure until all of them had ended
+  FloodResult calls;
+  std::string next_call;    // of the same session: status and fate
+  double next_call_ms = 0;  // how long it took to fail
+  // From the worker's return until a call succeeded; no number: not part of it.
+  double back_ms = std::numeric_limits<double>::quiet_NaN();
+  uint64_t others_failed = 0;  // calls of sessions that nothing happened to
+  double others_slowest_ms = std::numeric_limits<double>::quiet_NaN();  // of theirs; or not part
+  bool all_ended = false;
+};
+
+struct Scenario {
+  const char* name;
+  const char* what;    // one line for people
+  bool needs_network;  // a path that can be cut
+  bool leases;         // executors of its own
+  absl::StatusOr<Outcome> (*run)(const Setup& setup);
+};
+
+const std::vector<Scenario>& Scenarios();
+
+}  // namespace invoker::failure
+
+#endif  // INVOKER_TESTS_FAILURE_SCENARIOS_H_

@@ -1,0 +1,53 @@
+// What the scenarios have in common: a worker, a session with calls under way on it, and what is
+// measured from the moment of the failure on.
+//
+// One thread, the main one.
+
+#ifndef INVOKER_TESTS_FAILURE_STAGE_H_
+#define INVOKER_TESTS_FAILURE_STAGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/invoke/client.h"
+#include "src/invoke/client_group.h"
+#include "tests/failure/scenarios.h"
+#include "tests/integration/server_process.h"
+
+namespace invoker::failure {
+
+inline constexpr char kFunctions[] = "tests/failure/failure_functions.so";
+
+// In the servers' namespace, if there is a network. `port` 0: any.
+absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, uint16_t port = 0,
+                                                           std::vector<std::string> more = {});
+
+ClientOptions OptionsOf(const Setup& setup);
+
+// Calls of failure.work on a session, which outlives them.
+absl::StatusOr<StartCall> CallsOf(Client* client);
+
+// So many calls must have been answered before anything is broken.
+inline constexpr uint64_t kWarmCalls = 2000;
+
+// Starts the flood, breaks what `failure` breaks once it is at full speed, and waits until every
+// call has ended. Fills in what is known of `client`'s calls.
+absl::StatusOr<Outcome> BreakUnder(const Setup& setup, Client* client,
+                                   const std::function<absl::Status()>& failure);
+
+// One call that must work, tried again until it does.
+absl::Status AwaitCall(const Setup& setup, const std::function<absl::Status()>& call);
+
+// failure.work once, on a session that may be lost. OK if the answer is right.
+absl::Status OneCall(Client* client, ExecutionMarks* marks, absl::Duration timeout);
+
+double MillisecondsSince(int64_t since_ns);
+
+}  // namespace invoker::failure
+
+#endif  // INVOKER_TESTS_FAILURE_STAGE_H_
