@@ -1,6 +1,7 @@
 // What every kind of failure does to the calls that it meets, on every fabric. See --help.
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,8 +21,11 @@ struct Options {
   bench::CommonOptions common;
   std::vector<std::string> only;
   size_t outstanding = 256;
-  std::string server_address = "127.0.0.1";
+  std::string listen_address = "127.0.0.1";
+  std::string fabric_address;
   std::string client_address;
+  std::string cut;
+  std::string mend;
   std::string label;
   bool network = true;
 };
@@ -51,6 +55,88 @@ std::string Violations(const Outcome& outcome, uint64_t executed_twice) {
   return text;
 }
 
+std::function<absl::Status()> Shell(const std::string& command) {
+  return [command] {
+    const Finished finished = RunToEnd({{"/bin/sh", "-ec", command}});
+    if (finished.exit_code == 0) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("\"", command, "\": ", finished.errors));
+  };
+}
+
+// Where it takes place, and how it cuts what it cuts. False if it cannot be done.
+bool Place(const Options& options, Cuts cuts, const std::string& provider, NetworkPath* network,
+           Setup* setup) {
+  setup->listen_address = options.listen_address;
+  setup->fabric_address = options.fabric_address;
+  setup->client_address = options.client_address;
+  if (cuts == Cuts::kNothing) return true;
+  if (cuts == Cuts::kFabric && !options.cut.empty()) {
+    setup->cut = Shell(options.cut);
+    setup->mend = Shell(options.mend);
+    return true;
+  }
+  if (network == nullptr || !transport::FindRow(provider).address_is_ip) return false;
+  setup->network = network;
+  setup->listen_address = cuts == Cuts::kFabric ? kServerManagementAddress : kServerAddress;
+  setup->fabric_address = kServerAddress;
+  setup->client_address = kClientAddress;
+  if (cuts == Cuts::kPackets) {
+    setup->cut = [network] { return network->DropPackets(); };
+    setup->mend = [network] { return network->ForwardPackets(); };
+  } else {
+    setup->cut = [network] { return network->PullCable(); };
+    setup->mend = [network] { return network->PlugCable(); };
+  }
+  return true;
+}
+
+bench::Row RowOf(const Outcome& outcome, uint64_t executed_twice) {
+  bench::Row row;
+  row.Label("next_call", outcome.next_call.empty() ? "-" : outcome.next_call)
+      .Value("outstanding", static_cast<double>(outcome.outstanding))
+      .Value("ended_ms", outcome.ended_ms)
+      .Value("not_sent", static_cast<double>(outcome.calls.not_sent))
+      .Value("maybe", static_cast<double>(outcome.calls.maybe_executed))
+      .Value("executed_twice", static_cast<double>(executed_twice))
+      .Value("wrong_bytes", static_cast<double>(outcome.calls.wrong_bytes))
+      .Value("untrue", static_cast<double>(outcome.calls.untrue))
+      .Value("next_ms", outcome.next_call_ms)
+      .Value("back_ms", outcome.back_ms)
+      .Value("others_failed", static_cast<double>(outcome.others_failed))
+      .Value("others_slowest_ms", outcome.others_slowest_ms);
+  return row;
+}
+
+// Adds a row. False if something was not as promised; then standard error has it in words.
+bool RunOne(const Options& options, const Scenario& scenario, const std::string& provider,
+            NetworkPath* network, bench::Table* table) {
+  Setup setup;
+  setup.provider = provider;
+  setup.outstanding = options.outstanding;
+  if (!Place(options, scenario.cuts, provider, network, &setup)) return true;
+  const std::string title = absl::StrCat(scenario.name, ", ", provider, ": ");
+  std::fprintf(stderr, "%s%s\n", title.c_str(), scenario.what);
+  absl::StatusOr<std::unique_ptr<ExecutionMarks>> marks = ExecutionMarks::Create();
+  if (!marks.ok()) return Failed(marks.status()) == tools::kExitOk;
+  setup.marks = marks->get();
+  const absl::StatusOr<Outcome> outcome = scenario.run(setup);
+  if (!outcome.ok()) {
+    std::fprintf(stderr, "%s%s\n", title.c_str(), outcome.status().ToString().c_str());
+    return false;
+  }
+  const uint64_t twice = (*marks)->ExecutedTwice();
+  bench::Row row = RowOf(*outcome, twice);
+  row.labels.insert(
+      row.labels.begin(),
+      {{"failure", scenario.name}, {"fabric", options.label.empty() ? provider : options.label}});
+  table->rows.push_back(std::move(row));
+  const std::string violations = Violations(*outcome, twice);
+  if (violations.empty()) return true;
+  std::fprintf(stderr, "%s%s first error: %s\n", title.c_str(), violations.c_str(),
+               outcome->calls.first_error.ToString().c_str());
+  return false;
+}
+
 int Run(const Options& options) {
   // Before any thread: the process moves into a network of its own.
   std::unique_ptr<NetworkPath> network;
@@ -68,51 +154,7 @@ int Run(const Options& options) {
   for (const std::string& provider : options.common.providers) {
     for (const Scenario& scenario : Scenarios()) {
       if (!Wanted(options, scenario)) continue;
-      const bool over_ip = transport::FindRow(provider).address_is_ip;
-      if (scenario.needs_network && (network == nullptr || !over_ip)) continue;
-      absl::StatusOr<std::unique_ptr<ExecutionMarks>> marks = ExecutionMarks::Create();
-      if (!marks.ok()) return Failed(marks.status());
-      Setup setup;
-      setup.provider = provider;
-      setup.outstanding = options.outstanding;
-      setup.server_address = options.server_address;
-      setup.client_address = options.client_address;
-      setup.marks = marks->get();
-      if (scenario.needs_network) {
-        setup.network = network.get();
-        setup.server_address = kServerAddress;
-        setup.client_address = kClientAddress;
-      }
-      std::fprintf(stderr, "%s, %s: %s\n", scenario.name, provider.c_str(), scenario.what);
-      const absl::StatusOr<Outcome> outcome = scenario.run(setup);
-      if (!outcome.ok()) {
-        std::fprintf(stderr, "%s\n", outcome.status().ToString().c_str());
-        good = false;
-        continue;
-      }
-      const uint64_t twice = (*marks)->ExecutedTwice();
-      const std::string violations = Violations(*outcome, twice);
-      if (!violations.empty()) {
-        std::fprintf(stderr, "%s, %s:%s first error: %s\n", scenario.name, provider.c_str(),
-                     violations.c_str(), outcome->calls.first_error.ToString().c_str());
-        good = false;
-      }
-      bench::Row row;
-      row.Label("failure", scenario.name)
-          .Label("fabric", options.label.empty() ? provider : options.label)
-          .Label("next_call", outcome->next_call.empty() ? "-" : outcome->next_call)
-          .Value("outstanding", static_cast<double>(outcome->outstanding))
-          .Value("ended_ms", outcome->ended_ms)
-          .Value("not_sent", static_cast<double>(outcome->calls.not_sent))
-          .Value("maybe", static_cast<double>(outcome->calls.maybe_executed))
-          .Value("executed_twice", static_cast<double>(twice))
-          .Value("wrong_bytes", static_cast<double>(outcome->calls.wrong_bytes))
-          .Value("untrue", static_cast<double>(outcome->calls.untrue))
-          .Value("next_ms", outcome->next_call_ms)
-          .Value("back_ms", outcome->back_ms)
-          .Value("others_failed", static_cast<double>(outcome->others_failed))
-          .Value("others_slowest_ms", outcome->others_slowest_ms);
-      table.rows.push_back(std::move(row));
+      good &= RunOne(options, scenario, provider, network.get(), &table);
     }
   }
   report.Note(
@@ -144,9 +186,12 @@ int Main(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--failure", options.only, "only these")->delimiter(',');
   app.add_option("--outstanding", options.outstanding, "calls under way")->capture_default_str();
-  app.add_option("--server_address", options.server_address, "of servers and their fabric")
+  app.add_option("--listen_address", options.listen_address, "of servers' bootstrap")
       ->capture_default_str();
-  app.add_option("--client_address", options.client_address, "of this side of the fabric");
+  app.add_option("--fabric_address", options.fabric_address, "of servers' endpoints");
+  app.add_option("--client_address", options.client_address, "of this side's endpoints");
+  app.add_option("--cut", options.cut, "command that cuts the fabric between those two");
+  app.add_option("--mend", options.mend, "command that mends it again");
   app.add_option("--label", options.label, "the fabric's name in the table");
   app.add_flag("--network,!--no_network", options.network,
                "also cut the network, in network namespaces of its own, which needs root");

@@ -47,23 +47,32 @@ absl::StatusOr<std::unique_ptr<NetworkPath>> NetworkPath::Make() {
   auto servers = Hold();
   if (!servers.ok()) return servers.status();
   std::unique_ptr<NetworkPath> path(new NetworkPath(*std::move(router), *std::move(servers)));
-  const auto servers_ip = [&](absl::string_view command) {
-    return InNamespaceOf(*path->servers_, absl::StrCat("ip ", command, "; "));
+  const auto here = [](absl::string_view command) { return absl::StrCat("ip ", command, "; "); };
+  const auto at_servers = [&](absl::string_view command) {
+    return InNamespaceOf(*path->servers_, here(command));
   };
-  const auto router_ip = [&](absl::string_view command) {
-    return path->InRouter(absl::StrCat("ip ", command, "; "));
+  const auto at_router = [&](absl::string_view command) { return path->InRouter(here(command)); };
+  const auto to_servers = [&](absl::string_view name, absl::string_view network) {
+    return absl::StrCat(
+        at_router(absl::StrCat("link add to_", name, " type veth peer name ", name)),
+        at_router(absl::StrCat("link set ", name, " netns ", path->servers_->pid())),
+        at_router(absl::StrCat("addr add ", network, ".1/24 dev to_", name)),
+        at_router(absl::StrCat("link set to_", name, " up")),
+        at_servers(absl::StrCat("addr add ", network, ".2/24 dev ", name)),
+        at_servers(absl::StrCat("link set ", name, " up")),
+        at_servers(absl::StrCat("route add 10.231.1.0/24 via ", network, ".1 metric ",
+                                name == "fabric" ? 1 : 2)));
   };
-  const absl::Status made = Run(absl::StrCat(
-      "ip link set lo up; ", "ip link add client type veth peer name to_client; ",
-      "ip link set to_client netns ", path->router_->pid(), "; ", "ip addr add ", kClientAddress,
-      "/24 dev client; ", "ip link set client up; ",
-      router_ip("addr add 10.231.1.1/24 dev to_client"), router_ip("link set to_client up"),
-      "ip route add default via 10.231.1.1; ",
-      router_ip("link add to_servers type veth peer name servers"),
-      router_ip(absl::StrCat("link set servers netns ", path->servers_->pid())),
-      router_ip("addr add 10.231.2.1/24 dev to_servers"), router_ip("link set to_servers up"),
-      servers_ip(absl::StrCat("addr add ", kServerAddress, "/24 dev servers")),
-      servers_ip("link set servers up"), servers_ip("route add default via 10.231.2.1")));
+  const absl::Status made = Run(
+      absl::StrCat(here("link set lo up"), here("link add client type veth peer name to_client"),
+                   here(absl::StrCat("link set to_client netns ", path->router_->pid())),
+                   here(absl::StrCat("addr add ", kClientAddress, "/24 dev client")),
+                   here("link set client up"), at_router("addr add 10.231.1.1/24 dev to_client"),
+                   at_router("link set to_client up"), here("route add default via 10.231.1.1"),
+                   to_servers("fabric", "10.231.2"), to_servers("manage", "10.231.3"),
+                   // Answers leave by the cable of the address that was asked.
+                   at_servers("rule add from 10.231.3.2 table 3"),
+                   at_servers("route add default via 10.231.3.1 table 3")));
   if (!made.ok()) return made;
   if (absl::Status status = path->ForwardPackets(); !status.ok()) return status;
   return path;
@@ -81,9 +90,9 @@ std::vector<std::string> NetworkPath::ServerPrefix() const {
   return {"/usr/bin/nsenter", "--target", absl::StrCat(servers_->pid()), "--net"};
 }
 
-absl::Status NetworkPath::PullCable() { return Run(InRouter("ip link set to_servers down")); }
+absl::Status NetworkPath::PullCable() { return Run(InRouter("ip link set to_fabric down")); }
 
-absl::Status NetworkPath::PlugCable() { return Run(InRouter("ip link set to_servers up")); }
+absl::Status NetworkPath::PlugCable() { return Run(InRouter("ip link set to_fabric up")); }
 
 absl::Status NetworkPath::DropPackets() {
   return Run(InRouter("/bin/sh -c 'echo 0 > /proc/sys/net/ipv4/ip_forward'"));

@@ -1,5 +1,6 @@
 // A network between this process and its servers that can be cut: three network namespaces in a
-// row, the client's, a router's and the servers', joined by two virtual cables.
+// row, the client's, a router's and the servers'. One virtual cable joins the first two, two join
+// the others: one for the fabric and one for management, like the networks of a cluster.
 //
 // Construct before any thread is started and any socket opened: the process itself moves into the
 // client's namespace, which has nothing else but its own loopback. Needs the rights for that
@@ -21,6 +22,7 @@ namespace invoker::failure {
 // Addresses that exist in these namespaces only.
 inline constexpr char kClientAddress[] = "10.231.1.2";
 inline constexpr char kServerAddress[] = "10.231.2.2";
+inline constexpr char kServerManagementAddress[] = "10.231.3.2";
 
 class NetworkPath {
  public:
@@ -29,7 +31,7 @@ class NetworkPath {
   // What a server's command line must begin with.
   std::vector<std::string> ServerPrefix() const;
 
-  // The cable is pulled: its link goes down at both ends.
+  // The fabric's cable to the servers is pulled: its link goes down at both ends.
   absl::Status PullCable();
   absl::Status PlugCable();
   // The router drops every packet; links stay up.

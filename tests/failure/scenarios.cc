@@ -65,6 +65,16 @@ absl::StatusOr<Outcome> ServerStopped(const Setup& setup) {
   return outcome;
 }
 
+absl::Status CallGroup(ClientGroup* group, const GroupFunction& work, ExecutionMarks* marks) {
+  const uint64_t number = marks->NextNumber();
+  const std::string input(reinterpret_cast<const char*>(&number), sizeof(number));
+  const absl::StatusOr<Response> response = group->Invoke(work, input);
+  if (response.ok() && response->text() != input) {
+    return absl::DataLossError("the answer is another call's");
+  }
+  return response.status();
+}
+
 absl::StatusOr<Outcome> ServerRestarted(const Setup& setup) {
   auto server = StartWorker(setup);
   if (!server.ok()) return server.status();
@@ -84,41 +94,26 @@ absl::StatusOr<Outcome> ServerRestarted(const Setup& setup) {
   if (!successor.ok()) return successor.status();
   const int64_t back_ns = MonotonicNs();
   // The same group, by itself.
-  const uint64_t number = setup.marks->NextNumber();
-  const std::string input(reinterpret_cast<const char*>(&number), sizeof(number));
-  const absl::Status back = AwaitCall(setup, [&] {
-    absl::StatusOr<Response> response = (*group)->Invoke(*work, input);
-    if (response.ok() && response->text() != input) return absl::DataLossError("a wrong answer");
-    return response.status();
-  });
+  const absl::Status back =
+      AwaitCall(setup, [&] { return CallGroup(group->get(), *work, setup.marks); });
   if (!back.ok()) return back;
   outcome->back_ms = MillisecondsSince(back_ns);
   return outcome;
 }
 
-absl::StatusOr<Outcome> Cut(const Setup& setup, absl::Status (NetworkPath::*cut)(),
-                            absl::Status (NetworkPath::*mend)()) {
+absl::StatusOr<Outcome> PathCut(const Setup& setup) {
   auto server = StartWorker(setup);
   if (!server.ok()) return server.status();
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
-  absl::StatusOr<Outcome> outcome =
-      BreakUnder(setup, client->get(), [&] { return (setup.network->*cut)(); });
+  absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), setup.cut);
   const int64_t back_ns = MonotonicNs();
-  if (absl::Status status = (setup.network->*mend)(); !status.ok()) return status;
+  if (absl::Status status = setup.mend(); !status.ok()) return status;
   if (!outcome.ok()) return outcome;
   absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns);
   if (!back.ok()) return back.status();
   outcome->back_ms = *back;
   return outcome;
-}
-
-absl::StatusOr<Outcome> CablePulled(const Setup& setup) {
-  return Cut(setup, &NetworkPath::PullCable, &NetworkPath::PlugCable);
-}
-
-absl::StatusOr<Outcome> PacketsDropped(const Setup& setup) {
-  return Cut(setup, &NetworkPath::DropPackets, &NetworkPath::ForwardPackets);
 }
 
 // Calls on an executor of a lease's own, which `failure` breaks.
@@ -189,7 +184,7 @@ absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
   outcome.outstanding = outcome.calls.failed;
   outcome.ended_ms = static_cast<double>(outcome.calls.last_ended_ns - broken_ns) / 1e6;
   const int64_t next_ns = MonotonicNs();
-  const absl::Status next = (*group)->Invoke(*work, "12345678").status();
+  const absl::Status next = CallGroup(group->get(), *work, setup.marks);
   outcome.next_call = std::string(absl::StatusCodeToString(next.code()));
   outcome.next_call_ms = MillisecondsSince(next_ns);
   if (!goes_on) outcome.others_failed = 1;
@@ -260,20 +255,22 @@ absl::StatusOr<Outcome> ClientStopped(const Setup& setup) { return ClientGone(se
 
 const std::vector<Scenario>& Scenarios() {
   static const auto* const kScenarios = new std::vector<Scenario>{
-      {"server_killed", "the server gets SIGKILL", false, false, ServerKilled},
-      {"server_stopped", "the server gets SIGSTOP, and SIGCONT when all is over", false, false,
+      {"server_killed", "the server gets SIGKILL", Cuts::kNothing, ServerKilled},
+      {"server_stopped", "the server gets SIGSTOP, and SIGCONT when all is over", Cuts::kNothing,
        ServerStopped},
-      {"server_restarted", "SIGKILL, and a new server on the same address", false, false,
+      {"server_restarted", "SIGKILL, and a new server on the same address", Cuts::kNothing,
        ServerRestarted},
-      {"cable_pulled", "the link between client and server goes down", true, false, CablePulled},
-      {"packets_dropped", "a router drops every packet", true, false, PacketsDropped},
-      {"executor_crashes", "a function of a leased executor ends it by SIGSEGV", false, true,
+      {"cable_pulled", "the link between client and server goes down", Cuts::kNetwork, PathCut},
+      {"packets_dropped", "a router drops every packet", Cuts::kPackets, PathCut},
+      {"fabric_cut", "the fabric's link goes down, and the bootstrap's does not", Cuts::kFabric,
+       PathCut},
+      {"executor_crashes", "a function of a leased executor ends it by SIGSEGV", Cuts::kNothing,
        ExecutorCrashes},
-      {"executor_stopped", "a leased executor gets SIGSTOP", false, true, ExecutorStopped},
-      {"one_of_two_killed", "one of a group's two servers gets SIGKILL", false, false,
+      {"executor_stopped", "a leased executor gets SIGSTOP", Cuts::kNothing, ExecutorStopped},
+      {"one_of_two_killed", "one of a group's two servers gets SIGKILL", Cuts::kNothing,
        OneOfTwoKilled},
-      {"client_killed", "another client gets SIGKILL", false, false, ClientKilled},
-      {"client_stopped", "another client gets SIGSTOP", false, false, ClientStopped},
+      {"client_killed", "another client gets SIGKILL", Cuts::kNothing, ClientKilled},
+      {"client_stopped", "another client gets SIGSTOP", Cuts::kNothing, ClientStopped},
   };
   return *kScenarios;
 }

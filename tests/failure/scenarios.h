@@ -7,10 +7,12 @@
 #define INVOKER_TESTS_FAILURE_SCENARIOS_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tests/failure/execution_marks.h"
@@ -21,16 +23,19 @@ namespace invoker::failure {
 
 struct Setup {
   std::string provider;
-  // Where servers listen and have their fabrics; clients too, if it is not empty.
-  std::string server_address = "127.0.0.1";
-  std::string client_address;
+  std::string listen_address = "127.0.0.1";  // of servers' bootstrap
+  std::string fabric_address;                // of servers' endpoints; empty: the same
+  std::string client_address;                // of this side's endpoints; empty: any
   size_t outstanding = 256;
   size_t largest = 4096;  // bytes of a call
   uint64_t seed = 1;
   // Nothing waits longer than this for what should come within a second.
   absl::Duration patience = absl::Seconds(60);
   ExecutionMarks* marks = nullptr;
-  NetworkPath* network = nullptr;  // of scenarios that cut it
+  NetworkPath* network = nullptr;  // where servers are; nullptr: here
+  // Of scenarios that cut something.
+  std::function<absl::Status()> cut;
+  std::function<absl::Status()> mend;
 };
 
 struct Outcome {
@@ -46,11 +51,17 @@ struct Outcome {
   bool all_ended = false;
 };
 
+enum class Cuts : uint8_t {
+  kNothing,
+  kNetwork,  // Setup::cut cuts everything between client and server
+  kPackets,  // the same, and nobody's link goes down
+  kFabric,   // and the path to the server's bootstrap stays
+};
+
 struct Scenario {
   const char* name;
-  const char* what;    // one line for people
-  bool needs_network;  // a path that can be cut
-  bool leases;         // executors of its own
+  const char* what;  // one line for people
+  Cuts cuts;
   absl::StatusOr<Outcome> (*run)(const Setup& setup);
 };
 

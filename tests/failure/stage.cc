@@ -14,10 +14,13 @@ namespace invoker::failure {
 absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, uint16_t port,
                                                            std::vector<std::string> more) {
   ServerOptions options;
-  options.listen = absl::StrCat(setup.server_address, ":", port);
+  options.listen = absl::StrCat(setup.listen_address, ":", port);
   options.provider = setup.provider;
   options.functions = {kFunctions, kTestFunctions};
   options.more = std::move(more);
+  if (!setup.fabric_address.empty()) {
+    options.more.push_back("--fabric_address=" + setup.fabric_address);
+  }
   if (setup.network != nullptr) options.prefix = setup.network->ServerPrefix();
   return ServerProcess::Start(options);
 }
