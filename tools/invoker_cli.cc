@@ -11,6 +11,13 @@ namespace {
 
 constexpr char kProgram[] = "invoker";
 
+void AddTimeouts(CLI::App* command, ServerSettings* settings) {
+  AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
+              "for each step of connecting");
+  AddDuration(command, "--peer_timeout", &settings->client.peer_timeout,
+              "calls end within this time of the server's death, stop or disappearance");
+}
+
 }  // namespace
 
 const char kExitStatusHelp[] =
@@ -22,8 +29,7 @@ void AddServerOptions(CLI::App* command, ServerSettings* settings) {
       ->type_name("HOST:PORT")
       ->envname("INVOKER_SERVER")
       ->required();
-  AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
-              "for each step of connecting");
+  AddTimeouts(command, settings);
 }
 
 void AddServersOption(CLI::App* command, ServerSettings* settings) {
@@ -33,8 +39,7 @@ void AddServersOption(CLI::App* command, ServerSettings* settings) {
       ->type_name("HOST:PORT[,HOST:PORT...]")
       ->envname("INVOKER_SERVER")
       ->required();
-  AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
-              "for each step of connecting");
+  AddTimeouts(command, settings);
 }
 
 void AddFabricOptions(CLI::App* command, ServerSettings* settings) {

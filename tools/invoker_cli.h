@@ -27,7 +27,7 @@ struct ServerSettings {
   ClientOptions client;
 };
 
-// --server (or the environment's INVOKER_SERVER) and --connect_timeout.
+// --server (or the environment's INVOKER_SERVER), --connect_timeout and --peer_timeout.
 void AddServerOptions(CLI::App* command, ServerSettings* settings);
 // The same for several servers: "HOST:PORT,HOST:PORT".
 void AddServersOption(CLI::App* command, ServerSettings* settings);

@@ -17,6 +17,8 @@ namespace {
 // each before it makes the next, short enough that an idle executor costs nothing to speak of.
 constexpr absl::Duration kAdaptiveHotTimeout = absl::Milliseconds(10);
 
+constexpr absl::Duration kLeastPeerTimeout = absl::Milliseconds(100);
+
 // What makes sense only with leases of executors of their own.
 constexpr std::initializer_list<const char*> kLeaseFlags = {
     "--lease_memory",    "--executor_memory", "--max_ttl", "--max_call",     "--prestart",
@@ -73,6 +75,10 @@ void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddDuration(app, "--drain_timeout", &settings->drain_timeout,
               "how long a server that was told to stop waits for a function that runs and for "
               "responses to leave");
+  AddDuration(app, "--peer_timeout", &settings->peer_timeout,
+              "a client that is silent for so long has lost its leases and sessions. Longer than "
+              "what clients allow the server, so that one that stands in a debugger for a moment "
+              "lives");
 }
 
 void AddLeaseOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
@@ -245,6 +251,12 @@ void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
 }
 
 absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
+  if (settings->peer_timeout < kLeastPeerTimeout || settings->peer_timeout > absl::Hours(24)) {
+    return absl::InvalidArgumentError(absl::StrCat("--peer_timeout is from ",
+                                                   absl::FormatDuration(kLeastPeerTimeout),
+                                                   " to 24h, not ",
+                                                   absl::FormatDuration(settings->peer_timeout)));
+  }
   absl::Status status = SettlePolling(app, flags, settings);
   if (status.ok()) status = SettleLeases(app, flags, settings);
   if (status.ok()) status = SettleUpload(app, flags, settings);

@@ -22,6 +22,7 @@ struct ServerSettings {
   std::string listen = "127.0.0.1:0";
   std::vector<std::string> functions;
   absl::Duration drain_timeout = absl::Seconds(5);
+  absl::Duration peer_timeout = absl::Seconds(5);
   WorkerOptions worker;
 
   // Leases of executors of their own; policy.total.cores of 0: none.

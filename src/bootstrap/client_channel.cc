@@ -7,6 +7,7 @@
 #include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/support/status.h>
 
+#include "absl/strings/str_cat.h"
 #include "src/bootstrap/answer_mark.h"
 #include "src/bootstrap/failure.h"
 
@@ -38,6 +39,11 @@ ClientChannel::ClientChannel(const HostPort& address)
 absl::Status ClientChannel::Explain(absl::string_view operation, const grpc::ClientContext& context,
                                     const grpc::Status& status, absl::Duration timeout) const {
   if (status.ok()) return absl::OkStatus();
+  if (status.error_code() == grpc::StatusCode::CANCELLED && !Answered(context)) {
+    return absl::UnavailableError(
+        absl::StrCat("could not ", operation, ": invoker_server at ", name_,
+                     " has stopped answering heartbeats; it is stopped, or the network is down"));
+  }
   FailedCall call;
   call.operation = operation;
   call.status =
@@ -45,6 +51,21 @@ absl::Status ClientChannel::Explain(absl::string_view operation, const grpc::Cli
   call.answered = Answered(context);
   call.timeout = timeout;
   return ExplainFailure(address_, call, ReserveForExplanation(timeout));
+}
+
+void ClientChannel::Begin(grpc::ClientContext* context) {
+  absl::MutexLock lock(&mutex_);
+  calls_.insert(context);
+}
+
+void ClientChannel::End(grpc::ClientContext* context) {
+  absl::MutexLock lock(&mutex_);
+  calls_.erase(context);
+}
+
+void ClientChannel::CancelCalls() {
+  absl::MutexLock lock(&mutex_);
+  for (grpc::ClientContext* context : calls_) context->TryCancel();
 }
 
 bool ClientChannel::Answered(const grpc::ClientContext& context) {

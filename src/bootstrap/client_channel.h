@@ -1,4 +1,5 @@
-// What BootstrapClient and Lease share: the gRPC channel, and where it goes. Immutable: any thread.
+// What BootstrapClient and Lease share: the gRPC channel, where it goes, and the requests that are
+// under way on it. Any thread.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_CLIENT_CHANNEL_H_
 #define INVOKER_SRC_BOOTSTRAP_CLIENT_CHANNEL_H_
@@ -6,8 +7,11 @@
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/host_port.h"
 
@@ -33,6 +37,12 @@ class ClientChannel {
   absl::Status Explain(absl::string_view operation, const grpc::ClientContext& context,
                        const grpc::Status& status, absl::Duration timeout) const;
 
+  // Between these a request may be cancelled.
+  void Begin(grpc::ClientContext* context) ABSL_LOCKS_EXCLUDED(mutex_);
+  void End(grpc::ClientContext* context) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The server is silent: ends all requests that are under way, with UNAVAILABLE.
+  void CancelCalls() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Whether an invoker server chose the status that the call of `context` ended with.
   static bool Answered(const grpc::ClientContext& context);
 
@@ -40,6 +50,8 @@ class ClientChannel {
   const HostPort address_;
   const std::string name_;
   const std::shared_ptr<grpc::Channel> channel_;
+  absl::Mutex mutex_;
+  absl::flat_hash_set<grpc::ClientContext*> calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace invoker::bootstrap

@@ -20,6 +20,7 @@ constexpr size_t kChunkBytes = 48 << 10;
 absl::StatusOr<bool> BootstrapClient::Upload(uint64_t lease, absl::string_view sha256,
                                              absl::string_view bytes, absl::Duration timeout) {
   grpc::ClientContext context;
+  channel_->Begin(&context);
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout - ReserveForExplanation(timeout)));
   const auto stub = v1::Code::NewStub(channel_->channel());
   v1::UploadReply reply;
@@ -41,6 +42,7 @@ absl::StatusOr<bool> BootstrapClient::Upload(uint64_t lease, absl::string_view s
   }
   if (more) writer->WritesDone();
   const grpc::Status status = writer->Finish();
+  channel_->End(&context);
   if (!status.ok()) return channel_->Explain("take an upload", context, status, timeout);
   return reply.was_there();
 }

@@ -173,6 +173,7 @@ v1::LeaseTerms ToProto(const LeaseTerms& terms) {
   message.set_call_limit_us(ToMicroseconds(terms.call_limit));
   message.set_wait_us(ToMicroseconds(terms.wait));
   message.set_tenant(terms.tenant);
+  message.set_peer_timeout_us(ToMicroseconds(terms.peer_timeout));
   return message;
 }
 
@@ -191,6 +192,7 @@ absl::StatusOr<LeaseTerms> FromProto(const v1::LeaseTerms& message) {
   status.Update(GetDuration("call_limit_us", message.call_limit_us(), &terms.call_limit));
   status.Update(GetDuration("wait_us", message.wait_us(), &terms.wait));
   status.Update(GetTenant(message.tenant(), &terms.tenant));
+  status.Update(GetDuration("peer_timeout_us", message.peer_timeout_us(), &terms.peer_timeout));
   if (!status.ok()) return status;
   return terms;
 }

@@ -25,6 +25,9 @@ using Operation = ClientLeaseStream::Operation;
 // Who waits for ever looks at the clock once a year.
 constexpr absl::Duration kLongestWait = absl::Hours(365 * 24);
 
+// Of LeaseTerms::peer_timeout.
+constexpr double kShareForSilence = 0.8;
+
 }  // namespace
 
 // Everything but the destructor, Release and the simple reads runs on one thread at a time: first
@@ -41,6 +44,7 @@ class Lease::Impl {
   }
 
   absl::Status Acquire(const LeaseTerms& terms, absl::Duration timeout) {
+    peer_timeout_ = terms.peer_timeout;
     const absl::Duration allowed = timeout + std::max(terms.wait, absl::ZeroDuration());
     const Clock::time_point deadline =
         Clock::now() +
@@ -125,7 +129,14 @@ class Lease::Impl {
     }
     terms_ = *std::move(terms);
     interval_ = std::chrono::microseconds(granted.heartbeat_interval_us());
-    expiry_ = std::chrono::microseconds(granted.expiry_us());
+    silence_limit_ = std::chrono::microseconds(granted.expiry_us());
+    if (peer_timeout_ > absl::ZeroDuration() && peer_timeout_ < absl::InfiniteDuration()) {
+      // A worker of another mind about heartbeats is asked as often as this side needs.
+      interval_ = std::min<Clock::duration>(
+          interval_, absl::ToChronoNanoseconds(peer_timeout_ / kHeartbeatsPerTimeout));
+      // The rest of the time is for those who wait to be told.
+      silence_limit_ = absl::ToChronoNanoseconds(peer_timeout_ * kShareForSilence);
+    }
     id_ = granted.lease();
     return absl::OkStatus();
   }
@@ -144,7 +155,8 @@ class Lease::Impl {
     }
   }
 
-  // Until the stream has ended. Returns why.
+  // Until the stream has ended. Returns why. Silence is counted only in time that this thread has
+  // witnessed: while this process was stopped, or starved, the worker may have answered.
   absl::Status Hold() {
     Clock::time_point heard = Clock::now();
     Clock::time_point next_heartbeat = heard;  // the first at once
@@ -162,16 +174,19 @@ class Lease::Impl {
         stream_.Write(request);
         next_heartbeat = now + interval_;
       }
-      const Clock::time_point silent_at = heard + expiry_;
+      const Clock::time_point due_back = std::min(heard + silence_limit_, now + interval_);
       const std::optional<ClientLeaseStream::Done> done =
-          stream_.Next(stream_.writing() ? silent_at : std::min(silent_at, next_heartbeat));
+          stream_.Next(stream_.writing() ? due_back : std::min(due_back, next_heartbeat));
+      if (const Clock::time_point back = Clock::now(); back > due_back) heard += back - due_back;
       if (!done.has_value()) {
-        if (Clock::now() < silent_at) continue;
+        if (Clock::now() < heard + silence_limit_) continue;
         stream_.Cancel();
         stream_.Close();
+        // Nor will it answer what else it has been asked.
+        channel_->CancelCalls();
         return absl::DeadlineExceededError(
             absl::StrCat(server(), " has not answered heartbeats for ",
-                         absl::FormatDuration(absl::FromChrono(expiry_)),
+                         absl::FormatDuration(absl::FromChrono(silence_limit_)),
                          ": it is stopped or overloaded, or the network is down; connect again"));
       }
       if (done->operation == Operation::kWake) release = true;
@@ -246,7 +261,8 @@ class Lease::Impl {
   uint64_t id_ = 0;  // 0: not granted yet
   LeaseTerms terms_;
   Clock::duration interval_{};
-  Clock::duration expiry_{};
+  absl::Duration peer_timeout_;      // LeaseTerms
+  Clock::duration silence_limit_{};  // then the worker is given up
   uint64_t sequence_ = 0;
   std::optional<LeaseEnd> ended_;
   std::atomic<bool> released_{false};

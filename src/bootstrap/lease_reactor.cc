@@ -1,5 +1,6 @@
 #include "src/bootstrap/lease_reactor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/bootstrap/convert_lease.h"
@@ -40,8 +41,12 @@ void LeaseReactor::SendQueued(uint32_t ahead) {
 void LeaseReactor::SendGranted(const LeaseTerms& terms) {
   v1::LeaseEvent event;
   event.mutable_granted()->set_lease(lease_);
+  absl::Duration interval = times_.heartbeat_interval;
+  if (peer_timeout_ > absl::ZeroDuration()) {
+    interval = std::min(interval, peer_timeout_ / kHeartbeatsPerTimeout);
+  }
   event.mutable_granted()->set_heartbeat_interval_us(
-      absl::ToInt64Microseconds(times_.heartbeat_interval));
+      std::max<int64_t>(absl::ToInt64Microseconds(interval), 1));
   event.mutable_granted()->set_expiry_us(absl::ToInt64Microseconds(times_.expiry));
   *event.mutable_granted()->mutable_terms() = ToProto(terms);
   Send(std::move(event));
@@ -104,6 +109,7 @@ void LeaseReactor::HandleRequest() {
     asked_ = true;
     const absl::StatusOr<LeaseTerms> terms = FromProto(request_.terms());
     if (terms.ok()) {
+      peer_timeout_ = terms->peer_timeout;
       table_->Ask(lease_, *terms);
     } else {
       table_->Refuse(lease_, terms.status());

@@ -13,6 +13,10 @@ namespace {
 
 constexpr size_t kClosers = 8;
 
+// How often the table looks, at least, in the time that a client may be silent for: an absence of its
+// own that is shorter than the time between two looks may go unnoticed.
+constexpr int kLooksPerExpiry = 8;
+
 absl::Status StatusOf(const LeaseEnd& end) {
   switch (end.cause) {
     case LeaseEndCause::kReleased:
@@ -63,6 +67,7 @@ absl::StatusOr<uint64_t> LeaseTable::DrawId() {
 
 LeaseTable::LeaseTable(absl::Duration expiry, SessionHost* host)
     : expiry_(absl::ToChronoNanoseconds(expiry)),
+      longest_sleep_(expiry_ / kLooksPerExpiry),
       expiry_text_(absl::FormatDuration(expiry)),
       host_(host),
       closers_(kClosers),

@@ -8,6 +8,9 @@
 // After that its client is told how it ended and what it used, and the stream ends. The table knows
 // nothing of gRPC.
 //
+// A client's silence is counted only in time that the table's own thread has witnessed: after a stop
+// of this process, or a machine that slept, clients have as long again to be heard.
+//
 // Every method may be called from any thread; none but Join blocks. The table never holds its lock
 // while it calls a stream or the host, so both may call back.
 
@@ -179,10 +182,12 @@ class LeaseTable {
   void Run();
   // What is due now, and when to look again.
   Work Collect(Clock::time_point now);
+  void Forgive(Clock::duration absence);
   // Blocks for as long as the host does.
   void Close(uint64_t lease);
 
   const Clock::duration expiry_;
+  const Clock::duration longest_sleep_;
   const std::string expiry_text_;
   SessionHost* const host_;
 

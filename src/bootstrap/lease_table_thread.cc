@@ -59,6 +59,13 @@ LeaseTable::Work LeaseTable::Collect(Clock::time_point now) {
   return work;
 }
 
+// This thread has not been there for so long, and does not hold it against anybody.
+void LeaseTable::Forgive(Clock::duration absence) {
+  for (auto& [lease, entry] : entries_) {
+    if (entry.live && entry.deadline != Clock::time_point::max()) entry.deadline += absence;
+  }
+}
+
 void LeaseTable::Close(uint64_t lease) {
   std::unique_lock<std::mutex> lock(mutex_);
   Entry& entry = entries_.at(lease);  // erased only after this
@@ -93,16 +100,22 @@ void LeaseTable::Close(uint64_t lease) {
 
 void LeaseTable::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
+  Clock::time_point due_back = Clock::now();
   while (true) {
-    const Work work = Collect(Clock::now());
+    const Clock::time_point now = Clock::now();
+    if (now > due_back) Forgive(now - due_back);
+    due_back = now;
+    const Work work = Collect(now);
     if (work.Empty()) {
       const bool all_closed = std::all_of(entries_.begin(), entries_.end(),
                                           [](const auto& e) { return e.second.closed; });
       if (stopping_ && all_closed) return;
       if (work.next == Clock::time_point::max()) {
         changed_.wait(lock);
+        due_back = Clock::now();
       } else {
-        changed_.wait_until(lock, work.next);
+        due_back = std::min(work.next, now + longest_sleep_);
+        changed_.wait_until(lock, due_back);
       }
       continue;
     }

@@ -94,7 +94,13 @@ struct LeaseTerms {
   absl::Duration call_limit;   // a function that runs longer ends the lease; 0: the worker's most
   absl::Duration wait;         // in line, for capacity; 0: not at all; may be infinite
   std::string tenant;          // whose bill; at most kMaxTenantBytes printable characters
+  // The client gives the worker up after so long a silence, and wants heartbeats that are frequent
+  // enough for that; 0 or infinite: after what the worker says.
+  absl::Duration peer_timeout;
 };
+
+// How many heartbeats fit into the time after which a silent peer is given up.
+inline constexpr int kHeartbeatsPerTimeout = 5;
 
 inline constexpr size_t kMaxTenantBytes = 128;
 

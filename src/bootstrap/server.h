@@ -36,8 +36,10 @@ struct ServerOptions {
   // HOST:PORT; port 0 picks a free one. A name stands for its first IPv4 address, else its first
   // address. 0.0.0.0 listens on IPv6 as well where the system allows it.
   std::string listen;
-  absl::Duration heartbeat_interval = absl::Seconds(1);  // asked of every client
-  // A lease without a heartbeat for this long is over. More than heartbeat_interval.
+  // Asked of every client, unless it wants shorter ones.
+  absl::Duration heartbeat_interval = absl::Seconds(1);
+  // A lease without a heartbeat for this long, while this process runs, is over. More than
+  // heartbeat_interval.
   absl::Duration lease_expiry = absl::Seconds(5);
   std::vector<ServiceFactory> services;
   // Of the server's, for requests that wait for an executor: one that finds none free is refused

@@ -21,7 +21,7 @@ namespace invoker::bootstrap {
 // One unary call: its context with the deadline, and its result in words.
 class UnaryCall {
  public:
-  UnaryCall(const ClientChannel& channel, absl::string_view operation, absl::Duration timeout)
+  UnaryCall(ClientChannel& channel, absl::string_view operation, absl::Duration timeout)
       : channel_(channel), operation_(operation), timeout_(timeout) {
     context_.set_deadline(
         absl::ToChronoTime(absl::Now() + timeout - ReserveForExplanation(timeout)));
@@ -31,7 +31,9 @@ class UnaryCall {
   template <typename Service, typename Method, typename Request, typename Reply>
   absl::Status Run(Method method, const Request& request, Reply* reply) {
     const auto stub = Service::NewStub(channel_.channel());
+    channel_.Begin(&context_);
     const grpc::Status status = (stub.get()->*method)(&context_, request, reply);
+    channel_.End(&context_);
     return channel_.Explain(operation_, context_, status, timeout_);
   }
 
@@ -44,7 +46,7 @@ class UnaryCall {
   }
 
  private:
-  const ClientChannel& channel_;
+  ClientChannel& channel_;
   const absl::string_view operation_;
   const absl::Duration timeout_;
   grpc::ClientContext context_;

@@ -64,6 +64,12 @@ struct ClientOptions {
   // For one probe of the data path. Each fabric that is tried gets two at most, one for each
   // notification. Time that the worker's executor spends in a function is not counted.
   absl::Duration probe_timeout = absl::Seconds(2);
+  // Every call ends within this time of its worker's death, whether that is killed, stopped or cut
+  // off: heartbeats go out five times in it, and the worker is given up when it has been silent for
+  // four fifths of it. Silence counts only while this process runs, so that neither a stop of its
+  // own nor a machine that sleeps looks like the worker's death. At least 20 ms; infinite: as long
+  // as the worker says (invoker_server --peer_timeout).
+  absl::Duration peer_timeout = absl::Seconds(1);
   // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
   // more CPU.
   absl::Duration hot_timeout = absl::Milliseconds(1);

@@ -55,8 +55,10 @@ absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOpt
   if (!contact.ok()) return contact.status();
   if (absl::Status status = (*contact)->Usable(); !status.ok()) return status;
   if (sessions == 0) sessions = (*contact)->info().executors;
+  bootstrap::LeaseTerms terms;
+  terms.peer_timeout = options.peer_timeout;
   absl::StatusOr<std::shared_ptr<HeldLease>> lease =
-      HeldLease::Acquire(*std::move(contact), bootstrap::LeaseTerms(), options.connect_timeout);
+      HeldLease::Acquire(*std::move(contact), terms, options.connect_timeout);
   if (!lease.ok()) return lease.status();
   return OpenSessions(*lease, sessions, options);
 }

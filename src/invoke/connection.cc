@@ -22,8 +22,9 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view s
   if (absl::Status status = (*contact)->Usable(); !status.ok()) return status;
   absl::StatusOr<std::shared_ptr<HeldLease>> lease = [&] {
     ConnectStep step(options.times, &ConnectTimes::lease);
-    return HeldLease::Acquire(*std::move(contact), bootstrap::LeaseTerms(),
-                              options.connect_timeout);
+    bootstrap::LeaseTerms terms;
+    terms.peer_timeout = options.peer_timeout;
+    return HeldLease::Acquire(*std::move(contact), terms, options.connect_timeout);
   }();
   if (!lease.ok()) return lease.status();
   return OpenUnder(*std::move(lease), /*executor=*/0, options);

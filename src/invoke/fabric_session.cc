@@ -89,9 +89,12 @@ void FabricSession::EndCalls() {
 void FabricSession::Close() {
   if (driver_ == nullptr) return;
   driver_->Close();
-  if (const uint64_t handle = setting_.watch->End(); handle != 0) {
+  // With the lease the session is lost as well, and the worker may be silent.
+  const bool lost = !setting_.watch->lost().ok();
+  if (const uint64_t handle = setting_.watch->End(); handle != 0 && !lost) {
     // The lease's end closes the session as well, if this does not get through.
-    setting_.bootstrap->CloseSession(setting_.lease, handle, kCloseTimeout).IgnoreError();
+    const absl::Duration timeout = std::min(kCloseTimeout, options().peer_timeout);
+    setting_.bootstrap->CloseSession(setting_.lease, handle, timeout).IgnoreError();
     driver_->LetTransfersEnd();
   }
 }

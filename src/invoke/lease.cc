@@ -31,6 +31,7 @@ bootstrap::LeaseTerms TermsOf(const LeaseOptions& options) {
   terms.call_limit = options.call_limit;
   terms.wait = options.wait;
   terms.tenant = options.tenant;
+  terms.peer_timeout = options.client.peer_timeout;
   return terms;
 }
 

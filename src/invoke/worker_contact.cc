@@ -10,9 +10,19 @@
 #include "src/transport/provider_profile.h"
 
 namespace invoker {
+namespace {
+
+constexpr absl::Duration kLeastPeerTimeout = absl::Milliseconds(20);
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<const WorkerContact>> WorkerContact::Find(
     absl::string_view server, const ClientOptions& options) {
+  if (options.peer_timeout < kLeastPeerTimeout) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a peer timeout of ", absl::FormatDuration(options.peer_timeout), " is too short: at least ",
+        absl::FormatDuration(kLeastPeerTimeout), ", or every pause of the network ends the session"));
+  }
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> bootstrap = [&] {
     ConnectStep step(options.times, &ConnectTimes::worker_info);
     return bootstrap::BootstrapClient::Connect(server, options.connect_timeout);

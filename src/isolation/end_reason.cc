@@ -71,6 +71,12 @@ ExecutorEnd JudgeSignal(const EndFacts& facts, int signal) {
               {}};
     case KillReason::kNotNeeded:
       return {LeaseEndCause::kServer, "the server ended the executor", {}};
+    case KillReason::kStopped:
+      return {LeaseEndCause::kCrashed,
+              absl::StrCat("an executor was stopped by a signal (SIGSTOP or its like)",
+                           InFunction(facts), ", did not go on for ",
+                           absl::FormatDuration(kStoppedLimit), ", and was killed"),
+              {}};
     case KillReason::kSocketClosed:
       if (signal == SIGKILL && !AtMemoryLimit(facts)) {
         return {

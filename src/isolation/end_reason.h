@@ -20,7 +20,12 @@ enum class KillReason : uint8_t {
   kStopLimit,     // it did not stop in time
   kSocketClosed,  // it has closed its socket, or sent what is no message
   kNotNeeded,     // any more
+  kStopped,       // a signal had stopped it, and nothing made it go on
 };
+
+// A process that a signal has stopped answers no call. It is killed if it has not gone on by then:
+// so that its clients know within a second.
+inline constexpr absl::Duration kStoppedLimit = absl::Milliseconds(800);
 
 struct EndFacts {
   int wait_status = 0;  // as waitpid(2) gives it

@@ -36,6 +36,7 @@
 #include "src/invoke/served_fabrics.h"
 #include "src/isolation/control_group_place.h"
 #include "src/isolation/control_socket.h"
+#include "src/isolation/end_reason.h"
 #include "src/isolation/executor_main.h"
 #include "src/isolation/executor_page.h"
 #include "src/isolation/nanoseconds.h"
@@ -56,6 +57,9 @@ using isolation::v1::ToTemplate;
 // How often strays are looked for before an executor's end is told even if there were some each
 // time.
 constexpr int kMostScans = 16;
+// How often those that are stopped are looked at in the time that they may be.
+constexpr int kLooksPerLimit = 8;
+
 // How long it is done at the server's end, while there are some.
 constexpr absl::Duration kEndLimit = absl::Seconds(2);
 
@@ -91,12 +95,15 @@ class Template {
     MappedPage page;
     bool private_shared_memory;
     uid_t owner;
+    absl::Time stopped_at = absl::InfiniteFuture();  // by a signal; infinite: it runs
+    bool killed_for_it = false;
   };
   struct End {
     uint64_t id;
     uint32_t wait_status;
     uint64_t cpu_us;
     int scans;  // for strays, since then
+    bool was_stopped;
   };
 
   bool Handle(ControlSocket::Message message);
@@ -105,6 +112,9 @@ class Template {
   [[noreturn]] void Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds,
                           pid_t parent);
   void Reap();
+  void NoteStop(Executor* executor, int status);
+  // Kills those that have been stopped for too long. When to look again.
+  absl::Time LookAtStopped(absl::Duration absence);
   ExecutorUser UserOf(const ToTemplate::Spawn& request) const {
     ExecutorUser user = user_;
     if (user.several()) user.uid = user.gid = request.user();
@@ -272,7 +282,13 @@ void Template::Reap() {
   int status = 0;
   rusage usage;
   pid_t pid;
-  while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
+  while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED | WCONTINUED, &usage)) > 0) {
+    if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+      if (const auto one = executors_.find(pid); one != executors_.end()) {
+        NoteStop(&one->second, status);
+      }
+      continue;
+    }
     const uint64_t cpu_us = Microseconds(usage.ru_utime) + Microseconds(usage.ru_stime);
     const auto found = executors_.find(pid);
     if (found == executors_.end()) {
@@ -280,7 +296,8 @@ void Template::Reap() {
       continue;
     }
     RemoveShared(pid, found->second);
-    ends_.push_back({found->second.id, static_cast<uint32_t>(status), cpu_us, 0});
+    ends_.push_back({found->second.id, static_cast<uint32_t>(status), cpu_us, 0,
+                     found->second.killed_for_it});
     executors_.erase(found);
   }
   if (ends_.empty() && !strays_) return;
@@ -299,9 +316,37 @@ void Template::Reap() {
     message.mutable_ended()->set_id(end.id);
     message.mutable_ended()->set_wait_status(end.wait_status);
     message.mutable_ended()->set_cpu_us(end.cpu_us);
+    message.mutable_ended()->set_was_stopped(end.was_stopped);
     Tell(message);
   }
   ends_.swap(waiting);
+}
+
+void Template::NoteStop(Executor* executor, int status) {
+  if (WIFCONTINUED(status)) {
+    executor->stopped_at = absl::InfiniteFuture();
+  } else if (executor->stopped_at == absl::InfiniteFuture()) {
+    executor->stopped_at = MonotonicNow();
+  }
+}
+
+// `absence` is how long this process itself has not run: not held against an executor that may just
+// have been made to go on, as this one has been.
+absl::Time Template::LookAtStopped(absl::Duration absence) {
+  absl::Time next = absl::InfiniteFuture();
+  const absl::Time now = MonotonicNow();
+  for (auto& [pid, executor] : executors_) {
+    if (executor.stopped_at == absl::InfiniteFuture() || executor.killed_for_it) continue;
+    executor.stopped_at += absence;
+    const absl::Time limit = executor.stopped_at + kStoppedLimit;
+    if (limit > now) {
+      next = std::min(next, limit);
+      continue;
+    }
+    executor.killed_for_it = true;
+    kill(pid, SIGKILL);
+  }
+  return next;
 }
 
 void Template::EndAll() {
@@ -335,9 +380,22 @@ int Template::Run() {
   sigprocmask(SIG_BLOCK, &child, nullptr);
   child_events_.Reset(signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!child_events_.valid() || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) return 1;
+  absl::Duration absence;
   while (true) {
+    const absl::Time next = LookAtStopped(absence);
+    absence = absl::ZeroDuration();
+    int timeout_ms = -1;
+    absl::Time due_back = absl::InfiniteFuture();
+    if (next != absl::InfiniteFuture()) {
+      due_back = std::min(next, MonotonicNow() + kStoppedLimit / kLooksPerLimit);
+      timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(due_back - MonotonicNow())) + 1;
+    }
     pollfd events[2] = {{socket_.fd(), POLLIN, 0}, {child_events_.get(), POLLIN, 0}};
-    if (poll(events, 2, -1) < 0) continue;
+    const int ready = poll(events, 2, std::max(timeout_ms, -1));
+    if (due_back != absl::InfiniteFuture()) {
+      absence = std::max(absl::ZeroDuration(), MonotonicNow() - due_back);
+    }
+    if (ready < 0) continue;
     if (events[1].revents != 0) Reap();
     if (events[0].revents == 0) continue;
     absl::StatusOr<ControlSocket::Message> message = socket_.Receive(/*wait=*/false);

@@ -68,6 +68,7 @@ void ProcessTable::OnTemplate(ExecutorKind kind) {
   if (event.has_spawned()) {
     record->OnNotSpawned(absl::ResourceExhaustedError(event.spawned().text()));
   } else {
+    if (event.ended().was_stopped()) record->SetKillReason(KillReason::kStopped);
     record->OnEnded(static_cast<int>(event.ended().wait_status()),
                     absl::Microseconds(event.ended().cpu_us()));
   }
