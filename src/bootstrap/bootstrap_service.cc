@@ -44,6 +44,19 @@ grpc::Status BootstrapService::SwitchNotification(grpc::ServerContext* context,
                                           PrintableText(message->reason(), kMaxReasonBytes)));
 }
 
+grpc::Status BootstrapService::FindRequest(grpc::ServerContext* context,
+                                           const v1::FindRequestRequest* message,
+                                           v1::FindRequestReply* reply) {
+  Mark(context);
+  absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message->lease());
+  if (!use.ok()) return ToGrpc(use.status());
+  absl::StatusOr<RequestState> state =
+      host_->FindRequest(message->lease(), message->handle(), message->sequence());
+  if (!state.ok()) return ToGrpc(state.status());
+  reply->set_state(ToProto(*state));
+  return grpc::Status::OK;
+}
+
 grpc::Status BootstrapService::CloseSession(grpc::ServerContext* context,
                                             const v1::CloseSessionRequest* message,
                                             v1::CloseSessionReply*) {

@@ -30,6 +30,8 @@ class BootstrapService final
   grpc::Status SwitchNotification(grpc::ServerContext* context,
                                   const v1::SwitchNotificationRequest* message,
                                   v1::SwitchNotificationReply* reply) override;
+  grpc::Status FindRequest(grpc::ServerContext* context, const v1::FindRequestRequest* message,
+                           v1::FindRequestReply* reply) override;
   grpc::Status CloseSession(grpc::ServerContext* context, const v1::CloseSessionRequest* message,
                             v1::CloseSessionReply* reply) override;
 

@@ -70,6 +70,22 @@ absl::Status BootstrapClient::SwitchNotification(uint64_t lease, uint64_t handle
       .Run<v1::Bootstrap>(&v1::Bootstrap::Stub::SwitchNotification, request, &reply);
 }
 
+absl::StatusOr<RequestState> BootstrapClient::FindRequest(uint64_t lease, uint64_t handle,
+                                                          uint64_t sequence,
+                                                          absl::Duration timeout) {
+  v1::FindRequestRequest request;
+  request.set_lease(lease);
+  request.set_handle(handle);
+  request.set_sequence(sequence);
+  v1::FindRequestReply reply;
+  UnaryCall call(*channel_, "find a request", timeout);
+  absl::Status status = call.Run<v1::Bootstrap>(&v1::Bootstrap::Stub::FindRequest, request, &reply);
+  if (!status.ok()) return status;
+  absl::StatusOr<RequestState> state = FromProto(reply.state());
+  if (!state.ok()) return call.BadReply(state.status());
+  return state;
+}
+
 absl::Status BootstrapClient::CloseSession(uint64_t lease, uint64_t handle,
                                            absl::Duration timeout) {
   v1::CloseSessionRequest request;

@@ -47,6 +47,9 @@ class BootstrapClient {
   absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
                                   transport::Notification notification, absl::string_view reason,
                                   absl::Duration timeout);
+  // What has become of a request that was written into the session's window.
+  absl::StatusOr<RequestState> FindRequest(uint64_t lease, uint64_t handle, uint64_t sequence,
+                                           absl::Duration timeout);
   absl::Status CloseSession(uint64_t lease, uint64_t handle, absl::Duration timeout);
 
   // Gives the session's executor access to memory of this process; returns its number.

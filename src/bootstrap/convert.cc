@@ -124,6 +124,32 @@ absl::StatusOr<transport::Notification> FromProto(v1::Notification notification,
   }
 }
 
+v1::RequestState ToProto(RequestState state) {
+  switch (state) {
+    case RequestState::kNotArrived:
+      return v1::REQUEST_STATE_NOT_ARRIVED;
+    case RequestState::kInHand:
+      return v1::REQUEST_STATE_IN_HAND;
+    case RequestState::kAnswered:
+      return v1::REQUEST_STATE_ANSWERED;
+  }
+  return v1::REQUEST_STATE_UNSPECIFIED;
+}
+
+absl::StatusOr<RequestState> FromProto(v1::RequestState state) {
+  switch (state) {
+    case v1::REQUEST_STATE_NOT_ARRIVED:
+      return RequestState::kNotArrived;
+    case v1::REQUEST_STATE_IN_HAND:
+      return RequestState::kInHand;
+    case v1::REQUEST_STATE_ANSWERED:
+      return RequestState::kAnswered;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("a request's state has the unknown value ", static_cast<int>(state)));
+  }
+}
+
 v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
   v1::GetWorkerInfoReply message;
   message.set_protocol_version(info.protocol_version);

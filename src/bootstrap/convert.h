@@ -33,6 +33,9 @@ v1::Notification ToProto(transport::Notification notification);
 // kAuto is a request, not a method: whoever needs a method passes allow_auto = false.
 absl::StatusOr<transport::Notification> FromProto(v1::Notification notification, bool allow_auto);
 
+v1::RequestState ToProto(RequestState state);
+absl::StatusOr<RequestState> FromProto(v1::RequestState state);
+
 // At most `limit` bytes of `text`, each that is not printable ASCII as a question mark: what came
 // from elsewhere goes into a log on one line.
 std::string PrintableText(absl::string_view text, size_t limit);

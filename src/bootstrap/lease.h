@@ -28,6 +28,8 @@ namespace invoker::bootstrap {
 struct LeaseEvents {
   // There is no room yet; `ahead` others come first. Inside Acquire, on its caller's thread.
   std::function<void(uint32_t ahead)> on_queued;
+  // With each heartbeat that is sent: several in LeaseTerms::peer_timeout.
+  std::function<void()> on_heartbeat;
   // At most once, before on_lost: the worker has ended the lease and sent the bill.
   std::function<void(const LeaseEnd&)> on_ended;
   // At most once, and the last: the lease, its sessions and its executors are gone. ABORTED if an

@@ -28,6 +28,14 @@ inline constexpr size_t kMaxAddressBytes = 256;
 inline constexpr size_t kMaxReasonBytes = 512;
 inline constexpr size_t kMaxFabrics = 64;
 
+// What has become of a request that a client wrote into its session's window, as far as the
+// executor knows.
+enum class RequestState : uint8_t {
+  kNotArrived,
+  kInHand,    // it, or another one before it, is being run
+  kAnswered,  // or dropped: nothing more is to come of it
+};
+
 // What must be equal on both sides for two endpoints to understand each other.
 struct FabricIdentity {
   std::string provider;           // fi_fabric_attr.prov_name

@@ -63,6 +63,13 @@ class SessionHost {
                                           transport::Notification notification,
                                           absl::string_view reason) = 0;
 
+  // What has become of a request of the session. Does not wait for a function that runs.
+  virtual absl::StatusOr<RequestState> FindRequest(uint64_t lease, uint64_t handle,
+                                                   uint64_t sequence) {
+    (void)lease, (void)handle, (void)sequence;
+    return absl::UnimplementedError("this worker does not know");
+  }
+
   // Fences and frees one session. NOT_FOUND if the session is not of this lease.
   virtual absl::Status CloseSession(uint64_t lease, uint64_t handle) = 0;
 

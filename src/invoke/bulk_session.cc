@@ -47,6 +47,11 @@ absl::StatusOr<uint16_t> BulkSession::RegisterWindow(const bootstrap::WindowDesc
   return last_number_;
 }
 
+bool BulkSession::Has(uint64_t sequence) const {
+  return std::any_of(calls_.begin(), calls_.end(),
+                     [sequence](const auto& call) { return call->request().sequence == sequence; });
+}
+
 absl::Status BulkSession::ForgetWindow(uint16_t number, std::function<void()> on_unused) {
   const auto found = windows_.find(number);
   if (found == windows_.end()) {

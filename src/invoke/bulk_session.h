@@ -55,6 +55,7 @@ class BulkSession {
                                absl::Span<std::byte> output, int64_t now_ns);
 
   bool active() const { return !calls_.empty(); }
+  bool Has(uint64_t sequence) const;
 
   // Moves every call on, in the order of their requests. True if anything moved. A worker that is
   // draining stops those that have not run.

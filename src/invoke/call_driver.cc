@@ -210,6 +210,11 @@ void CallDriver::Fail(const absl::Status& reason) {
   reactor_->Submit([] {});
 }
 
+PathView CallDriver::ViewPath(uint64_t known_doorbells) {
+  Visit visit(this);
+  return session_->ViewPath(known_doorbells);
+}
+
 absl::Status CallDriver::status() {
   Visit visit(this);
   return session_->failure();

@@ -102,6 +102,9 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // OK, or why no call can be made any more.
   absl::Status status();
 
+  // ClientSession::ViewPath.
+  PathView ViewPath(uint64_t known_doorbells);
+
   // Ends the helper thread. Calls that are under way end as CANCELLED. Nothing may be started
   // afterwards.
   void Close();

@@ -240,6 +240,7 @@ void ClientSession::OnToken(uint32_t token) {
     ++dropped_;
     return;
   }
+  ++doorbells_;
   uint32_t cell = immediate->cell;
   bool more = true;
   while (more) {

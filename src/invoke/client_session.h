@@ -24,6 +24,7 @@
 #include "src/invoke/call_waiter.h"
 #include "src/invoke/cell_allocator.h"
 #include "src/invoke/message_batch.h"
+#include "src/invoke/path_check.h"
 #include "src/invoke/response.h"
 #include "src/invoke/sequence_window.h"
 #include "src/invoke/wire.h"
@@ -177,6 +178,10 @@ class ClientSession final : public transport::ReactorHandler, public transport::
 
   uint64_t dropped() const { return dropped_; }
 
+  // What a PathCheck needs to know. Looks at every call if no doorbell has come since
+  // `known_doorbells`.
+  PathView ViewPath(uint64_t known_doorbells) const;
+
   void OnToken(uint32_t token) override;
   void OnTick(int64_t now_ns) override;
   void OnOperationFailed(const transport::Operation& operation,
@@ -243,6 +248,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   int64_t hold_ns_ = 0;                   // how long after the first of them
   int64_t held_until_ns_ = 0;             // 0: none is held
   uint64_t dropped_ = 0;
+  uint64_t doorbells_ = 0;
   absl::Status failure_;
 };
 

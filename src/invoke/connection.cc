@@ -50,7 +50,7 @@ Connection::Connection(std::shared_ptr<HeldLease> lease, const ClientOptions& op
     : options_(options),
       lease_(std::move(lease)),
       contact_(lease_->shared_contact()),
-      watch_(std::make_shared<SessionWatch>(contact_->target())) {
+      watch_(std::make_shared<SessionWatch>(contact_->target(), options.peer_timeout)) {
   lease_->Add(watch_);
 }
 

@@ -267,6 +267,17 @@ absl::Status Executor::SwitchNotification(SessionKey key, transport::Notificatio
   return status;
 }
 
+absl::StatusOr<bootstrap::RequestState> Executor::FindRequest(SessionKey key, uint64_t sequence) {
+  if (shared_.watch->Now().running()) return bootstrap::RequestState::kInHand;
+  absl::StatusOr<bootstrap::RequestState> state = absl::NotFoundError("the session has ended");
+  RunOnThread([&] {
+    if (FabricPort* port = PortOf(key); port != nullptr) {
+      state = port->Find(key)->FindRequest(sequence);
+    }
+  });
+  return state;
+}
+
 absl::StatusOr<uint16_t> Executor::RegisterWindow(SessionKey key,
                                                   const bootstrap::WindowDescriptor& window,
                                                   bool readable, bool writable) {

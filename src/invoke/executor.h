@@ -99,6 +99,8 @@ class Executor {
       size_t fabric, const bootstrap::OpenSessionRequest& request,
       transport::Notification notification, std::shared_ptr<UsageMeter> meter = nullptr);
   absl::Status SwitchNotification(SessionKey key, transport::Notification notification);
+  // Does not wait for a function that runs: its request, and those behind it, are in hand.
+  absl::StatusOr<bootstrap::RequestState> FindRequest(SessionKey key, uint64_t sequence);
   absl::Status CloseSession(SessionKey key);
   // As bootstrap::SessionHost's. Forgetting waits for what is under way, but not for ever, since
   // the client may be gone: then DEADLINE_EXCEEDED.

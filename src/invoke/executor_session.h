@@ -135,6 +135,8 @@ class ExecutorSession final : public transport::OperationOwner {
   absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
                                           bool writable);
   absl::Status ForgetWindow(uint16_t number, std::function<void()> on_unused);
+  // What has become of the request with that sequence.
+  bootstrap::RequestState FindRequest(uint64_t sequence) const;
   const MessageBatch& responses() const { return responses_; }
 
   void SetNotification(transport::Notification notification);

@@ -20,6 +20,12 @@ absl::StatusOr<uint16_t> ExecutorSession::RegisterWindow(const bootstrap::Window
   return bulk_->RegisterWindow(window, readable, writable);
 }
 
+bootstrap::RequestState ExecutorSession::FindRequest(uint64_t sequence) const {
+  if (!sequences_.Seen(sequence)) return bootstrap::RequestState::kNotArrived;
+  if (bulk_ != nullptr && bulk_->Has(sequence)) return bootstrap::RequestState::kInHand;
+  return bootstrap::RequestState::kAnswered;
+}
+
 absl::Status ExecutorSession::ForgetWindow(uint16_t number, std::function<void()> on_unused) {
   if (bulk_ == nullptr) return absl::NotFoundError("the session has no windows");
   return bulk_->ForgetWindow(number, std::move(on_unused));

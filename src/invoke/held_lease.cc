@@ -4,15 +4,22 @@
 #include <utility>
 
 namespace invoker {
+namespace {
 
-HeldLease::HeldLease(std::shared_ptr<const WorkerContact> contact) : contact_(std::move(contact)) {}
+// A session's end waits for a question that is under way.
+constexpr absl::Duration kLongestAsk = absl::Seconds(1);
+
+}  // namespace
+
+HeldLease::HeldLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout)
+    : contact_(std::move(contact)), ask_timeout_(std::min(peer_timeout, kLongestAsk)) {}
 
 HeldLease::~HeldLease() = default;
 
 absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
     std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
     absl::Duration timeout, std::function<void(uint32_t)> on_queued) {
-  std::shared_ptr<HeldLease> held(new HeldLease(std::move(contact)));
+  std::shared_ptr<HeldLease> held(new HeldLease(std::move(contact), terms.peer_timeout));
   bootstrap::LeaseEvents events;
   events.on_queued = std::move(on_queued);
   events.on_ended = [raw = held.get()](const bootstrap::LeaseEnd& end) {
@@ -23,6 +30,7 @@ absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
   events.on_session_closed = [raw = held.get()](uint64_t handle, absl::string_view reason) {
     raw->OnSessionClosed(handle, reason);
   };
+  events.on_heartbeat = [raw = held.get()] { raw->OnHeartbeat(); };
   absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
       bootstrap::Lease::Acquire(held->contact_->bootstrap(), terms, std::move(events), timeout);
   if (!lease.ok()) return lease.status();
@@ -70,6 +78,18 @@ void HeldLease::OnLost(const absl::Status& reason) {
   }
   const int64_t deadline_ns = SessionWatch::DeliveryDeadlineNs();
   for (const std::shared_ptr<SessionWatch>& watch : watches()) watch->OnLost(reason, deadline_ns);
+}
+
+// Who has a watch has been given the lease: its id is there.
+void HeldLease::OnHeartbeat() {
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) {
+    watch->CheckPath([&](uint64_t handle, uint64_t sequence) {
+      askers_.Run([this, id = lease_->id(), watch, handle, sequence] {
+        watch->Answered(handle, sequence,
+                        contact_->bootstrap()->FindRequest(id, handle, sequence, ask_timeout_));
+      });
+    });
+  }
 }
 
 void HeldLease::OnSessionClosed(uint64_t handle, absl::string_view reason) {

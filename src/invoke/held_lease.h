@@ -18,6 +18,7 @@
 #include "absl/types/optional.h"
 #include "src/bootstrap/lease.h"
 #include "src/bootstrap/messages.h"
+#include "src/bootstrap/work_threads.h"
 #include "src/invoke/session_watch.h"
 #include "src/invoke/worker_contact.h"
 
@@ -55,17 +56,21 @@ class HeldLease {
   }
 
  private:
-  explicit HeldLease(std::shared_ptr<const WorkerContact> contact);
+  HeldLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout);
 
   std::vector<std::shared_ptr<SessionWatch>> watches() const ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnHeartbeat() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<const WorkerContact> contact_;
   mutable absl::Mutex mutex_;
   std::vector<std::shared_ptr<SessionWatch>> watches_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   absl::optional<bootstrap::LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
+  const absl::Duration ask_timeout_;
+  // Ask the worker what has become of requests, since the lease's thread must not wait.
+  bootstrap::WorkThreads askers_{1};
   // Last, so that its thread has ended before anything that it may call goes.
   std::unique_ptr<bootstrap::Lease> lease_;
 };

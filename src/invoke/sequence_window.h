@@ -45,6 +45,14 @@ class SequenceWindow {
     return Verdict::kNew;
   }
 
+  // Whether it was accepted, or can be accepted no more.
+  bool Seen(uint64_t sequence) const {
+    const int64_t ahead = static_cast<int64_t>(sequence - highest_);
+    if (ahead > 0) return false;
+    if (-ahead >= static_cast<int64_t>(kWidth)) return true;
+    return (seen_[sequence % kWidth / kWordBits] >> (sequence % kWordBits) & 1) != 0;
+  }
+
  private:
   static constexpr uint64_t kWordBits = 64;
 

@@ -9,17 +9,27 @@ namespace {
 // How long responses are looked for that a worker sent just before it ended the session.
 constexpr int64_t kDeliveryNs = 10'000'000;
 
+// Of the peer timeout: a call may have been sent a heartbeat after the last doorbell, what is found
+// may be found a heartbeat late, and then calls have to be told.
+constexpr double kShareForPath = 0.3;
+
+absl::Duration PathPatience(absl::Duration peer_timeout) { return peer_timeout * kShareForPath; }
+
 absl::Status Closed(absl::string_view reason) {
   return absl::UnavailableError(absl::StrCat("the worker ended the session: ", reason));
 }
 
 }  // namespace
 
+SessionWatch::SessionWatch(std::string worker, absl::Duration peer_timeout)
+    : worker_(std::move(worker)), peer_timeout_(peer_timeout), path_(PathPatience(peer_timeout)) {}
+
 void SessionWatch::Begin(std::shared_ptr<CallDriver> driver) {
   absl::MutexLock lock(&mutex_);
   driver_ = std::move(driver);
   handle_ = 0;
   early_.clear();
+  path_ = PathCheck(PathPatience(peer_timeout_));
 }
 
 void SessionWatch::Opened(uint64_t handle) {
@@ -73,6 +83,53 @@ void SessionWatch::OnLost(const absl::Status& reason, int64_t deadline_ns) {
     driver = driver_;
   }
   if (driver != nullptr) driver->FailAfterDelivery(Ended(reason), deadline_ns);
+}
+
+void SessionWatch::CheckPath(Ask ask) {
+  std::shared_ptr<CallDriver> driver;
+  uint64_t handle = 0;
+  uint64_t known = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    // A session that is being proven has limits of its own.
+    if (driver_ == nullptr || handle_ == 0 || !lost_.ok()) return;
+    driver = driver_;
+    handle = handle_;
+    known = path_.known_doorbells();
+  }
+  const PathView view = driver->ViewPath(known);
+  PathCheck::Verdict verdict;
+  std::optional<uint64_t> sequence;
+  absl::string_view symptom;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (handle_ != handle) return;
+    sequence = path_.Look(view, transport::MonotonicNs(), &verdict);
+    symptom = path_.symptom();
+  }
+  if (verdict == PathCheck::Verdict::kBroken) return Break(driver.get(), symptom);
+  if (sequence.has_value()) ask(handle, *sequence);
+}
+
+void SessionWatch::Answered(uint64_t handle, uint64_t sequence,
+                            const absl::StatusOr<bootstrap::RequestState>& state) {
+  std::shared_ptr<CallDriver> driver;
+  absl::string_view symptom;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (handle_ != handle) return;
+    if (path_.Answered(sequence, state, transport::MonotonicNs()) == PathCheck::Verdict::kFine) {
+      return;
+    }
+    driver = driver_;
+    symptom = path_.symptom();
+  }
+  Break(driver.get(), symptom);
+}
+
+void SessionWatch::Break(CallDriver* driver, absl::string_view symptom) const {
+  driver->Fail(Ended(absl::UnavailableError(
+      absl::StrCat("the fabric's path is broken, though the bootstrap's is not: ", symptom))));
 }
 
 int64_t SessionWatch::DeliveryDeadlineNs() { return transport::MonotonicNs() + kDeliveryNs; }

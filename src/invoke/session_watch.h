@@ -13,10 +13,15 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "src/bootstrap/messages.h"
 #include "src/invoke/call_driver.h"
+#include "src/invoke/path_check.h"
 
 namespace invoker {
 
@@ -24,7 +29,8 @@ namespace invoker {
 class SessionWatch {
  public:
   // `worker` is for messages: "HOST:PORT".
-  explicit SessionWatch(std::string worker) : worker_(std::move(worker)) {}
+  // `peer_timeout` is ClientOptions'.
+  SessionWatch(std::string worker, absl::Duration peer_timeout);
 
   // A session of this driver is about to be opened, in place of the one before.
   void Begin(std::shared_ptr<CallDriver> driver) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -43,19 +49,30 @@ class SessionWatch {
   void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLost(const absl::Status& reason, int64_t deadline_ns) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Now and then, several times in the peer timeout: whether calls get stuck on the way. Asks the
+  // worker, if there is reason to, what has become of one: through `ask`, which must not block and
+  // see to it that Answered is called once, whatever comes.
+  using Ask = absl::FunctionRef<void(uint64_t handle, uint64_t sequence)>;
+  void CheckPath(Ask ask) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Answered(uint64_t handle, uint64_t sequence,
+                const absl::StatusOr<bootstrap::RequestState>& state) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // For `deadline_ns` above: from now.
   static int64_t DeliveryDeadlineNs();
 
  private:
+  void Break(CallDriver* driver, absl::string_view symptom) const;
   absl::Status Ended(const absl::Status& why) const;
 
   const std::string worker_;
+  const absl::Duration peer_timeout_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<CallDriver> driver_ ABSL_GUARDED_BY(mutex_);
   uint64_t handle_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: not known yet
   // Sessions that were closed before the handle was known.
   std::vector<std::pair<uint64_t, std::string>> early_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  PathCheck path_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace invoker

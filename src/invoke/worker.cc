@@ -261,6 +261,13 @@ absl::StatusOr<uint16_t> Worker::RegisterWindow(uint64_t lease, uint64_t handle,
   return executors_[session->executor]->RegisterWindow(session->key, window, readable, writable);
 }
 
+absl::StatusOr<bootstrap::RequestState> Worker::FindRequest(uint64_t lease, uint64_t handle,
+                                                            uint64_t sequence) {
+  absl::StatusOr<Session> session = FindSession(lease, handle);
+  if (!session.ok()) return session.status();
+  return executors_[session->executor]->FindRequest(session->key, sequence);
+}
+
 absl::Status Worker::ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) {
   absl::StatusOr<Session> session = FindSession(lease, handle);
   if (!session.ok()) return session.status();

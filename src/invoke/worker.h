@@ -75,6 +75,8 @@ class Worker final : public bootstrap::SessionHost {
   absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
                                   transport::Notification notification,
                                   absl::string_view reason) override;
+  absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t lease, uint64_t handle,
+                                                      uint64_t sequence) override;
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
   absl::StatusOr<uint16_t> RegisterWindow(uint64_t lease, uint64_t handle,
                                           const bootstrap::WindowDescriptor& window, bool readable,

@@ -235,6 +235,13 @@ absl::Status ExecutorHost::Do(const ToExecutor& request, std::vector<UniqueFd> f
       answer->set_window(*number);
       return absl::OkStatus();
     }
+    case ToExecutor::kFindRequest: {
+      absl::StatusOr<bootstrap::RequestState> state = worker_->FindRequest(
+          kLease, request.find_request().handle(), request.find_request().sequence());
+      if (!state.ok()) return state.status();
+      answer->set_request_state(bootstrap::ToProto(*state));
+      return absl::OkStatus();
+    }
     case ToExecutor::kForgetWindow:
       return worker_->ForgetWindow(kLease, request.forget_window().handle(),
                                    static_cast<uint16_t>(request.forget_window().number()));

@@ -74,6 +74,8 @@ class ExecutorProcess {
       const bootstrap::OpenSessionRequest& request) = 0;
   virtual absl::Status SwitchNotification(uint64_t handle, transport::Notification notification,
                                           absl::string_view reason) = 0;
+  virtual absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t handle,
+                                                              uint64_t sequence) = 0;
   virtual absl::Status CloseSession(uint64_t handle) = 0;
   virtual absl::StatusOr<uint16_t> RegisterWindow(uint64_t handle,
                                                   const bootstrap::WindowDescriptor& window,

@@ -83,6 +83,16 @@ absl::Status RemoteExecutor::SwitchNotification(uint64_t handle,
   return record_->Call(std::move(request), {}).status();
 }
 
+absl::StatusOr<bootstrap::RequestState> RemoteExecutor::FindRequest(uint64_t handle,
+                                                                    uint64_t sequence) {
+  ToExecutor request;
+  request.mutable_find_request()->set_handle(handle);
+  request.mutable_find_request()->set_sequence(sequence);
+  absl::StatusOr<FromExecutor> answer = record_->Call(std::move(request), {});
+  if (!answer.ok()) return answer.status();
+  return bootstrap::FromProto(answer->request_state());
+}
+
 absl::Status RemoteExecutor::CloseSession(uint64_t handle) {
   ToExecutor request;
   request.mutable_close_session()->set_handle(handle);

@@ -173,6 +173,13 @@ absl::StatusOr<uint16_t> ExecutorLease::RegisterWindow(uint64_t handle,
   return found->process->RegisterWindow(found->handle, window, readable, writable);
 }
 
+absl::StatusOr<bootstrap::RequestState> ExecutorLease::FindRequest(uint64_t handle,
+                                                                   uint64_t sequence) {
+  absl::StatusOr<Found> found = Find(handle);
+  if (!found.ok()) return found.status();
+  return found->process->FindRequest(found->handle, sequence);
+}
+
 absl::Status ExecutorLease::ForgetWindow(uint64_t handle, uint16_t number) {
   absl::StatusOr<Found> found = Find(handle);
   if (!found.ok()) return found.status();

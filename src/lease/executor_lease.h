@@ -58,6 +58,8 @@ class ExecutorLease {
       const bootstrap::OpenSessionRequest& request) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status SwitchNotification(uint64_t handle, transport::Notification notification,
                                   absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t handle, uint64_t sequence)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CloseSession(uint64_t handle) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<uint16_t> RegisterWindow(uint64_t handle,
                                           const bootstrap::WindowDescriptor& window, bool readable,

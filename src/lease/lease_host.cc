@@ -276,6 +276,13 @@ absl::StatusOr<uint16_t> LeaseHost::RegisterWindow(uint64_t lease, uint64_t hand
   return executors->RegisterWindow(handle, window, readable, writable);
 }
 
+absl::StatusOr<bootstrap::RequestState> LeaseHost::FindRequest(uint64_t lease, uint64_t handle,
+                                                               uint64_t sequence) {
+  const std::shared_ptr<ExecutorLease> executors = Find(lease);
+  if (executors == nullptr) return shared_.host->FindRequest(lease, handle, sequence);
+  return executors->FindRequest(handle, sequence);
+}
+
 absl::Status LeaseHost::ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) {
   const std::shared_ptr<ExecutorLease> executors = Find(lease);
   if (executors == nullptr) return shared_.host->ForgetWindow(lease, handle, number);

@@ -72,6 +72,8 @@ class LeaseHost final : public bootstrap::SessionHost {
   absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
                                   transport::Notification notification,
                                   absl::string_view reason) override;
+  absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t lease, uint64_t handle,
+                                                      uint64_t sequence) override;
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(uint64_t lease, const std::string& path,
                                                             bootstrap::CodeKind kind,

@@ -34,6 +34,10 @@ class SignalKeepingHost final : public bootstrap::SessionHost {
                                   absl::string_view reason) override {
     return host_->SwitchNotification(lease, handle, notification, reason);
   }
+  absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t lease, uint64_t handle,
+                                                      uint64_t sequence) override {
+    return host_->FindRequest(lease, handle, sequence);
+  }
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
     return host_->CloseSession(lease, handle);
   }

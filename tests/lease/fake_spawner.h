@@ -129,6 +129,10 @@ class FakeProcess final : public ExecutorProcess {
                                   absl::string_view) override {
     return Known(handle);
   }
+  absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t handle, uint64_t) override {
+    if (absl::Status status = Known(handle); !status.ok()) return status;
+    return bootstrap::RequestState::kInHand;
+  }
   absl::Status CloseSession(uint64_t handle) override {
     if (absl::Status status = MayWait(); !status.ok()) return status;
     return Known(handle);
