@@ -19,6 +19,7 @@ void SessionWatch::Begin(std::shared_ptr<CallDriver> driver) {
   absl::MutexLock lock(&mutex_);
   driver_ = std::move(driver);
   handle_ = 0;
+  ended_ = absl::OkStatus();
   early_.clear();
 }
 
@@ -35,7 +36,9 @@ void SessionWatch::Opened(uint64_t handle) {
     if (!lost_.ok()) reason = lost_;
     driver = driver_;
   }
-  if (!reason.ok()) driver->FailAfterDelivery(Ended(reason), DeliveryDeadlineNs());
+  if (reason.ok()) return;
+  driver->FailAfterDelivery(Ended(reason), DeliveryDeadlineNs());
+  Tell(Ended(reason));
 }
 
 uint64_t SessionWatch::End() {
@@ -63,6 +66,7 @@ void SessionWatch::OnSessionClosed(uint64_t handle, absl::string_view reason) {
     driver = driver_;
   }
   driver->FailAfterDelivery(Ended(Closed(reason)), DeliveryDeadlineNs());
+  Tell(Ended(Closed(reason)));
 }
 
 void SessionWatch::OnLost(const absl::Status& reason, int64_t deadline_ns) {
@@ -72,7 +76,29 @@ void SessionWatch::OnLost(const absl::Status& reason, int64_t deadline_ns) {
     lost_ = reason;
     driver = driver_;
   }
-  if (driver != nullptr) driver->FailAfterDelivery(Ended(reason), deadline_ns);
+  if (driver == nullptr) return;
+  driver->FailAfterDelivery(Ended(reason), deadline_ns);
+  Tell(Ended(reason));
+}
+
+void SessionWatch::Tell(const absl::Status& reason) {
+  std::function<void(const absl::Status&)> on_ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (ended_.ok()) ended_ = reason;
+    on_ended = std::exchange(on_ended_, nullptr);
+  }
+  if (on_ended) on_ended(reason);
+}
+
+void SessionWatch::set_on_ended(std::function<void(const absl::Status&)> on_ended) {
+  absl::Status ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended = ended_;
+    if (ended.ok()) on_ended_ = std::move(on_ended);
+  }
+  if (!ended.ok() && on_ended) on_ended(ended);
 }
 
 int64_t SessionWatch::DeliveryDeadlineNs() { return transport::MonotonicNs() + kDeliveryNs; }
