@@ -194,9 +194,8 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   bootstrap::ServerOptions server_options;
   server_options.listen = settings.listen;
   server_options.lease_expiry = settings.peer_timeout;
-  server_options.heartbeat_interval =
-      std::min(server_options.heartbeat_interval,
-               settings.peer_timeout / bootstrap::kHeartbeatsPerTimeout);
+  server_options.heartbeat_interval = std::min(
+      server_options.heartbeat_interval, settings.peer_timeout / bootstrap::kHeartbeatsPerTimeout);
   server_options.services = {(*accounting)->service(),
                              MakeCodeService(cache->get(), settings.upload)};
   absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =

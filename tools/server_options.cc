@@ -252,10 +252,9 @@ void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
 
 absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
   if (settings->peer_timeout < kLeastPeerTimeout || settings->peer_timeout > absl::Hours(24)) {
-    return absl::InvalidArgumentError(absl::StrCat("--peer_timeout is from ",
-                                                   absl::FormatDuration(kLeastPeerTimeout),
-                                                   " to 24h, not ",
-                                                   absl::FormatDuration(settings->peer_timeout)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--peer_timeout is from ", absl::FormatDuration(kLeastPeerTimeout),
+                     " to 24h, not ", absl::FormatDuration(settings->peer_timeout)));
   }
   absl::Status status = SettlePolling(app, flags, settings);
   if (status.ok()) status = SettleLeases(app, flags, settings);

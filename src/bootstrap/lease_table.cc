@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kClosers = 8;
 
-// How often the table looks, at least, in the time that a client may be silent for: an absence of its
-// own that is shorter than the time between two looks may go unnoticed.
+// How often the table looks, at least, in the time that a client may be silent for: an absence of
+// its own that is shorter than the time between two looks may go unnoticed.
 constexpr int kLooksPerExpiry = 8;
 
 absl::Status StatusOf(const LeaseEnd& end) {

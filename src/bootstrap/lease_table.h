@@ -8,8 +8,8 @@
 // After that its client is told how it ended and what it used, and the stream ends. The table knows
 // nothing of gRPC.
 //
-// A client's silence is counted only in time that the table's own thread has witnessed: after a stop
-// of this process, or a machine that slept, clients have as long again to be heard.
+// A client's silence is counted only in time that the table's own thread has witnessed: after a
+// stop of this process, or a machine that slept, clients have as long again to be heard.
 //
 // Every method may be called from any thread; none but Join blocks. The table never holds its lock
 // while it calls a stream or the host, so both may call back.

@@ -18,7 +18,7 @@ namespace invoker::bootstrap {
 
 // Version of the bootstrap messages and of the data path's wire format together. Raised whenever
 // either changes.
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 
 // The largest raw endpoint address that is accepted: four times the largest that any provider is
 // known to use.

@@ -52,7 +52,8 @@ class BulkCall final : public transport::OperationOwner {
     std::shared_ptr<ClientWindow> output_window;  // nullptr: `output` it is
     absl::Span<const std::byte> input;
     absl::Span<std::byte> output;
-    int64_t deadline_ns = 0;  // MonotonicNs; 0: none
+    int64_t deadline_ns = 0;           // MonotonicNs; 0: none
+    const std::byte* flags = nullptr;  // the request's, where its client writes to them
   };
 
   explicit BulkCall(Parts parts);
@@ -62,6 +63,9 @@ class BulkCall final : public transport::OperationOwner {
   bool Overdue(int64_t now_ns) const {
     return parts_.deadline_ns != 0 && now_ns > parts_.deadline_ns;
   }
+
+  const std::byte* flags() const { return parts_.flags; }
+  int64_t deadline_ns() const { return parts_.deadline_ns; }
 
   // Takes memory and posts, as far as there is room. True if anything moved.
   bool Advance(int64_t now_ns);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/invoke/call_control.h"
 
 namespace invoker {
 namespace {
@@ -134,6 +135,7 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
   parts.output_window = *std::move(out);
   parts.input = {payload + kBulkDescriptorBytes, inline_bytes};
   parts.output = output;
+  parts.flags = payload - kHeaderBytes + kFlagsOffset;
   if (request.deadline_us != 0) parts.deadline_ns = now_ns + int64_t{request.deadline_us} * 1000;
   calls_.push_back(std::make_unique<BulkCall>(std::move(parts)));
   return std::nullopt;
@@ -146,6 +148,9 @@ bool BulkSession::Advance(int64_t now_ns, bool draining) {
     const bool waits = call->state() == BulkCall::State::kWaiting;
     if (draining && !call->has_run()) {
       call->Stop(StatusCode::kDraining, std::string(kTakesNoMoreCalls));
+    }
+    if (!call->has_run() && IsMarkedCancelled(call->flags())) {
+      call->Stop(StatusCode::kCancelled, "");
     }
     // Who came first has memory first. A deadline may pass meanwhile all the same.
     if (waits && memory_is_short && !call->Overdue(now_ns)) continue;

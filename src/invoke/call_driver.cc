@@ -107,11 +107,32 @@ absl::StatusOr<Response> CallDriver::Run(const ClientSession::Request& request) 
   }
   --running_;
   // It may have ended while the lock was not held.
-  if (!interrupted || call->ended()) return Collect(call);
-  session_->Abandon(call);
+  if (interrupted && !call->ended()) {
+    session_->EndEarly(call, absl::StatusCode::kCancelled, "the call was interrupted");
+    if (!driven_) LeaveLocked();
+  }
+  return Collect(call);
+}
+
+bool CallDriver::CancelLocked(Call* call) {
+  if (call->ended()) return false;
+  session_->EndEarly(call, absl::StatusCode::kCancelled, "the call was cancelled");
+  RunFinishedLocked();
   if (!driven_) LeaveLocked();
-  return WithFate(absl::CancelledError("the wait for the response was interrupted"),
-                  CallFate::kMaybeExecuted);
+  return true;
+}
+
+bool CallDriver::Cancel(Call* call) {
+  Visit visit(this);
+  return CancelLocked(call);
+}
+
+bool CallDriver::Cancel(const CallTicket& ticket) {
+  Visit visit(this);
+  const Call* const call = ticket.call;
+  const bool same = call != nullptr && call->state == Call::State::kOutstanding &&
+                    call->sequence == ticket.sequence;
+  return same && CancelLocked(ticket.call);
 }
 
 absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {
@@ -125,13 +146,14 @@ absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {
   return call;
 }
 
-absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request,
-                                           CallDone& on_done) {
+absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request, CallDone& on_done,
+                                           CallTicket* ticket) {
   Visit visit(this);
   absl::Status why_not;
   Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
   if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
   call->on_done = std::move(on_done);
+  if (ticket != nullptr) *ticket = {call, call->sequence};
   ++asynchronous_;
   if (!driven_) {
     // No thread is going to wait for it.

@@ -57,7 +57,15 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // Starts the request; `on_done` gets its result on whichever thread drives, which holds no lock
   // then. Blocks only while no cells are free. If this returns an error, `on_done` has not been
   // taken and is not called.
-  absl::Status StartWithCallback(const ClientSession::Request& request, CallDone& on_done);
+  // `ticket`, if any, is for Cancel, and set before the callback can come.
+  absl::Status StartWithCallback(const ClientSession::Request& request, CallDone& on_done,
+                                 CallTicket* ticket = nullptr);
+
+  // Ends a call that is under way as CANCELLED; false if it has ended. A callback of it, or of
+  // others that have ended, may run inside. A call that has been given back, as Await and Drop do,
+  // needs a ticket.
+  bool Cancel(Call* call);
+  bool Cancel(const CallTicket& ticket);
 
   // Waits until the call has ended and gives it back. Blocks.
   absl::StatusOr<Response> Await(Call* call);
@@ -131,6 +139,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool LeavesNowLocked(bool may_wait_for_others);
   static int64_t NextCheck(bool (*interrupted)());
   absl::StatusOr<Response> Collect(Call* call);
+  bool CancelLocked(Call* call);
   bool PollForRoomLocked();
   bool MayBeReleasedLocked(WhenFull when_full) const;
   void WaitForRoomLocked(int64_t deadline_ns);

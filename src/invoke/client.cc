@@ -39,6 +39,13 @@ absl::Status WrongBuffer(bool is_ours, size_t size, size_t has) {
                   CallFate::kNotSent);
 }
 
+ABSL_ATTRIBUTE_NOINLINE absl::Status NoRetry() {
+  return WithFate(absl::InvalidArgumentError(
+                      "a client has one executor, so that there is no other one to try: `retry` is "
+                      "for the calls of a ClientGroup"),
+                  CallFate::kNotSent);
+}
+
 absl::Status SetDeadline(absl::Duration timeout, ClientSession::Request* request) {
   if (timeout <= absl::ZeroDuration()) {
     return WithFate(absl::DeadlineExceededError("the timeout is not positive; nothing was sent"),
@@ -114,6 +121,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
               /*deadline_ns=*/0,
               options.interrupted,
               options.when_full};
+  if (ABSL_PREDICT_FALSE(options.retry != 0)) return NoRetry();
   if (ABSL_PREDICT_TRUE(options.timeout == absl::InfiniteDuration())) return absl::OkStatus();
   return SetDeadline(options.timeout, request);
 }
@@ -193,19 +201,27 @@ void Client::InvokeAsync(const RemoteFunction& function, Bytes input, const Call
 }
 
 absl::Status Client::StartCall(const RemoteFunction& function, Bytes input,
-                               const CallOptions& options, CallDone& done) {
+                               const CallOptions& options, CallDone& done, CallTicket* ticket) {
   ClientSession::Request request;
   absl::Status status = MakeRequest(function.id(), input, options, &request);
-  if (status.ok()) status = driver_->StartWithCallback(request, done);
+  if (status.ok()) status = driver_->StartWithCallback(request, done, ticket);
   return status;
 }
 
-void Client::InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
-                         const CallOptions& options, CallDone done) {
+absl::Status Client::StartCall(const RemoteFunction& function, const Buffer& buffer, size_t size,
+                               const CallOptions& options, CallDone& done, CallTicket* ticket) {
   ClientSession::Request request;
   absl::Status status = MakeRequest(function.id(), buffer, size, options, &request);
-  if (status.ok()) status = driver_->StartWithCallback(request, done);
-  if (!status.ok()) done(status);
+  if (status.ok()) status = driver_->StartWithCallback(request, done, ticket);
+  return status;
+}
+
+bool Client::CancelCall(const CallTicket& ticket) { return driver_->Cancel(ticket); }
+
+void Client::InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
+                         const CallOptions& options, CallDone done) {
+  absl::Status status = StartCall(function, buffer, size, options, done);
+  if (!status.ok()) done(std::move(status));
 }
 
 absl::StatusOr<Buffer> Client::AllocateBuffer(size_t size) {
@@ -265,6 +281,8 @@ absl::StatusOr<Response> Future::Get() {
   }
   return driver_->Await(std::exchange(call_, nullptr));
 }
+
+bool Future::Cancel() { return call_ != nullptr && driver_->Cancel(call_); }
 
 bool Future::Wait(absl::Duration limit) {
   if (call_ == nullptr) return true;

@@ -10,7 +10,9 @@
 // asynchronous calls are driven by a helper thread while nobody waits.
 //
 // Calls are at-most-once and never retried. GetCallFate(status) tells what became of a call that
-// failed.
+// failed. A session that is lost stays so, and so does its client: every call under way ends with
+// UNAVAILABLE within ClientOptions::peer_timeout, and further ones are NOT_SENT. What connects
+// again is a ClientGroup (client_group.h), also one of a single server.
 
 #ifndef INVOKER_SRC_INVOKE_CLIENT_H_
 #define INVOKER_SRC_INVOKE_CLIENT_H_
@@ -70,6 +72,8 @@ struct ClientOptions {
   // own nor a machine that sleeps looks like the worker's death. At least 20 ms; infinite: as long
   // as the worker says (invoker_server --peer_timeout).
   absl::Duration peer_timeout = absl::Seconds(1);
+  // Of ClientGroup::Connect only: connect again, in the background, to a worker that has been lost.
+  bool reconnect = true;
   // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
   // more CPU.
   absl::Duration hot_timeout = absl::Milliseconds(1);
@@ -88,10 +92,15 @@ struct CallOptions {
   // capacity travel together when many calls are under way.
   uint32_t response_capacity = 0;
   // Asked every 100 ms by a thread that waits in Invoke, or for room in the windows, without locks.
-  // Once it returns true, the wait ends as CANCELLED; the call itself goes on, and its result is
-  // lost. nullptr: nobody is asked.
+  // Once it returns true, the call ends as CANCELLED, as by Future::Cancel. nullptr: nobody is
+  // asked.
   bool (*interrupted)() = nullptr;
   WhenFull when_full = WhenFull::kWaitForCalls;
+  // Of a ClientGroup's calls only: how often to try again, on another executor, what has ended
+  // because its executor was lost (NOT_SENT or MAYBE_EXECUTED) or takes no more calls
+  // (NOT_EXECUTED). Whoever sets it says that the function may run more than once. The timeout is
+  // that of all tries together.
+  uint32_t retry = 0;
 };
 
 // A function of the worker, by name and id. A value; valid for the client that returned it.
@@ -121,6 +130,11 @@ class Future {
 
   // Blocks until the call has ended or `limit` has passed. True if Get would not block.
   bool Wait(absl::Duration limit);
+
+  // Ends the call as CANCELLED, unless it has ended; true if so. A request that had not left is
+  // NOT_SENT and will not be executed. Any other is MAYBE_EXECUTED: the worker is told, and does
+  // not begin with it if it has not yet; a function that runs already may ask (docs/functions.md).
+  bool Cancel();
 
  private:
   friend class Client;
@@ -213,8 +227,14 @@ class Client {
 
   // As above, but says whether the call has been started. If it has not, `done` has not been taken
   // and is not called.
+  // With a `ticket`, which is set before `done` can be called, CancelCall can end the call.
   absl::Status StartCall(const RemoteFunction& function, Bytes input, const CallOptions& options,
-                         CallDone& done);
+                         CallDone& done, CallTicket* ticket = nullptr);
+  absl::Status StartCall(const RemoteFunction& function, const Buffer& buffer, size_t size,
+                         const CallOptions& options, CallDone& done, CallTicket* ticket = nullptr);
+  // As Future::Cancel, for a call with a `done`, which is called inside this, and others that are
+  // due perhaps too. False if the call has ended.
+  bool CancelCall(const CallTicket& ticket);
 
   // RESOURCE_EXHAUSTED if the request window has no room for `size` adjacent bytes now.
   absl::StatusOr<Buffer> AllocateBuffer(size_t size);

@@ -1,186 +1,54 @@
 #include "src/invoke/client_group.h"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "src/invoke/open_sessions.h"
-#include "src/invoke/worker_contact.h"
+#include "src/invoke/connection.h"
 
 namespace invoker {
 namespace {
-
-absl::StatusOr<std::vector<std::string>> SplitServers(absl::string_view servers) {
-  std::vector<std::string> list;
-  for (absl::string_view server : absl::StrSplit(servers, ',')) {
-    server = absl::StripAsciiWhitespace(server);
-    if (server.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "\"", servers, "\" is no list of servers; write HOST:PORT,HOST:PORT, without gaps"));
-    }
-    if (std::find(list.begin(), list.end(), server) != list.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", servers, "\" has \"", server, "\" twice"));
-    }
-    list.emplace_back(server);
-  }
-  return list;
-}
-
-// Makes something of each server, of all at the same time. The first error, if there is any.
-template <typename Result, typename Make>
-absl::StatusOr<std::vector<Result>> OfEach(size_t servers, const Make& make) {
-  std::vector<absl::StatusOr<Result>> results(servers);
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < servers; ++i) threads.emplace_back([&, i] { results[i] = make(i); });
-  results[0] = make(0);
-  for (std::thread& thread : threads) thread.join();
-  std::vector<Result> all;
-  for (absl::StatusOr<Result>& result : results) {
-    if (!result.ok()) return result.status();
-    all.push_back(*std::move(result));
-  }
-  return all;
-}
-
-using Clients = std::vector<std::unique_ptr<Client>>;
-
-absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOptions& options,
-                                      size_t sessions) {
-  absl::StatusOr<std::shared_ptr<const WorkerContact>> contact =
-      WorkerContact::Find(server, options);
-  if (!contact.ok()) return contact.status();
-  if (absl::Status status = (*contact)->Usable(); !status.ok()) return status;
-  if (sessions == 0) sessions = (*contact)->info().executors;
-  bootstrap::LeaseTerms terms;
-  terms.peer_timeout = options.peer_timeout;
-  absl::StatusOr<std::shared_ptr<HeldLease>> lease =
-      HeldLease::Acquire(*std::move(contact), terms, options.connect_timeout);
-  if (!lease.ok()) return lease.status();
-  return OpenSessions(*lease, sessions, options);
-}
-
-// How many executors to lease of each server: each one where the most cores are free, or, once none
-// are, where there are the most at all, so that the refusal comes from a server that has some.
-absl::StatusOr<std::vector<uint32_t>> Spread(const std::vector<std::string>& servers,
-                                             const LeaseOptions& options) {
-  std::vector<uint32_t> shares(servers.size(), 0);
-  if (servers.size() == 1) {
-    shares[0] = options.executors;
-    return shares;
-  }
-  absl::StatusOr<std::vector<bootstrap::Capacity>> capacities = OfEach<bootstrap::Capacity>(
-      servers.size(), [&](size_t i) -> absl::StatusOr<bootstrap::Capacity> {
-        auto client =
-            bootstrap::BootstrapClient::Connect(servers[i], options.client.connect_timeout);
-        if (!client.ok()) return client.status();
-        return (*client)->worker_info().capacity;
-      });
-  if (!capacities.ok()) return capacities.status();
-  for (uint32_t given = 0; given < options.executors; ++given) {
-    const auto room = [&](size_t i) {
-      const bootstrap::Capacity& capacity = (*capacities)[i];
-      return std::make_pair(int64_t{capacity.free_cores} - shares[i],
-                            int64_t{capacity.cores} - shares[i]);
-    };
-    size_t best = 0;
-    for (size_t i = 1; i < servers.size(); ++i) {
-      // A core that is in use now counts only where none is free.
-      const auto [free, cores] = room(i);
-      const auto [best_free, best_cores] = room(best);
-      const bool better = best_free > 0 || free > 0 ? free > best_free : cores > best_cores;
-      if (better) best = i;
-    }
-    ++shares[best];
-  }
-  return shares;
-}
-
-using MaybeLease = std::unique_ptr<Lease>;
-
-// One after the other, in an order that is the same for every client: of two that wait, none holds
-// what the other one waits for while it waits for what the other one holds.
-absl::StatusOr<std::vector<MaybeLease>> AcquireInOrder(const std::vector<std::string>& servers,
-                                                       const std::vector<uint32_t>& shares,
-                                                       const LeaseOptions& options) {
-  std::vector<size_t> order;
-  for (size_t i = 0; i < servers.size(); ++i) {
-    if (shares[i] != 0) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(),
-            [&servers](size_t a, size_t b) { return servers[a] < servers[b]; });
-  const absl::Time until = absl::Now() + options.wait;
-  std::vector<MaybeLease> leases(servers.size());
-  for (const size_t i : order) {
-    LeaseOptions mine = options;
-    mine.executors = shares[i];
-    mine.wait = std::max(until - absl::Now(), absl::ZeroDuration());
-    absl::StatusOr<MaybeLease> lease = Lease::Acquire(servers[i], mine);
-    if (!lease.ok()) return lease.status();
-    leases[i] = *std::move(lease);
-  }
-  return leases;
-}
-
-absl::StatusOr<std::vector<MaybeLease>> AcquireAtOnce(const std::vector<std::string>& servers,
-                                                      const std::vector<uint32_t>& shares,
-                                                      const LeaseOptions& options) {
-  return OfEach<MaybeLease>(servers.size(), [&](size_t i) -> absl::StatusOr<MaybeLease> {
-    if (shares[i] == 0) return MaybeLease();
-    LeaseOptions mine = options;
-    mine.executors = shares[i];
-    // Not for several threads.
-    if (i != 0) mine.client.times = nullptr;
-    return Lease::Acquire(servers[i], mine);
-  });
-}
 
 struct PendingCall {
   std::shared_ptr<ExecutorLoads> loads;
   CallDone done;
 };
 
+Bytes AsBytes(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Connect(absl::string_view servers,
-                                                                  const ClientOptions& options,
-                                                                  size_t sessions_each) {
-  absl::StatusOr<std::vector<std::string>> list = SplitServers(servers);
-  if (!list.ok()) return list.status();
-  absl::StatusOr<std::vector<Clients>> each = OfEach<Clients>(list->size(), [&](size_t i) {
-    ClientOptions mine = options;
-    // Not for several threads.
-    if (i != 0) mine.times = nullptr;
-    return ConnectShared((*list)[i], mine, sessions_each);
-  });
-  if (!each.ok()) return each.status();
-  Clients clients;
-  for (Clients& some : *each) {
-    std::move(some.begin(), some.end(), std::back_inserter(clients));
+// Lets callbacks of calls in, which may come when the group is about to go.
+class ClientGroup::Access {
+ public:
+  bool Enter() {
+    absl::MutexLock lock(&mutex_);
+    if (shut_) return false;
+    ++inside_;
+    return true;
   }
-  return Of(std::move(clients), {});
-}
+  void Leave() {
+    absl::MutexLock lock(&mutex_);
+    --inside_;
+  }
+  void Shut() {
+    absl::MutexLock lock(&mutex_);
+    shut_ = true;
+  }
+  void AwaitNobody() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](uint32_t* inside) { return *inside == 0; }, &inside_));
+  }
 
-absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Acquire(absl::string_view servers,
-                                                                  const LeaseOptions& options) {
-  absl::StatusOr<std::vector<std::string>> list = SplitServers(servers);
-  if (!list.ok()) return list.status();
-  if (options.executors == 0) {
-    return absl::InvalidArgumentError("a group has one executor at least");
-  }
-  absl::StatusOr<std::vector<uint32_t>> shares = Spread(*list, options);
-  if (!shares.ok()) return shares.status();
-  absl::StatusOr<std::vector<MaybeLease>> leases =
-      options.wait > absl::ZeroDuration() && list->size() > 1
-          ? AcquireInOrder(*list, *shares, options)
-          : AcquireAtOnce(*list, *shares, options);
-  if (!leases.ok()) return leases.status();
-  leases->erase(std::remove(leases->begin(), leases->end(), nullptr), leases->end());
-  return Of({}, *std::move(leases));
-}
+ private:
+  absl::Mutex mutex_;
+  bool shut_ = false;
+  uint32_t inside_ = 0;
+};
 
 absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Of(
     std::vector<std::unique_ptr<Client>> owned, std::vector<std::unique_ptr<Lease>> leases) {
@@ -199,12 +67,68 @@ ClientGroup::ClientGroup(std::vector<std::unique_ptr<Client>> owned,
     : owned_(std::move(owned)),
       leases_(std::move(leases)),
       clients_(std::move(clients)),
-      loads_(std::make_shared<ExecutorLoads>(clients_.size())) {}
+      loads_(std::make_shared<ExecutorLoads>(clients_.size())),
+      access_(std::make_shared<Access>()) {}
 
-ClientGroup::~ClientGroup() = default;
+ClientGroup::~ClientGroup() {
+  loads_->set_on_lost(nullptr);
+  reconnector_.reset();
+  access_->Shut();
+  // Whoever waits for room to try a call again ends by that.
+  for (const std::unique_ptr<Client>& client : owned_) client->Close();
+  for (size_t i = owned_.size(); i < clients_.size(); ++i) clients_[i]->connection().EndCalls();
+  access_->AwaitNobody();
+}
+
+// What is lost from now on, or has been already, is connected to again.
+void ClientGroup::Reconnect(const ClientOptions& options) {
+  std::vector<std::string> servers;
+  for (const std::unique_ptr<Client>& client : owned_) servers.push_back(client->server());
+  reconnector_ = std::make_unique<Reconnector>(
+      std::move(servers), options, loads_, [this](size_t executor, std::unique_ptr<Client> client) {
+        return Replace(executor, std::move(client));
+      });
+  loads_->set_on_lost([raw = reconnector_.get()](size_t executor) { raw->Lost(executor); });
+  for (size_t i = 0; i < owned_.size(); ++i) Watch(i);
+}
+
+// So that a loss is known before a call finds it out.
+void ClientGroup::Watch(size_t executor) {
+  owned_[executor]->connection().set_on_ended(
+      [loads = loads_, executor](const absl::Status& reason) { loads->Lose(executor, reason); });
+}
+
+// On the reconnector's thread, while no call uses the executor.
+absl::Status ClientGroup::Replace(size_t executor, std::unique_ptr<Client> client) {
+  {
+    absl::MutexLock lock(&functions_mutex_);
+    std::vector<RemoteFunction> found;
+    for (const std::shared_ptr<GroupFunctionIds>& function : functions_) {
+      absl::StatusOr<RemoteFunction> one = client->Function(function->name);
+      if (!one.ok()) return one.status();
+      found.push_back(*std::move(one));
+    }
+    for (size_t i = 0; i < functions_.size(); ++i) {
+      functions_[i]->at[executor] = std::move(found[i]);
+    }
+    // What the old one still hears is not this one's.
+    owned_[executor]->connection().set_on_ended(nullptr);
+    owned_[executor].swap(client);
+    clients_[executor] = owned_[executor].get();
+  }
+  client.reset();
+  loads_->Restore(executor);
+  Watch(executor);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<GroupFunction> ClientGroup::Function(absl::string_view name) const {
-  std::vector<RemoteFunction> functions;
+  absl::MutexLock lock(&functions_mutex_);
+  for (const std::shared_ptr<GroupFunctionIds>& function : functions_) {
+    if (function->name == name) return GroupFunction(function);
+  }
+  auto ids = std::make_shared<GroupFunctionIds>();
+  ids->name = std::string(name);
   for (size_t i = 0; i < clients_.size(); ++i) {
     absl::StatusOr<RemoteFunction> function = clients_[i]->Function(name);
     if (!function.ok()) {
@@ -212,26 +136,40 @@ absl::StatusOr<GroupFunction> ClientGroup::Function(absl::string_view name) cons
                           absl::StrCat("executor ", i, " of ", clients_.size(), ", at ",
                                        clients_[i]->server(), ": ", function.status().message()));
     }
-    functions.push_back(*std::move(function));
+    ids->at.push_back(*std::move(function));
   }
-  return GroupFunction(std::move(functions));
+  functions_.push_back(ids);
+  return GroupFunction(std::move(ids));
 }
 
 absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, Bytes input,
                                              const CallOptions& options) {
+  if (ABSL_PREDICT_FALSE(options.retry != 0)) return InvokeAgain(function, input, options);
   while (true) {
     const std::optional<size_t> i = loads_->Begin();
     if (!i.has_value()) return loads_->status();
-    absl::StatusOr<Response> response =
-        clients_[*i]->Invoke(function.functions_[*i], input, options);
-    loads_->End(*i);
+    absl::StatusOr<Response> response = clients_[*i]->Invoke(function.ids_->at[*i], input, options);
     // One that was cancelled by its caller shows nothing.
-    if (response.ok() || !ShowsLostExecutor(response.status()) ||
-        (absl::IsCancelled(response.status()) && clients_[*i]->status().ok())) {
+    const bool lost = !response.ok() && ShowsLostExecutor(response.status()) &&
+                      !(absl::IsCancelled(response.status()) && clients_[*i]->status().ok());
+    if (lost) loads_->Lose(*i, response.status());
+    loads_->End(*i);
+    if (!lost || GetCallFate(response.status()) != CallFate::kNotSent) return response;
+  }
+}
+
+absl::StatusOr<Response> ClientGroup::InvokeAgain(const GroupFunction& function, Bytes input,
+                                                  const CallOptions& options) {
+  const absl::Time deadline = absl::Now() + options.timeout;
+  CallOptions mine = options;
+  mine.retry = 0;
+  for (uint32_t tries = 0;; ++tries) {
+    mine.timeout = deadline - absl::Now();
+    absl::StatusOr<Response> response = Invoke(function, input, mine);
+    if (response.ok() || tries == options.retry || !MayBeRetried(response.status()) ||
+        left() == 0 || absl::Now() >= deadline) {
       return response;
     }
-    loads_->Lose(*i, response.status());
-    if (GetCallFate(response.status()) != CallFate::kNotSent) return response;
   }
 }
 
@@ -241,37 +179,72 @@ absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, absl
                 options);
 }
 
+// An asynchronous call that is tried again.
+struct ClientGroup::Retried {
+  GroupFunction function;
+  CallOptions options;
+  CallDone done;
+  std::string input;
+  absl::Time deadline;
+  uint32_t left = 0;  // further tries
+  std::shared_ptr<Access> access;
+};
+
 void ClientGroup::InvokeAsync(const GroupFunction& function, Bytes input,
                               const CallOptions& options, CallDone done) {
+  if (options.retry != 0) {
+    auto call = std::make_shared<Retried>(Retried{function, options, std::move(done)});
+    call->input.assign(reinterpret_cast<const char*>(input.data()), input.size());
+    call->deadline = absl::Now() + options.timeout;
+    call->options.retry = 0;
+    call->left = options.retry;
+    call->access = access_;
+    return StartAgain(call);
+  }
   const auto pending = std::make_shared<PendingCall>(PendingCall{loads_, std::move(done)});
   while (true) {
     const std::optional<size_t> i = loads_->Begin();
     if (!i.has_value()) return pending->done(loads_->status());
     CallDone counted = [pending, executor = *i](absl::StatusOr<Response> response) {
-      pending->loads->End(executor);
       if (!response.ok() && ShowsLostExecutor(response.status())) {
         pending->loads->Lose(executor, response.status());
       }
+      pending->loads->End(executor);
       pending->done(std::move(response));
     };
     const absl::Status status =
-        clients_[*i]->StartCall(function.functions_[*i], input, options, counted);
+        clients_[*i]->StartCall(function.ids_->at[*i], input, options, counted);
     if (status.ok()) return;
+    const bool lost =
+        ShowsLostExecutor(status) && !(absl::IsCancelled(status) && clients_[*i]->status().ok());
+    if (lost) loads_->Lose(*i, status);
     loads_->End(*i);
-    if (!ShowsLostExecutor(status) || (absl::IsCancelled(status) && clients_[*i]->status().ok())) {
-      return pending->done(status);
-    }
-    loads_->Lose(*i, status);
+    if (!lost) return pending->done(status);
   }
+}
+
+void ClientGroup::StartAgain(const std::shared_ptr<Retried>& call) {
+  call->options.timeout = call->deadline - absl::Now();
+  InvokeAsync(call->function, AsBytes(call->input), call->options,
+              [this, call](absl::StatusOr<Response> response) {
+                bool again = !response.ok() && call->left > 0 && MayBeRetried(response.status()) &&
+                             absl::Now() < call->deadline;
+                // The group may have gone.
+                if (again && (again = call->access->Enter())) {
+                  again = left() > 0;
+                  if (again) {
+                    --call->left;
+                    StartAgain(call);
+                  }
+                  call->access->Leave();
+                }
+                if (!again) call->done(std::move(response));
+              });
 }
 
 MapRun ClientGroup::StartMap(const GroupFunction& function, MapSource source, MapOptions options,
                              uint64_t total) {
-  std::vector<MapRun::Executor> executors;
-  for (size_t i = 0; i < clients_.size(); ++i) {
-    executors.push_back({clients_[i], function.functions_[i]});
-  }
-  return MapRun(std::move(executors), loads_, std::move(source), total, std::move(options));
+  return MapRun(&clients_, function.ids_, loads_, std::move(source), total, std::move(options));
 }
 
 std::vector<absl::StatusOr<std::string>> ClientGroup::Map(const GroupFunction& function,

@@ -8,7 +8,13 @@
 // A call goes to the executor with the fewest calls under way. Calls are at-most-once: what was
 // sent to an executor that is lost fails and says so (GetCallFate), and the executor is called no
 // more; what could not be sent to it goes to another one. Failures of other kinds are their
-// caller's.
+// caller's. Who wants the former to be tried on another executor too says so for each call, with
+// CallOptions::retry, and gets at-least-once.
+//
+// To the worker of a shared executor that was lost the group connects again in the background, as
+// soon as it is there, and the executor is called again then: in a new session, with functions
+// found anew by their names. A group of one server can so outlive its restarts; calls in between
+// fail at once. A lease that is lost stays so, since what its executors had in memory is gone.
 
 #ifndef INVOKER_SRC_INVOKE_CLIENT_GROUP_H_
 #define INVOKER_SRC_INVOKE_CLIENT_GROUP_H_
@@ -19,29 +25,32 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/client.h"
 #include "src/invoke/executor_loads.h"
 #include "src/invoke/lease.h"
 #include "src/invoke/map_run.h"
+#include "src/invoke/reconnector.h"
 
 namespace invoker {
 
-// A function that every executor of a group has. A value; valid for the group that returned it.
+// A function that every executor of a group has. A value; valid for the group that returned it,
+// also after it has connected again.
 class GroupFunction {
  public:
-  const std::string& name() const { return functions_.front().name(); }
+  const std::string& name() const { return ids_->name; }
 
  private:
   friend class ClientGroup;
-  explicit GroupFunction(std::vector<RemoteFunction> functions)
-      : functions_(std::move(functions)) {}
+  explicit GroupFunction(std::shared_ptr<const GroupFunctionIds> ids) : ids_(std::move(ids)) {}
 
-  std::vector<RemoteFunction> functions_;  // one for each executor: ids may differ
+  std::shared_ptr<const GroupFunctionIds> ids_;
 };
 
 // All methods but the destructor may be called from any thread.
@@ -74,6 +83,8 @@ class ClientGroup {
   size_t size() const { return clients_.size(); }
   // Executors that have not been lost.
   size_t left() const { return loads_->left(); }
+  // Until the group has connected anew (ClientOptions::reconnect), which it does once the client is
+  // lost.
   Client& client(size_t index) const { return *clients_[index]; }
   // Calls under way on one of them, as far as they were made through the group.
   uint32_t calls(size_t index) const { return loads_->calls(index); }
@@ -111,13 +122,31 @@ class ClientGroup {
   std::vector<absl::StatusOr<bootstrap::LeaseEnd>> Release();
 
  private:
+  struct Retried;
+  class Access;
+
   ClientGroup(std::vector<std::unique_ptr<Client>> owned,
               std::vector<std::unique_ptr<Lease>> leases, std::vector<Client*> clients);
 
-  const std::vector<std::unique_ptr<Client>> owned_;
+  void Reconnect(const ClientOptions& options);
+  void Watch(size_t executor);
+  absl::Status Replace(size_t executor, std::unique_ptr<Client> client)
+      ABSL_LOCKS_EXCLUDED(functions_mutex_);
+  absl::StatusOr<Response> InvokeAgain(const GroupFunction& function, Bytes input,
+                                       const CallOptions& options);
+  void StartAgain(const std::shared_ptr<Retried>& call);
+
+  // Clients change places only where the loads allow it.
+  std::vector<std::unique_ptr<Client>> owned_;
   const std::vector<std::unique_ptr<Lease>> leases_;
-  const std::vector<Client*> clients_;  // all of them, the leases' too
+  std::vector<Client*> clients_;  // all of them, the leases' too
   const std::shared_ptr<ExecutorLoads> loads_;
+  const std::shared_ptr<Access> access_;
+  mutable absl::Mutex functions_mutex_;
+  // All that have been asked for.
+  mutable std::vector<std::shared_ptr<GroupFunctionIds>> functions_
+      ABSL_GUARDED_BY(functions_mutex_);
+  std::unique_ptr<Reconnector> reconnector_;  // nullptr: what is lost stays so
 };
 
 }  // namespace invoker

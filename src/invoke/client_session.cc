@@ -127,6 +127,8 @@ Call* ClientSession::Start(const Request& request) {
   }
   call->state = Call::State::kOutstanding;
   call->detached = false;
+  call->marking = false;
+  call->answered = false;
   call->owns_request_cells = !in_buffer;
   call->buffer_busy = request.buffer_busy;
   call->sequence = next_sequence_++;
@@ -185,8 +187,16 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::Complete(Call* call) {
   if (call->on_done) finished_.push_back(call);
 }
 
-// Too late for its caller, but now the cells are free.
 void ClientSession::TakeLateResponse(Call* call) {
+  if (call->marking) {
+    call->answered = true;
+  } else {
+    FreeLate(call);
+  }
+}
+
+// Too late for its caller, but now the cells are free.
+void ClientSession::FreeLate(Call* call) {
   FreeRequest(call);
   FreeResponseCells(call->response);
   call->response = HeldCells{};
@@ -265,19 +275,6 @@ void ClientSession::FailCall(Call* call, absl::Status status) {
   Complete(call);
 }
 
-void ClientSession::TimeOut(Call* call) {
-  call->status =
-      WithFate(absl::DeadlineExceededError(
-                   "the deadline passed before the response came; the function may have run"),
-               CallFate::kMaybeExecuted);
-  call->state = Call::State::kTimedOut;
-  ++late_;
-  --outstanding_;
-  ++changes_;
-  if (call->waiter != nullptr) call->waiter->Wake();
-  if (call->on_done) finished_.push_back(call);
-}
-
 // The caller lets go of a call whose response is still to come.
 void ClientSession::Detach(Call* call) {
   call->waiter = nullptr;
@@ -339,7 +336,7 @@ void ClientSession::OnTick(int64_t now_ns) {
   for (Call& call : calls_) {
     if (call.state != Call::State::kOutstanding || call.deadline_ns == 0) continue;
     if (call.deadline_ns <= now_ns) {
-      TimeOut(&call);
+      EndEarly(&call, absl::StatusCode::kDeadlineExceeded, "the deadline passed");
     } else if (earliest_deadline_ns_ == 0 || call.deadline_ns < earliest_deadline_ns_) {
       earliest_deadline_ns_ = call.deadline_ns;
     }
@@ -352,8 +349,10 @@ void ClientSession::OnOperationFailed(const transport::Operation& operation,
   // there and the token is not.
   const CallFate fate =
       operation.completions_due == 0 ? CallFate::kNotSent : CallFate::kMaybeExecuted;
+  // A mark is no request's cells.
+  const bool mark = (operation.tag & kMarkTag) != 0;
   failed_posts_.push_back(
-      {CellRun::FromTag(operation.tag), fate,
+      {mark ? CellRun() : CellRun::FromTag(operation.tag), fate,
        absl::UnavailableError(absl::StrCat("cannot write to the worker: ", status.message()))});
 }
 
@@ -371,8 +370,13 @@ void ClientSession::HandleFailedPosts(int64_t now_ns) {
 void ClientSession::Fail(const absl::Status& reason) {
   if (!failure_.ok()) return;
   failure_ = reason;
+  std::vector<CallFate> fates;
+  for (const Call& call : calls_) {
+    const bool outstanding = call.state == Call::State::kOutstanding;
+    fates.push_back(outstanding && !HasLeft(call) ? CallFate::kNotSent : CallFate::kMaybeExecuted);
+  }
+  // What has not left stays here.
   reactor_->Disown(this);
-  // Of these more is known than that they may have been executed.
   for (const FailedPost& failed : std::exchange(failed_posts_, {})) {
     for (Call& call : calls_) {
       if (call.state == Call::State::kOutstanding && failed.run.Contains(call.request.first)) {
@@ -382,7 +386,7 @@ void ClientSession::Fail(const absl::Status& reason) {
   }
   for (Call& call : calls_) {
     if (call.state == Call::State::kOutstanding) {
-      FailCall(&call, WithFate(reason, CallFate::kMaybeExecuted));
+      FailCall(&call, WithFate(reason, fates[call.index]));
     }
   }
 }

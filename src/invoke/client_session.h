@@ -48,7 +48,8 @@ struct Call {
   enum class State : uint8_t {
     kFree,
     kOutstanding,  // posted or about to be
-    kTimedOut,     // ended for its caller, but the cells wait for the response or the fence
+    kTimedOut,     // ended for its caller, by its deadline or because it was cancelled, but the
+                   // cells wait for the response or the fence
     kDone,         // `status` and the payload are there
   };
 
@@ -57,6 +58,9 @@ struct Call {
   State state = State::kFree;
   bool owns_request_cells = false;  // else a Buffer does
   bool detached = false;  // kTimedOut: the caller has let go, the slot waits for the response
+  // The flags byte of its request is being written anew, which must not land in another message.
+  bool marking = false;
+  bool answered = false;  // kTimedOut and marking: the response has come
   uint64_t sequence = 0;
   HeldCells request;
   HeldCells response;
@@ -68,6 +72,13 @@ struct Call {
   bool* buffer_busy = nullptr;   // of the Buffer that the request lies in
   CallWaiter* waiter = nullptr;  // a thread that sleeps until this call is done
   CallDone on_done;              // of an asynchronous call with a callback
+};
+
+// Names a call for whoever may cancel it, also once it has ended and its slot is another's. A
+// value.
+struct CallTicket {
+  Call* call = nullptr;  // nullptr: it has not been started
+  uint64_t sequence = 0;
 };
 
 class ClientSession final : public transport::ReactorHandler, public transport::OperationOwner {
@@ -132,6 +143,11 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // Gives back a call in any state. If it is outstanding, it ends for nobody.
   void Abandon(Call* call);
 
+  // Ends an outstanding call for its caller before its response has come; `what` has happened. What
+  // has not left yet is NOT_SENT, and will not be executed; of the rest the worker is told, and
+  // executes it only if it has begun.
+  void EndEarly(Call* call, absl::StatusCode code, absl::string_view what);
+
   // Cells for a Buffer or from one; empty if there are none now.
   HeldCells AllocateRequestCells(uint64_t payload_bytes);
   void FreeRequestCells(HeldCells cells) { Freed(request_cells_.Free(cells.first, cells.cells)); }
@@ -186,6 +202,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void OnTick(int64_t now_ns) override;
   void OnOperationFailed(const transport::Operation& operation,
                          const absl::Status& status) override;
+  void OnTransferDone(uint64_t tag) override;
 
  private:
   ClientSession(transport::Reactor* reactor, const Options& options, const WindowGeometry& geometry,
@@ -203,7 +220,12 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     free_calls_.push_back(call);
   }
   void Detach(Call* call);
-  void TimeOut(Call* call);
+  // The tag of the transfer that writes a flags byte, which no CellRun has.
+  static constexpr uint64_t kMarkTag = uint64_t{1} << 63;
+
+  bool HasLeft(const Call& call) const;
+  CallFate Withdraw(Call* call);
+  void FreeLate(Call* call);
   void FreeRequest(Call* call);
   void Freed(bool valid) {
     if (!valid) ++dropped_;

@@ -5,6 +5,7 @@
 #define INVOKER_SRC_INVOKE_CONNECTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,11 @@ class Connection {
   void Close();
   // Ends the calls. Does not block: the lease's end is to tell the worker.
   void EndCalls() { session_->EndCalls(); }
+
+  // SessionWatch's.
+  void set_on_ended(std::function<void(const absl::Status&)> on_ended) {
+    watch_->set_on_ended(std::move(on_ended));
+  }
 
   // As BootstrapClient's, for the session.
   absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,

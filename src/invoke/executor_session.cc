@@ -49,6 +49,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                  request.response_session,
                  transport::GetNotifier(parts_.notification, parts_.reactor->profile().send_order),
                  this),
+      control_(parts_.reactor),
       sequences_(parts_.first_sequence) {}
 
 ExecutorSession::~ExecutorSession() {
@@ -196,10 +197,13 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
       return;
     }
   }
+  control_.Begin(payload - kHeaderBytes + kFlagsOffset,
+                 ABSL_PREDICT_TRUE(header.deadline_us == 0) ? 0 : DeadlineOf(header, clocked));
   parts_.watch->Begin(header.function_id, counters_.executed);
   const CallOutcome outcome = RunFunctionCleared(
       *function, {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
-      {reinterpret_cast<uint8_t*>(output), header.response_capacity}, absl::MakeSpan(error_text_));
+      {reinterpret_cast<uint8_t*>(output), header.response_capacity}, absl::MakeSpan(error_text_),
+      &InvokerAskCancelled, &control_);
   EndForkedChild();
   parts_.watch->End();
   ++counters_.executed;
@@ -216,6 +220,22 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
   }
   counters_.bytes_out += outcome.output_size;
   Respond(header, StatusCode::kOk, static_cast<uint32_t>(outcome.output_size), 0);
+}
+
+// When a function that begins now is to have ended. What came with others has waited since the turn
+// began.
+int64_t ExecutorSession::DeadlineOf(const RequestHeader& header, bool clocked) const {
+  const int64_t now_ns = clocked ? clock_ns_ : transport::MonotonicNs();
+  const int64_t since_ns = turn_began_ns_ != 0 ? turn_began_ns_ : now_ns;
+  return since_ns + int64_t{header.deadline_us} * 1000;
+}
+
+void ExecutorSession::RunOther(const RequestHeader& header, const std::byte* payload) {
+  if ((header.flags & kCancelled) != 0) {
+    Refuse(header, StatusCode::kCancelled, "");
+  } else {
+    StartBulk(header, payload);
+  }
 }
 
 void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
@@ -247,10 +267,10 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
     more = (header.flags & kMoreFollows) != 0;
     if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
     if (Admit(header)) {
-      if (ABSL_PREDICT_TRUE((header.flags & kBulk) == 0)) {
+      if (ABSL_PREDICT_TRUE((header.flags & (kBulk | kCancelled)) == 0)) {
         Run(header, message + kHeaderBytes);
       } else {
-        StartBulk(header, message + kHeaderBytes);
+        RunOther(header, message + kHeaderBytes);
       }
     }
     cell += geometry_.CellsFor(message_bytes);

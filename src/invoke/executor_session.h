@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/bulk_session.h"
+#include "src/invoke/call_control.h"
 #include "src/invoke/executor_watch.h"
 #include "src/invoke/function_registry.h"
 #include "src/invoke/message_batch.h"
@@ -168,11 +169,14 @@ class ExecutorSession final : public transport::OperationOwner {
   bool Admit(const RequestHeader& header);
   bool Unclocked(const RequestHeader& header);
   void Run(const RequestHeader& header, const std::byte* payload);
+  ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(const RequestHeader& header, bool clocked) const;
   // Respond, for other source files.
   ABSL_ATTRIBUTE_NOINLINE void RespondTo(const RequestHeader& request, StatusCode status,
                                          uint32_t payload_bytes, uint32_t detail);
   // The first reason stays.
   void Fail(const absl::Status& reason);
+  // What is no plain request: cancelled, or bulk.
+  ABSL_ATTRIBUTE_NOINLINE void RunOther(const RequestHeader& header, const std::byte* payload);
   ABSL_ATTRIBUTE_NOINLINE void StartBulk(const RequestHeader& header, const std::byte* payload);
   bool ContinueBulk();
   void RunBulk(BulkCall* call);
@@ -192,6 +196,7 @@ class ExecutorSession final : public transport::OperationOwner {
   transport::MemoryRegion staging_;
   MessageBatch responses_;
   std::unique_ptr<BulkSession> bulk_;  // nullptr: no window has been registered
+  CallControl control_;
   SequenceWindow sequences_;
   int64_t turn_began_ns_ = 0;     // 0: nothing has run before the message at hand
   int64_t clock_ns_ = 0;          // when the clock was last read

@@ -83,10 +83,12 @@ void ExecutorSession::RunBulk(BulkCall* call) {
   const FunctionEntry* function = parts_.functions->Find(header.function_id);
   const absl::Span<const std::byte> input = call->input();
   const absl::Span<std::byte> output = call->output();
+  control_.Begin(call->flags(), call->deadline_ns());
   parts_.watch->Begin(header.function_id, counters_.executed);
-  const CallOutcome outcome = RunFunctionCleared(
-      *function, {reinterpret_cast<const uint8_t*>(input.data()), input.size()},
-      {reinterpret_cast<uint8_t*>(output.data()), output.size()}, absl::MakeSpan(error_text_));
+  const CallOutcome outcome =
+      RunFunctionCleared(*function, {reinterpret_cast<const uint8_t*>(input.data()), input.size()},
+                         {reinterpret_cast<uint8_t*>(output.data()), output.size()},
+                         absl::MakeSpan(error_text_), &InvokerAskCancelled, &control_);
   EndForkedChild();
   parts_.watch->End();
   ++counters_.executed;

@@ -23,6 +23,7 @@
 #ifndef INVOKER_SRC_INVOKE_FUNCTION_H_
 #define INVOKER_SRC_INVOKE_FUNCTION_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -64,7 +65,18 @@ typedef struct invoker_call {
   uint64_t output_needed;   /* 0 at first; set it before returning INVOKER_OUTPUT_TOO_SMALL */
   char* error;              /* "" at first; a NUL-terminated UTF-8 message on failure */
   uint64_t error_capacity;  /* bytes, at least INVOKER_MIN_ERROR_CAPACITY */
+  /* Not in workers of the first release; INVOKER_CALL_CANCELLED looks first. Not 0: nobody waits
+   * for the answer any more, since the caller has cancelled the call or its deadline has passed. To
+   * be asked by a function that takes long, as often as it likes, on the thread that it was called
+   * on. */
+  int32_t (*cancelled)(const struct invoker_call* call);
+  void* worker; /* the worker's own */
 } invoker_call;
+
+/* For functions in C: whether the call is one that nobody waits for any more. */
+#define INVOKER_CALL_CANCELLED(call)                                           \
+  ((call)->struct_size >= sizeof(invoker_call) && (call)->cancelled != NULL && \
+   (call)->cancelled(call) != 0)
 
 /* Returns the number of bytes written to `output`, 0 to output_capacity, or one of the negative
  * results above. Must not throw, must not end the process, and may block for as long as the caller
@@ -133,8 +145,8 @@ class Input {
 // the call end as "too small", with the size asked for, if the function then returns Ok().
 class Output {
  public:
-  Output(void* data, std::size_t capacity)
-      : data_(static_cast<std::uint8_t*>(data)), capacity_(capacity) {}
+  Output(void* data, std::size_t capacity, const invoker_call* call = nullptr)
+      : data_(static_cast<std::uint8_t*>(data)), capacity_(capacity), call_(call) {}
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
 
@@ -159,9 +171,15 @@ class Output {
   }
   bool Append(std::string_view text) { return Append(text.data(), text.size()); }
 
+  // Whether nobody waits for the answer any more: the caller has cancelled the call, or its
+  // deadline has passed. A function that takes long may ask in its loop, on the thread that it was
+  // called on, and return an error at once.
+  bool cancelled() const { return call_ != nullptr && INVOKER_CALL_CANCELLED(call_); }
+
  private:
   std::uint8_t* data_;
   std::size_t capacity_;
+  const invoker_call* call_;
   std::size_t size_ = 0;
 };
 
@@ -232,7 +250,7 @@ using Body = Result (*)(Input input, Output& output);
 
 inline std::int64_t Call(Body body, invoker_call* call) noexcept {
   try {
-    Output output(call->output, call->output_capacity);
+    Output output(call->output, call->output_capacity, call);
     Result result = body(Input(call->input, call->input_size), output);
     if (result.code() == 0) {
       if (output.size() <= output.capacity()) return static_cast<std::int64_t>(output.size());

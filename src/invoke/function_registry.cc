@@ -77,7 +77,9 @@ CallOutcome RunFunction(const FunctionEntry& entry, absl::Span<const std::uint8_
                         absl::Span<std::uint8_t> output, absl::Span<char> error) {
   // All of it, so that nothing of an earlier call's message can show through.
   std::memset(error.data(), 0, error.size());
-  return RunFunctionCleared(entry, input, output, error);
+  // Nobody knows whose call it is, and so nobody can cancel it.
+  const auto never = +[](const invoker_call*) -> std::int32_t { return 0; };
+  return RunFunctionCleared(entry, input, output, error, never, nullptr);
 }
 
 CallOutcome JudgeException(const std::exception* exception, absl::Span<char> error) {

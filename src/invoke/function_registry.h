@@ -96,10 +96,12 @@ CallOutcome JudgeFailure(std::int64_t returned, const invoker_call& call);
 CallOutcome JudgeException(const std::exception* exception, absl::Span<char> error);
 
 // RunFunction for who calls often: `error` is all zeros already, and is so again after kOk. After
-// anything else the caller clears it.
+// anything else the caller clears it. The last two go into invoker_call.
 inline CallOutcome RunFunctionCleared(const FunctionEntry& entry,
                                       absl::Span<const std::uint8_t> input,
-                                      absl::Span<std::uint8_t> output, absl::Span<char> error) {
+                                      absl::Span<std::uint8_t> output, absl::Span<char> error,
+                                      std::int32_t (*cancelled)(const invoker_call*),
+                                      void* worker) {
   invoker_call call;
   call.struct_size = sizeof(call);
   call.reserved = 0;
@@ -111,6 +113,8 @@ inline CallOutcome RunFunctionCleared(const FunctionEntry& entry,
   call.output_needed = 0;
   call.error = error.data();
   call.error_capacity = error.size();
+  call.cancelled = cancelled;
+  call.worker = worker;
   std::int64_t returned = INVOKER_FAILED;
   try {
     returned = entry.function(&call);

@@ -24,18 +24,21 @@ constexpr size_t kHeldPerCall = 4;
 // order. No lock is held while one is started.
 class MapRun::Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(std::vector<Executor> executors, std::shared_ptr<ExecutorLoads> loads,
-       const MapOptions& options)
-      : executors_(std::move(executors)),
+  Core(const std::vector<Client*>* clients, std::shared_ptr<const GroupFunctionIds> function,
+       std::shared_ptr<ExecutorLoads> loads, const MapOptions& options)
+      : clients_(*clients),
+        function_(std::move(function)),
         loads_(std::move(loads)),
         ordered_(options.ordered),
         stop_on_error_(options.stop_on_error),
         max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
-                                                  : kCallsPerExecutor * executors_.size()),
+                                                  : kCallsPerExecutor * clients_.size()),
         max_held_(kHeldPerCall * max_in_flight_),
+        tries_(uint64_t{options.call.retry} + 1),
         call_(options.call) {
     // Calls are cancelled by ending the run.
     call_.interrupted = nullptr;
+    call_.retry = 0;
   }
 
   // Whether the source is to be asked for another input.
@@ -64,6 +67,8 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   struct Ready {
     uint64_t index;
     MapInput input;
+    uint64_t tries = 0;                            // so far
+    absl::Time deadline = absl::InfiniteFuture();  // of all of them, from the first
   };
 
   bool HasRoomLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -95,22 +100,28 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   void AddResultLocked(uint64_t index, absl::StatusOr<Response> response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TryAgainLocked(uint64_t index, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnDone(uint64_t index, size_t executor, absl::StatusOr<Response> response)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Clients are used by a thread that starts calls only, and so not after Abandon.
-  const std::vector<Executor> executors_;
+  const std::vector<Client*>& clients_;
+  const std::shared_ptr<const GroupFunctionIds> function_;
   const std::shared_ptr<ExecutorLoads> loads_;
   const bool ordered_;
   const bool stop_on_error_;
   const size_t max_in_flight_;
   const size_t max_held_;
+  const uint64_t tries_;  // of an item, at most
   CallOptions call_;
 
   absl::Mutex mutex_;
   absl::CondVar changed_;
   std::deque<Ready> ready_ ABSL_GUARDED_BY(mutex_);  // inputs that wait for their calls
   std::map<uint64_t, absl::StatusOr<Response>> results_ ABSL_GUARDED_BY(mutex_);
+  // Inputs of calls under way, while an item may be tried more than once.
+  std::map<uint64_t, Ready> tried_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_input_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_result_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -182,15 +193,25 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   const uint64_t ended = ended_;
   CallOptions options = call_;
   options.when_full = when_full;
+  if (tries_ > 1) {
+    if (next.tries == 0) next.deadline = absl::Now() + call_.timeout;
+    options.timeout = next.deadline - absl::Now();
+    ++next.tries;
+    // Its bytes stay where they are, for as long as the item is there.
+    tried_.insert_or_assign(next.index, next);
+  }
   mutex_.Unlock();
   CallDone done = [core = shared_from_this(), index = next.index,
                    executor = *executor](absl::StatusOr<Response> response) {
     core->OnDone(index, executor, std::move(response));
   };
-  const Executor& at = executors_[*executor];
-  const absl::Status status = at.client->StartCall(at.function, next.input.bytes(), options, done);
+  const absl::Status status =
+      clients_[*executor]->StartCall(function_->at[*executor], next.input.bytes(), options, done);
   mutex_.Lock();
   if (status.ok()) return;
+  if (tries_ > 1) tried_.erase(next.index);
+  // What was not sent does not count.
+  if (next.tries > 0) --next.tries;
   --under_way_;
   loads_->End(*executor);
   if (absl::IsResourceExhausted(status) && when_full == WhenFull::kFail) {
@@ -205,6 +226,19 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   if (!stopped_) ready_.push_front(std::move(next));
 }
 
+// Whether the item whose call has ended like this waits to be called again.
+bool MapRun::Core::TryAgainLocked(uint64_t index, const absl::Status& status) {
+  const auto found = tried_.find(index);
+  Ready item = std::move(found->second);
+  tried_.erase(found);
+  if (status.ok() || stopped_ || abandoned_ || item.tries >= tries_ || !MayBeRetried(status) ||
+      absl::Now() >= item.deadline) {
+    return false;
+  }
+  ready_.push_front(std::move(item));
+  return true;
+}
+
 void MapRun::Core::OnDone(uint64_t index, size_t executor, absl::StatusOr<Response> response) {
   loads_->End(executor);
   if (!response.ok() && ShowsLostExecutor(response.status())) {
@@ -214,7 +248,8 @@ void MapRun::Core::OnDone(uint64_t index, size_t executor, absl::StatusOr<Respon
   --under_way_;
   ++ended_;
   blocked_ = false;
-  if (!abandoned_) AddResultLocked(index, std::move(response));
+  const bool again = tries_ > 1 && TryAgainLocked(index, response.status());
+  if (!again && !abandoned_) AddResultLocked(index, std::move(response));
   StartLocked(WhenFull::kFail);
   WakeRunLocked();
 }
@@ -255,9 +290,11 @@ void MapRun::Core::Abandon() {
   while (starting_) changed_.Wait(&mutex_);
 }
 
-MapRun::MapRun(std::vector<Executor> executors, std::shared_ptr<ExecutorLoads> loads,
-               MapSource source, uint64_t total, MapOptions options)
-    : core_(std::make_shared<Core>(std::move(executors), std::move(loads), options)),
+MapRun::MapRun(const std::vector<Client*>* clients,
+               std::shared_ptr<const GroupFunctionIds> function,
+               std::shared_ptr<ExecutorLoads> loads, MapSource source, uint64_t total,
+               MapOptions options)
+    : core_(std::make_shared<Core>(clients, std::move(function), std::move(loads), options)),
       source_(std::move(source)),
       total_(total),
       on_progress_(std::move(options.on_progress)) {

@@ -36,8 +36,8 @@ struct MapOptions {
   bool ordered = true;
   // After the first item that fails, no more inputs are taken.
   bool stop_on_error = false;
-  // For each call; its timeout begins when the call does. `when_full` and `interrupted` are of no
-  // effect.
+  // For each call; its timeout begins when the call does, the first of several tries (`retry`).
+  // `when_full` and `interrupted` are of no effect.
   CallOptions call;
   // After each result that has been taken, on the same thread; `total` is 0 if it is not known.
   std::function<void(uint64_t done, uint64_t total)> on_progress;
@@ -64,11 +64,19 @@ class MapInput {
 // was all.
 using MapSource = absl::AnyInvocable<std::optional<absl::StatusOr<MapInput>>()>;
 
+// A function as each executor of a group has it, by the executor's number: ids may differ. The
+// entry of an executor that is lost may change (ExecutorLoads).
+struct GroupFunctionIds {
+  std::string name;
+  std::vector<RemoteFunction> at;
+};
+
 struct MapResult {
   uint64_t index = 0;  // of the input, in the order of the source
   // Let go of it soon: it holds room in its executor's window. A failed item's status says what
-  // became of its call (GetCallFate); nothing has been tried again, but what had not been sent to
-  // an executor that was lost has gone to another one. If none is left, the rest is NOT_SENT.
+  // became of its call (GetCallFate); unless MapOptions::call.retry asks for it nothing has been
+  // tried again, but what had not been sent to an executor that was lost has gone to another one.
+  // If none is left, the rest is NOT_SENT.
   absl::StatusOr<Response> response;
 };
 
@@ -95,13 +103,11 @@ class MapRun {
  private:
   friend class ClientGroup;
   class Core;
-  struct Executor {
-    Client* client = nullptr;
-    RemoteFunction function;
-  };
-
-  MapRun(std::vector<Executor> executors, std::shared_ptr<ExecutorLoads> loads, MapSource source,
-         uint64_t total, MapOptions options);
+  // `clients` stay as long as the run does; they and the function's ids are those of the loads'
+  // executors.
+  MapRun(const std::vector<Client*>* clients, std::shared_ptr<const GroupFunctionIds> function,
+         std::shared_ptr<ExecutorLoads> loads, MapSource source, uint64_t total,
+         MapOptions options);
 
   void TakeInputs();
 

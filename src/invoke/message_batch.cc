@@ -7,8 +7,6 @@ namespace {
 // the first message.
 constexpr uint64_t kMaxBatchBytes = 64 * 1024;
 
-constexpr size_t kFlagsOffset = 1;  // of the flags byte in a header (docs/wire_format.md)
-
 }  // namespace
 
 MessageBatch::MessageBatch(transport::Reactor* reactor, transport::MemoryRegion* staging,
@@ -44,6 +42,14 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
   }
   backlog_.push_back(run_);
   has_backlog_ = true;
+  return false;
+}
+
+bool MessageBatch::IsPending(uint32_t cell) const {
+  if (run_.cells != 0 && cell - run_.first < run_.cells) return true;
+  for (size_t i = backlog_next_; i < backlog_.size(); ++i) {
+    if (cell - backlog_[i].first < backlog_[i].cells) return true;
+  }
   return false;
 }
 

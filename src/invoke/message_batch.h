@@ -57,7 +57,13 @@ class MessageBatch {
     return true;
   }
 
+  // Whether the message at this cell is still to be posted.
+  bool IsPending(uint32_t cell) const;
+
   bool pending() const { return run_.cells != 0 || has_backlog_; }
+
+  // Where the receiver has the messages.
+  const transport::RemoteWindow& window() const { return window_; }
 
   void set_notifier(const transport::Notifier* notifier) { notifier_ = notifier; }
 

@@ -84,6 +84,8 @@ class BulkFuture {
  public:
   absl::StatusOr<BulkResult> Get();
   bool Wait(absl::Duration limit) { return future_.Wait(limit); }
+  // As Future::Cancel. The registered windows stay in use until the worker has stopped using them.
+  bool Cancel() { return future_.Cancel(); }
 
  private:
   friend class Client;

@@ -28,6 +28,7 @@ void SessionWatch::Begin(std::shared_ptr<CallDriver> driver) {
   absl::MutexLock lock(&mutex_);
   driver_ = std::move(driver);
   handle_ = 0;
+  ended_ = absl::OkStatus();
   early_.clear();
   path_ = PathCheck(PathPatience(peer_timeout_));
 }
@@ -45,7 +46,9 @@ void SessionWatch::Opened(uint64_t handle) {
     if (!lost_.ok()) reason = lost_;
     driver = driver_;
   }
-  if (!reason.ok()) driver->FailAfterDelivery(Ended(reason), DeliveryDeadlineNs());
+  if (reason.ok()) return;
+  driver->FailAfterDelivery(Ended(reason), DeliveryDeadlineNs());
+  Tell(Ended(reason));
 }
 
 uint64_t SessionWatch::End() {
@@ -73,6 +76,7 @@ void SessionWatch::OnSessionClosed(uint64_t handle, absl::string_view reason) {
     driver = driver_;
   }
   driver->FailAfterDelivery(Ended(Closed(reason)), DeliveryDeadlineNs());
+  Tell(Ended(Closed(reason)));
 }
 
 void SessionWatch::OnLost(const absl::Status& reason, int64_t deadline_ns) {
@@ -82,7 +86,29 @@ void SessionWatch::OnLost(const absl::Status& reason, int64_t deadline_ns) {
     lost_ = reason;
     driver = driver_;
   }
-  if (driver != nullptr) driver->FailAfterDelivery(Ended(reason), deadline_ns);
+  if (driver == nullptr) return;
+  driver->FailAfterDelivery(Ended(reason), deadline_ns);
+  Tell(Ended(reason));
+}
+
+void SessionWatch::Tell(const absl::Status& reason) {
+  std::function<void(const absl::Status&)> on_ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (ended_.ok()) ended_ = reason;
+    on_ended = std::exchange(on_ended_, nullptr);
+  }
+  if (on_ended) on_ended(reason);
+}
+
+void SessionWatch::set_on_ended(std::function<void(const absl::Status&)> on_ended) {
+  absl::Status ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended = ended_;
+    if (ended.ok()) on_ended_ = std::move(on_ended);
+  }
+  if (!ended.ok() && on_ended) on_ended(ended);
 }
 
 void SessionWatch::CheckPath(Ask ask) {
@@ -127,9 +153,11 @@ void SessionWatch::Answered(uint64_t handle, uint64_t sequence,
   Break(driver.get(), symptom);
 }
 
-void SessionWatch::Break(CallDriver* driver, absl::string_view symptom) const {
-  driver->Fail(Ended(absl::UnavailableError(
-      absl::StrCat("the fabric's path is broken, though the bootstrap's is not: ", symptom))));
+void SessionWatch::Break(CallDriver* driver, absl::string_view symptom) {
+  const absl::Status reason = Ended(absl::UnavailableError(
+      absl::StrCat("the fabric's path is broken, though the bootstrap's is not: ", symptom)));
+  driver->Fail(reason);
+  Tell(reason);
 }
 
 int64_t SessionWatch::DeliveryDeadlineNs() { return transport::MonotonicNs() + kDeliveryNs; }

@@ -7,6 +7,7 @@
 #define INVOKER_SRC_INVOKE_SESSION_WATCH_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,6 +40,10 @@ class SessionWatch {
   // Nothing more is wanted of it. Returns its handle, or 0.
   uint64_t End() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // To be told, once, that the session has ended, if the worker or its lease has ended it; at once
+  // if that has happened already. On the lease's thread: must not block.
+  void set_on_ended(std::function<void(const absl::Status&)> on_ended) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // OK, or why the lease is lost.
   absl::Status lost() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -61,8 +66,9 @@ class SessionWatch {
   static int64_t DeliveryDeadlineNs();
 
  private:
-  void Break(CallDriver* driver, absl::string_view symptom) const;
+  void Break(CallDriver* driver, absl::string_view symptom) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Ended(const absl::Status& why) const;
+  void Tell(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::string worker_;
   const absl::Duration peer_timeout_;
@@ -73,6 +79,8 @@ class SessionWatch {
   std::vector<std::pair<uint64_t, std::string>> early_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   PathCheck path_ ABSL_GUARDED_BY(mutex_);
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);  // why, once it has
+  std::function<void(const absl::Status&)> on_ended_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace invoker

@@ -24,6 +24,8 @@ absl::string_view StatusCodeName(StatusCode code) {
       return "no_memory";
     case StatusCode::kTransferFailed:
       return "transfer_failed";
+    case StatusCode::kCancelled:
+      return "cancelled";
   }
   return "undefined";
 }
@@ -78,6 +80,9 @@ absl::Status ToStatus(StatusCode code, uint32_t detail, absl::string_view messag
           absl::StrCat(detail == 0 ? "the input could not be read, and the function did not run"
                                    : "the function has run, and its output could not be written",
                        colon, message));
+    case StatusCode::kCancelled:
+      return absl::CancelledError(
+          absl::StrCat("the call was cancelled before the function could begin", colon, message));
   }
   return absl::InternalError(absl::StrCat("a response has the undefined status code ",
                                           static_cast<uint16_t>(code), colon, message));

@@ -1,4 +1,4 @@
-// The data path's wire format, version 3: the 32-bit immediate, the 32-byte header, the descriptor
+// The data path's wire format, version 4: the 32-bit immediate, the 32-byte header, the descriptor
 // of a bulk request, the geometry of a window. docs/wire_format.md is the specification; this is
 // the only code that knows the layout.
 //
@@ -30,12 +30,16 @@ inline constexpr uint32_t kMaxCells = 1u << kCellBits;
 inline constexpr uint32_t kMinCellBytes = 64;            // a cache line
 inline constexpr uint64_t kMinWindowBytes = 4096;        // a page
 inline constexpr uint64_t kMaxWindowBytes = 1ull << 30;  // cells of 64 KiB
+inline constexpr uint32_t kFlagsOffset = 1;              // of the flags byte in a header
 
 // Header flags. A bit without a name here must be 0.
 inline constexpr uint8_t kMoreFollows =
     0x01;                               // another message begins at the next cell, same write
 inline constexpr uint8_t kBulk = 0x02;  // of a request: the payload begins with a BulkDescriptor
-inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk;
+// Of a request: nobody waits for its answer any more, so it is not to be run. The client may write
+// this byte again, with the flag, after the request.
+inline constexpr uint8_t kCancelled = 0x04;
+inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk | kCancelled;
 inline constexpr uint8_t kKnownResponseFlags = kMoreFollows;
 
 // The values are the immediate's. A header carries the value plus one, so that zeroed memory is no
@@ -54,8 +58,9 @@ enum class StatusCode : uint16_t {
   kInvalidRequest = 6,    // not run: the message says why
   kNoMemory = 7,          // not run: a bulk request wants more memory than an executor gives
   kTransferFailed = 8,  // bulk: the message says what; detail is 1 if the function has run, else 0
+  kCancelled = 9,       // not run: its client has cancelled it
 };
-inline constexpr uint16_t kStatusCodes = 9;
+inline constexpr uint16_t kStatusCodes = 10;
 
 // Why a snapshot is not a header.
 enum class WireError : uint8_t {

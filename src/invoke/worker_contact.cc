@@ -19,9 +19,10 @@ constexpr absl::Duration kLeastPeerTimeout = absl::Milliseconds(20);
 absl::StatusOr<std::shared_ptr<const WorkerContact>> WorkerContact::Find(
     absl::string_view server, const ClientOptions& options) {
   if (options.peer_timeout < kLeastPeerTimeout) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a peer timeout of ", absl::FormatDuration(options.peer_timeout), " is too short: at least ",
-        absl::FormatDuration(kLeastPeerTimeout), ", or every pause of the network ends the session"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a peer timeout of ", absl::FormatDuration(options.peer_timeout),
+                     " is too short: at least ", absl::FormatDuration(kLeastPeerTimeout),
+                     ", or every pause of the network ends the session"));
   }
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> bootstrap = [&] {
     ConnectStep step(options.times, &ConnectTimes::worker_info);

@@ -296,8 +296,8 @@ void Template::Reap() {
       continue;
     }
     RemoveShared(pid, found->second);
-    ends_.push_back({found->second.id, static_cast<uint32_t>(status), cpu_us, 0,
-                     found->second.killed_for_it});
+    ends_.push_back(
+        {found->second.id, static_cast<uint32_t>(status), cpu_us, 0, found->second.killed_for_it});
     executors_.erase(found);
   }
   if (ends_.empty() && !strays_) return;

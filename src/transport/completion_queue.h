@@ -46,6 +46,12 @@ class CompletionQueue {
     return fi_cq_read(cq_.get(), entries, count);
   }
 
+  // Lets the provider work, and leaves what has completed to the next Read.
+  void Progress() {
+    fi_cq_data_entry none;
+    static_cast<void>(fi_cq_read(cq_.get(), &none, 0));
+  }
+
   // False if there was no error to fetch after all.
   bool ReadError(CompletionError* error);
 

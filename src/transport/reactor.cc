@@ -259,6 +259,10 @@ bool Reactor::PostTransfer(TransferDirection direction, const RemoteWindow& wind
   return true;
 }
 
+void Reactor::LetProviderWork() {
+  if (DataProgress(*info().domain_attr) == FI_PROGRESS_MANUAL) cq_->Progress();
+}
+
 void Reactor::Disown(const OperationOwner* owner) { operations_.Disown(owner, MonotonicNs()); }
 
 void Reactor::SlowTurn() {

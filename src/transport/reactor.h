@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/base/optimization.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -217,6 +218,15 @@ class Reactor {
 
   // The most bytes that a peer may send here inside a message. Any thread.
   uint32_t eager_bytes() const { return static_cast<uint32_t>(profile().eager_bytes); }
+
+  // Calls `visit` with every write of this owner's that waits to be posted again and of which the
+  // peer has not been told.
+  void ForEachUntold(const OperationOwner* owner,
+                     absl::FunctionRef<void(const Operation&)> visit) const;
+
+  // For a driver that is inside a handler's method and stays there for long: lets the provider go
+  // on, where it does so only when it is called. What completes is handled by a later Poll.
+  void LetProviderWork();
 
   // Forgets an owner that goes away; its operations complete for nobody. Those that the provider
   // keeps for long are written off (OperationPool).

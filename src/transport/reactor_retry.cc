@@ -73,6 +73,13 @@ void Reactor::QueueRetry(Operation* operation) {
   retry_tail_ = operation;
 }
 
+void Reactor::ForEachUntold(const OperationOwner* owner,
+                            absl::FunctionRef<void(const Operation&)> visit) const {
+  for (const Operation* at = retry_head_; at != nullptr; at = at->next) {
+    if (at->owner == owner && at->completions_due == 0) visit(*at);
+  }
+}
+
 // Tries every entry once, so that one peer that takes nothing does not hold up the others.
 void Reactor::RunRetries(int64_t now_ns) {
   Operation* rest = retry_head_;

@@ -1,0 +1,61 @@
+// ClientSession: calls that end for their callers before their responses have come.
+
+#include "absl/strings/str_cat.h"
+#include "src/invoke/client_session.h"
+
+namespace invoker {
+
+// Whether the worker may hear of the request. What waits to be posted, or to be posted again, is
+// still in staging alone, and can be changed there.
+bool ClientSession::HasLeft(const Call& call) const {
+  const uint32_t cell = call.request.first;
+  if (requests_->IsPending(cell)) return false;
+  bool waits = false;
+  reactor_->ForEachUntold(this, [&](const transport::Operation& operation) {
+    const CellRun run = CellRun::FromTag(operation.tag);
+    if ((operation.tag & kMarkTag) != 0 || !run.Contains(cell)) return;
+    // Of a message that goes in pieces, some may have left; and where the token goes after the
+    // write, the write may have.
+    const bool whole = operation.step == transport::Operation::Step::kWrite &&
+                       operation.source == staging_.data() + geometry_.OffsetOf(run.first);
+    waits = waits || whole;
+  });
+  return !waits;
+}
+
+// Marks the request as cancelled: here if it has not left, else in the worker's window, by one byte
+// that lands before or after the worker has looked. Where there is no room to post that, the call
+// is left to itself.
+CallFate ClientSession::Withdraw(Call* call) {
+  const bool has_left = HasLeft(*call);
+  const uint64_t offset = geometry_.OffsetOf(call->request.first) + kFlagsOffset;
+  std::byte* const flags = staging_.data() + offset;
+  *flags |= static_cast<std::byte>(kCancelled);
+  if (!has_left) return CallFate::kNotSent;
+  call->marking = reactor_->PostTransfer(transport::TransferDirection::kWrite, requests_->window(),
+                                         offset, flags, staging_.descriptor(), /*length=*/1, this,
+                                         kMarkTag | call->index);
+  return CallFate::kMaybeExecuted;
+}
+
+void ClientSession::EndEarly(Call* call, absl::StatusCode code, absl::string_view what) {
+  const CallFate fate = Withdraw(call);
+  const absl::string_view so = fate == CallFate::kNotSent
+                                   ? " before the request left; it will not be executed"
+                                   : " before the response came; the function may have run";
+  call->status = WithFate(absl::Status(code, absl::StrCat(what, so)), fate);
+  call->state = Call::State::kTimedOut;
+  ++late_;
+  --outstanding_;
+  ++changes_;
+  if (call->waiter != nullptr) call->waiter->Wake();
+  if (call->on_done) finished_.push_back(call);
+}
+
+void ClientSession::OnTransferDone(uint64_t tag) {
+  Call* const call = by_index_[tag & ~kMarkTag];
+  call->marking = false;
+  if (call->answered) FreeLate(call);
+}
+
+}  // namespace invoker

@@ -1,0 +1,93 @@
+#include "src/invoke/reconnector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/time/clock.h"
+
+namespace invoker {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
+// For one step of a try: whoever ends the group waits for it.
+constexpr absl::Duration kLongestStep = absl::Seconds(1);
+// A call that the lost session has ended is about to be handed to its caller.
+constexpr absl::Duration kUntilUnused = absl::Milliseconds(10);
+
+absl::Duration WithJitter(absl::Duration pause) {
+  static thread_local absl::BitGen random;
+  return pause * absl::Uniform(random, 0.75, 1.25);
+}
+
+}  // namespace
+
+Reconnector::Reconnector(std::vector<std::string> servers, const ClientOptions& options,
+                         std::shared_ptr<ExecutorLoads> loads, Replace replace)
+    : servers_(std::move(servers)),
+      options_(options),
+      loads_(std::move(loads)),
+      replace_(std::move(replace)) {
+  options_.times = nullptr;
+  options_.connect_timeout = std::min(options_.connect_timeout, kLongestStep);
+  options_.probe_timeout = std::min(options_.probe_timeout, kLongestStep);
+  thread_ = std::thread([this] { Run(); });
+}
+
+Reconnector::~Reconnector() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stop_ = true;
+    changed_.SignalAll();
+  }
+  thread_.join();
+}
+
+void Reconnector::Lost(size_t executor) {
+  if (executor >= servers_.size()) return;
+  absl::MutexLock lock(&mutex_);
+  lost_.push_back({executor, absl::Now() + WithJitter(kFirstPause), kFirstPause});
+  changed_.SignalAll();
+}
+
+bool Reconnector::Next(Place* place) {
+  absl::MutexLock lock(&mutex_);
+  while (!stop_) {
+    const auto first =
+        std::min_element(lost_.begin(), lost_.end(),
+                         [](const Place& a, const Place& b) { return a.next_try < b.next_try; });
+    if (first == lost_.end()) {
+      changed_.Wait(&mutex_);
+    } else if (absl::Now() < first->next_try) {
+      changed_.WaitWithDeadline(&mutex_, first->next_try);
+    } else {
+      *place = *first;
+      lost_.erase(first);
+      return true;
+    }
+  }
+  return false;
+}
+
+// False if the place is to be tried again.
+bool Reconnector::Try(const Place& place) {
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Connect(servers_[place.executor], options_);
+  return client.ok() && replace_(place.executor, *std::move(client)).ok();
+}
+
+void Reconnector::Run() {
+  Place place;
+  while (Next(&place)) {
+    // Once this has been seen to be so, it stays so until the place is taken again.
+    const bool unused = loads_->calls(place.executor) == 0;
+    if (unused && Try(place)) continue;
+    if (unused) place.pause = std::min(2 * place.pause, kLongestPause);
+    absl::MutexLock lock(&mutex_);
+    place.next_try = absl::Now() + (unused ? WithJitter(place.pause) : kUntilUnused);
+    lost_.push_back(place);
+  }
+}
+
+}  // namespace invoker
