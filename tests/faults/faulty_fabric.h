@@ -52,7 +52,8 @@ struct OpenObjects {
 };
 
 void Arm(const FaultPlan& plan, uint64_t seed);
-// From now on no operation gets a fault, and what is held back comes with the next reads.
+// From now on no operation gets a fault. What is held back, and completions that were lost, come
+// with the next reads.
 void Disarm();
 
 FaultCounts Given();

@@ -91,6 +91,7 @@ class FaultyQueue {
 
   const std::shared_ptr<DomainState> state_;
   std::deque<Held> held_;
+  std::deque<fi_cq_data_entry> lost_;  // until the faults end
   std::deque<fi_cq_data_entry> due_;
   std::deque<fi_cq_err_entry> errors_;
   Queue queue_;

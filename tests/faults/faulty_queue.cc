@@ -43,6 +43,7 @@ FaultyQueue::Verdict FaultyQueue::Judge(const fi_cq_data_entry& entry) {
       return Verdict::kFail;
     } else if (dice.Hits(plan->completion_lost)) {
       ++control.counts.completions_lost;
+      lost_.push_back(entry);
       return Verdict::kDrop;
     }
   }
@@ -78,6 +79,10 @@ void FaultyQueue::Filter(fi_cq_data_entry* entries, ssize_t count, ssize_t* kept
 
 void FaultyQueue::AgeHeld() {
   const bool all = FaultControl::Get().plan() == nullptr;
+  if (all) {
+    due_.insert(due_.end(), lost_.begin(), lost_.end());
+    lost_.clear();
+  }
   for (Held& held : held_) {
     if (all || held.reads_left <= 1) due_.push_back(held.entry);
     --held.reads_left;
@@ -90,7 +95,7 @@ void FaultyQueue::AgeHeld() {
 
 ssize_t FaultyQueue::Read(fid_cq* queue, void* buffer, size_t count) {
   FaultyQueue& self = Queue::From(queue->ops);
-  if (!self.held_.empty()) self.AgeHeld();
+  if (!self.held_.empty() || !self.lost_.empty()) self.AgeHeld();
   if (!self.errors_.empty()) return -FI_EAVAIL;
   auto* const entries = static_cast<fi_cq_data_entry*>(buffer);
   if (!self.due_.empty()) {
