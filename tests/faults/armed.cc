@@ -4,6 +4,6 @@
 
 namespace {
 
-[[maybe_unused]] const int kArmed = setenv("INVOKER_FAULT_PLAN", INVOKER_FAULT_PLAN, /*replace=*/0);
+[[maybe_unused]] const int kArmed = setenv("INVOKER_FAULT_PLAN", "rough", /*replace=*/0);
 
 }  // namespace
