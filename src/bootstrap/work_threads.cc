@@ -1,5 +1,6 @@
 #include "src/bootstrap/work_threads.h"
 
+#include <system_error>
 #include <utility>
 
 namespace invoker::bootstrap {
@@ -19,9 +20,21 @@ WorkThreads::~WorkThreads() {
 }
 
 void WorkThreads::Run(std::function<void()> work) {
-  absl::MutexLock lock(&mutex_);
-  work_.push_back(std::move(work));
-  if (work_.size() > idle_ && threads_.size() < most_) threads_.emplace_back([this] { Loop(); });
+  {
+    absl::MutexLock lock(&mutex_);
+    work_.push_back(std::move(work));
+    if (work_.size() <= idle_ || threads_.size() >= most_) return;
+    try {
+      threads_.emplace_back([this] { Loop(); });
+      return;
+    } catch (const std::system_error&) {
+      // The system has no thread left. Those that there are do the work in time.
+      if (!threads_.empty()) return;
+    }
+    work = std::move(work_.back());
+    work_.pop_back();
+  }
+  work();
 }
 
 void WorkThreads::Loop() {

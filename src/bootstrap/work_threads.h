@@ -25,7 +25,8 @@ class WorkThreads {
   WorkThreads(const WorkThreads&) = delete;
   WorkThreads& operator=(const WorkThreads&) = delete;
 
-  // Runs `work` soon, in the order of the calls as far as threads are free. Does not block.
+  // Runs `work` soon, in the order of the calls as far as threads are free. Does not block, unless
+  // there is no thread yet and the system gives none: then the work runs here.
   void Run(std::function<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

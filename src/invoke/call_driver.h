@@ -160,6 +160,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   void LeaveLocked() {
     if (!waiters_.empty() || NeedsDriverLocked()) WakeSuccessorLocked();
   }
+  bool StartHelperLocked();
   void WakeSuccessorLocked();
   void RunFinishedLocked();
   void DeliverSomeLocked();

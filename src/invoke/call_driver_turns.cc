@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -114,6 +115,17 @@ void CallDriver::SleepLocked(int64_t deadline_ns) {
   reactor_->Disarm();
 }
 
+// False if the system has no thread left: then the next thread that waits drives, or the next call
+// tries this again.
+bool CallDriver::StartHelperLocked() {
+  try {
+    helper_ = std::thread([this] { HelperMain(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
 // Nobody drives, and there is something to drive for, or somebody who waits to.
 void CallDriver::WakeSuccessorLocked() {
   if (!waiters_.empty()) {
@@ -121,7 +133,7 @@ void CallDriver::WakeSuccessorLocked() {
     return;
   }
   if (helper_stop_) return;
-  if (!helper_.joinable()) helper_ = std::thread([this] { HelperMain(); });
+  if (!helper_.joinable() && !StartHelperLocked()) return;
   if (!helper_awake_ || (helper_leads_ && helper_watches_)) {
     helper_awake_ = true;
     helper_waiter_.Wake();

@@ -50,7 +50,7 @@ class ReplacedOps {
 // Faults in what is posted to an endpoint.
 class EndpointFaults {
  public:
-  enum class Kind : uint8_t { kWrite, kWriteData, kInjectData, kWriteMsg, kSend, kAtomic };
+  enum class Kind : uint8_t { kWrite, kWriteData, kInjectData, kWriteMsg, kRead, kSend, kAtomic };
 
   struct Attempt {
     Kind kind;
@@ -68,6 +68,7 @@ class EndpointFaults {
     rma_.ours().writedata = &WriteData;
     rma_.ours().injectdata = &InjectData;
     rma_.ours().writemsg = &WriteMessage;
+    rma_.ours().read = &Read;
     messages_.ours().send = &Send;
     if (endpoint->atomic != nullptr) {
       atomics_.emplace(&endpoint->atomic, this);
@@ -146,6 +147,15 @@ class EndpointFaults {
                              message->msg_iov[0].iov_len, message->context};
     if (int code = self.Judge(attempt); code != 0) return code;
     return self.rma_.provider().writemsg(ep, message, flags);
+  }
+
+  static ssize_t Read(fid_ep* ep, void* target, size_t length, void* descriptor, fi_addr_t peer,
+                      uint64_t address, uint64_t key, void* context) {
+    EndpointFaults& self = Rma::From(ep->rma);
+    if (int code = self.Judge({Kind::kRead, peer, target, length, context}); code != 0) {
+      return code;
+    }
+    return self.rma_.provider().read(ep, target, length, descriptor, peer, address, key, context);
   }
 
   static ssize_t Send(fid_ep* ep, const void* source, size_t length, void* descriptor,

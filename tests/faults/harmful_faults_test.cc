@@ -1,0 +1,189 @@
+// Faults that cost calls and sessions, from seeds: whatever happens, every call ends and its caller
+// is told the truth, no function runs twice, no byte is wrong, sessions without a fault go on, and
+// nothing is left behind.
+//
+//   harmful_faults_test [--provider=NAME] [--plan=NAME[,NAME...]] [--seeds=A-B]
+
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "src/invoke/call_driver.h"
+#include "src/invoke/connection.h"
+#include "tests/faults/faulty_fabric.h"
+#include "tests/faults/faulty_world.h"
+
+namespace invoker::faults {
+namespace {
+
+struct Options {
+  std::string provider = "tcp;ofi_rxm";
+  std::vector<std::string> plans = {"posts", "errors", "lost", "opening", "everything"};
+  uint64_t first_seed = 1;
+  uint64_t last_seed = 3;
+};
+
+Options& TheOptions() {
+  static Options* const options = new Options;
+  return *options;
+}
+
+constexpr int kClients = 6;
+constexpr int kThreads = 2;  // of each client
+constexpr int kCalls = 60;   // of each thread
+constexpr size_t kMostCalls = 2000;
+// A victim's calls end by it; the others' never do.
+constexpr absl::Duration kShort = absl::Milliseconds(300);
+constexpr absl::Duration kLong = absl::Seconds(120);
+constexpr int kAttempts = 5;  // to connect
+
+// Whether something has become true while others run; false if that takes longer than any healthy
+// run does.
+template <typename Condition>
+bool Eventually(const Condition& condition) {
+  const absl::Time give_up = absl::Now() + absl::Seconds(90);
+  while (!condition()) {
+    if (absl::Now() > give_up) return false;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  return true;
+}
+
+// Every cell of both windows is free: a message that takes all of them gets through.
+void ExpectAllCellsFree(Client* client, CallBook* book) {
+  const absl::StatusOr<RemoteFunction> function = client->Function("count");
+  ASSERT_TRUE(function.ok()) << function.status();
+  const uint64_t number = book->Next();
+  std::string input(client->max_payload(), 'w');
+  memcpy(&input[0], &number, sizeof(number));
+  const absl::StatusOr<Response> response = client->Invoke(*function, input);
+  book->End(number, response.status());
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->text(), AnswerTo(input));
+}
+
+void RunSeed(const FaultPlan& plan, uint64_t seed, bool look_for_leaks) {
+  CallBook book(kMostCalls);
+  {
+    FaultyWorld world(TheOptions().provider, &book);
+    // Opened before the faults begin, and the worker's endpoint with it: no victims.
+    absl::StatusOr<std::unique_ptr<Client>> first = world.Connect();
+    ASSERT_TRUE(first.ok()) << first.status();
+    Arm(plan, seed);
+    std::vector<std::unique_ptr<Client>> clients;
+    std::vector<bool> is_victim;
+    clients.push_back(*std::move(first));
+    is_victim.push_back(false);
+    for (int i = 0; i < kAttempts * kClients && clients.size() < kClients; ++i) {
+      absl::StatusOr<std::unique_ptr<Client>> client = world.Connect();
+      if (!client.ok()) continue;
+      is_victim.push_back(IsVictim((*client)->connection().driver()->reactor().address()));
+      clients.push_back(*std::move(client));
+    }
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < clients.size(); ++i) {
+      for (int t = 0; t < kThreads; ++t) {
+        CallMix mix;
+        mix.calls = kCalls;
+        mix.seed = seed * 100 + i * kThreads + t;
+        mix.deadline = is_victim[i] ? kShort : kLong;
+        mix.must_succeed = !is_victim[i];
+        mix.bulk = is_victim[i] || (plan.registration_fails == 0 && plan.map_fails == 0);
+        threads.emplace_back(
+            [&book, mix, client = clients[i].get()] { MakeCalls(client, mix, &book); });
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (size_t i = 0; i < clients.size(); ++i) {
+      if (!is_victim[i]) ExpectAllCellsFree(clients[i].get(), &book);
+    }
+    clients.resize(1);
+    EXPECT_TRUE(Eventually([&] { return world.worker().Counters().live_sessions == 1; }));
+    Disarm();
+    if (look_for_leaks) {
+      // What ended sessions had is retired first, and let go of after a while.
+      EXPECT_TRUE(Eventually([&] {
+        const ExecutorCounters counters = world.worker().Counters();
+        return counters.peers == 1 && counters.regions == 1;
+      })) << world.worker().Counters().peers
+          << " peers, " << world.worker().Counters().regions << " regions";
+    }
+    clients.clear();
+    world.Stop();
+  }
+  const std::vector<std::string> violations = book.Close();
+  EXPECT_TRUE(violations.empty()) << absl::StrJoin(violations, "\n");
+  const OpenObjects open = Open();
+  if (TheOptions().provider == "shm") {
+    EXPECT_EQ(open.regions, 0);
+    EXPECT_EQ(open.addresses, 0);
+    EXPECT_EQ(open.endpoints, 0);
+    EXPECT_EQ(open.queues, 0);
+    EXPECT_EQ(open.vectors, 0);
+  }
+  std::printf("  %llu calls, %llu of them with an answer\n",
+              static_cast<unsigned long long>(book.ended()),
+              static_cast<unsigned long long>(book.ended_well()));
+}
+
+TEST(HarmfulFaults, CostOnlyWhatTheyHit) {
+  const Options& options = TheOptions();
+  for (const std::string& name : options.plans) {
+    const std::optional<FaultPlan> plan = FindPlan(name);
+    ASSERT_TRUE(plan.has_value()) << name << ": one of " << absl::StrJoin(PlanNames(), ", ");
+    const FaultCounts before = Given();
+    for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
+      const std::string again =
+          absl::StrCat("bazel run //tests/faults:harmful_faults -- '--provider=", options.provider,
+                       "' --plan=", name, " --seeds=", seed, "-", seed);
+      std::printf("%s\n", again.c_str());
+      std::fflush(stdout);
+      RunSeed(*plan, seed, name == options.plans.back() && seed == options.last_seed);
+      if (HasFailure()) FAIL() << "repeat it with: " << again;
+    }
+    const FaultCounts after = Given();
+    EXPECT_GT(after.harmful(), before.harmful()) << "plan " << name << " did nothing";
+  }
+  std::printf("given: %s\n", Given().Text().c_str());
+}
+
+bool Parse(int argc, char** argv, Options* options) {
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    if (absl::ConsumePrefix(&argument, "--provider=")) {
+      options->provider = std::string(argument);
+    } else if (absl::ConsumePrefix(&argument, "--plan=")) {
+      options->plans = absl::StrSplit(argument, ',');
+    } else if (absl::ConsumePrefix(&argument, "--seeds=")) {
+      const std::pair<std::string, std::string> range = absl::StrSplit(argument, '-');
+      if (!absl::SimpleAtoi(range.first, &options->first_seed) ||
+          !absl::SimpleAtoi(range.second, &options->last_seed)) {
+        return false;
+      }
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace invoker::faults
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (!invoker::faults::Parse(argc, argv, &invoker::faults::TheOptions())) {
+    std::fprintf(stderr, "usage: %s [--provider=NAME] [--plan=NAME[,NAME...]] [--seeds=A-B]\n",
+                 argv[0]);
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}
