@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+"""Checks protocol.pml with Spin: that no run of it breaks a rule, and that Spin finds what follows where the model does.
+
+usage: check.py PROTOCOL TRANSITIONS [NAME...]
+
+PROTOCOL is protocol.pml, TRANSITIONS what transitions.py made. Prints a line for each check: states stored, depth
+reached, and what was found. The counterexample of a check that fails, or of one that was named, is printed step by
+step. The exit code is 1 if a check did not come out as it should.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One run of Spin: the switches, and what it must find; None is nothing."""
+
+    name: str
+    switches: str
+    finds: str | None = None
+
+
+ASSERTION = "assertion violated"
+STUCK = "invalid end state"  # not every call has ended, or not every cell is free, and nothing happens any more
+
+CHECKS = [
+    # The protocol as it is.
+    Check("one session", "-DSESSIONS=1 -DCALLS=2 -DDEATHS=0 -DTIMEOUTS=2 -DCANCELS=2"),
+    Check("one session, the worker may die", "-DSESSIONS=1 -DCALLS=2"),
+    Check("two sessions", "-DCALLS=2 -DDEATHS=0 -DCANCELS=0"),
+    Check("two sessions, the worker may die", "-DCALLS=2 -DCANCELS=0 -DTIMEOUTS=0"),
+    Check("three calls", "-DSESSIONS=1 -DCANCELS=0 -DDEATHS=0 -DTIMEOUTS=0"),
+    Check("two forged doorbells", "-DSESSIONS=1 -DCALLS=2 -DDEATHS=0 -DCANCELS=0 -DFORGED=2 -DDATA_AUTH"),
+    # What must not be left out.
+    Check("cells of a timed-out call given again", "-DSESSIONS=1 -DCALLS=2 -DREUSE_AT_TIMEOUT", ASSERTION),
+    Check("cells given again once a write has been posted", "-DSESSIONS=1 -DCALLS=2 -DFREE_AT_COMPLETION", ASSERTION),
+    Check("cells given again before a cancellation is over", "-DSESSIONS=1 -DCALLS=2 -DFREE_BEFORE_CANCEL_ENDS", ASSERTION),
+    Check("cancellation that clears the flag of a chain", "-DSESSIONS=1 -DCALLS=2 -DDEATHS=0 -DCANCEL_CUTS_CHAIN", STUCK),
+    Check(
+        "no sequence window",
+        "-DSESSIONS=1 -DCALLS=2 -DDEATHS=0 -DCANCELS=0 -DFORGED=1 -DDATA_AUTH -DNO_SEQUENCE_WINDOW",
+        ASSERTION,
+    ),
+    Check("a sequence window narrower than the calls", "-DSESSIONS=1 -DCALLS=2 -DDEATHS=0 -DWIDTH=1", STUCK),
+    Check(
+        "a response taken without its sequence number",
+        "-DSESSIONS=1 -DCALLS=2 -DDEATHS=0 -DCANCELS=0 -DFORGED=1 -DDATA_AUTH -DNO_RESPONSE_MATCH",
+        ASSERTION,
+    ),
+    Check("memory given to the next session at once", "-DCALLS=2 -DMEMORY_AT_ONCE", ASSERTION),
+    Check(
+        "and no epoch in the messages",
+        "-DCALLS=2 -DMEMORY_AT_ONCE -DLATE_PLACEMENT -DNO_EPOCH_CHECK -DDATA_AUTH -DDEATHS=0 -DCANCELS=0 -DTIMEOUTS=0"
+        " -DNO_END_CHECK",
+        ASSERTION,
+    ),
+    Check("a session's number given to the next at once", "-DCALLS=2 -DNUMBER_REUSED", ASSERTION),
+    Check("responses posted after the fence", "-DCALLS=2 -DPOST_AFTER_FENCE", ASSERTION),
+    Check("a doorbell that overtakes its write", "-DSESSIONS=1 -DCALLS=2 -DDOORBELL_FIRST", ASSERTION),
+    Check("a death that nobody notices", "-DSESSIONS=1 -DCALLS=2 -DDEATH_UNNOTICED", STUCK),
+    # A limit that is known: docs/testing.md.
+    Check("a forged doorbell, and no tag over messages", "-DSESSIONS=1 -DCALLS=2 -DFORGED=1", ASSERTION),
+]
+
+# So that a check whose states do not fit ends with an error and not with the machine.
+_MEMORY_MB = 1500
+
+
+@dataclasses.dataclass
+class Result:
+    """What Spin said of one check."""
+
+    states: int = 0
+    depth: int = 0
+    found: str = ""
+    complete: bool = False
+    trail: str = ""
+
+
+def run(check, protocol, transitions, directory):
+    """Runs Spin, the compiler and the verifier for one check, in `directory`."""
+    shutil.copy(protocol, directory / "protocol.pml")
+    shutil.copy(transitions, directory / "transitions.pml")
+    switches = check.switches.split()
+
+    def output(*command):
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    code, text = output("/usr/bin/spin", "-a", *switches, "protocol.pml")
+    if code != 0 or not (directory / "pan.c").exists():
+        raise RuntimeError(f"spin -a: {text}")
+    no_end = ["-DNOEND"] if "-DNO_END_CHECK" in switches else []
+    code, text = output(
+        "/usr/bin/gcc", "-O2", "-w", "-DSAFETY", "-DCOLLAPSE", f"-DMEMLIM={_MEMORY_MB}", "-o", "pan", "pan.c", *no_end
+    )
+    if code != 0:
+        raise RuntimeError(f"gcc: {text}")
+    # -E: states in which nothing can happen are all right.
+    code, text = output("./pan", "-m1000000", *(["-E"] if no_end else []))
+    result = Result()
+    numbers = {name: re.search(pattern, text, re.MULTILINE) for name, pattern in _NUMBERS.items()}
+    if numbers["errors"] is None:
+        raise RuntimeError(f"pan ended with {code}: {text}")
+    result.states = int(float(numbers["states"].group(1)))
+    result.depth = int(numbers["depth"].group(1))
+    found = re.search(r"pan:1: (.*?)(?: \(at depth \d+\))?$", text, re.MULTILINE)
+    result.found = found.group(1) if found else ""
+    result.complete = "Search not completed" not in text and "max search depth too small" not in text
+    if found:
+        _, result.trail = output("/usr/bin/spin", "-t", "-p", *switches, "protocol.pml")
+    return result
+
+
+_NUMBERS = {
+    "states": r"^\s*([\d.e+]+) states, stored",
+    "depth": r"depth reached (\d+)",
+    "errors": r"errors: (\d+)",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("protocol", type=pathlib.Path)
+    parser.add_argument("transitions", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    failed = 0
+    total = 0
+    for check in CHECKS:
+        if options.names and check.name not in options.names:
+            continue
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as directory:
+            result = run(check, options.protocol, options.transitions, pathlib.Path(directory))
+        seconds = time.monotonic() - began
+        if check.finds is None:
+            good = result.complete and not result.found
+            total += result.states
+        else:
+            good = check.finds in result.found
+        print(
+            f"{'ok' if good else 'WRONG':5} {result.states:>9} states, depth {result.depth:>3}, {seconds:5.1f} s  "
+            f"{check.name}: {result.found or 'no error'}",
+            flush=True,
+        )
+        if not good:
+            print(f"      should have been: {check.finds or 'no error, in all states'}")
+            failed += 1
+        if result.trail and (options.names or not good):
+            print(result.trail)
+    print(f"{total} states of the protocol as it is; {failed} checks went wrong")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
