@@ -73,12 +73,21 @@ LeaseTable::~LeaseTable() {
   Join();
 }
 
-absl::Status LeaseTable::Add(uint64_t lease, std::shared_ptr<LeaseStream> stream) {
+absl::Status LeaseTable::Add(uint64_t lease, std::shared_ptr<LeaseStream> stream,
+                             LeaseHolder holder) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (absl::Status status = AdmissionLocked(); !status.ok()) return status;
+  if (const auto held = of_machine_.find(holder.machine);
+      held != of_machine_.end() && held->second >= kMostOfMachine) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("clients on your machine hold ", kMostOfMachine,
+                     " leases here, which is as many as those of one machine may; give some back"));
+  }
   const auto [it, added] = entries_.try_emplace(lease);
   if (!added) return absl::AlreadyExistsError("the lease id is taken");
+  ++of_machine_[holder.machine];
   it->second.stream = std::move(stream);
+  it->second.holder = std::move(holder);
   it->second.deadline = Clock::now() + expiry_;
   changed_.notify_one();
   return absl::OkStatus();
@@ -211,12 +220,17 @@ void LeaseTable::StreamDone(uint64_t lease) {
 
 void LeaseTable::EraseIfOver(uint64_t lease) {
   const auto it = entries_.find(lease);
-  if (it != entries_.end() && it->second.closed && it->second.stream == nullptr) entries_.erase(it);
+  if (it == entries_.end() || !it->second.closed || it->second.stream != nullptr) return;
+  const auto held = of_machine_.find(it->second.holder.machine);
+  if (--held->second == 0) of_machine_.erase(held);
+  entries_.erase(it);
 }
 
-absl::StatusOr<LeaseTable::Entry*> LeaseTable::FindGranted(uint64_t lease) {
+absl::StatusOr<LeaseTable::Entry*> LeaseTable::FindGranted(uint64_t lease,
+                                                           absl::string_view tenant) {
   Entry* entry = FindLive(lease);
-  if (entry == nullptr || entry->phase != Phase::kGranted) {
+  // Another tenant's is as good as unknown: nobody is told that it exists.
+  if (entry == nullptr || entry->phase != Phase::kGranted || entry->holder.tenant != tenant) {
     return absl::NotFoundError(
         "the lease is not known here: it was released, it expired, or the server was restarted; "
         "take a new one");
@@ -224,9 +238,9 @@ absl::StatusOr<LeaseTable::Entry*> LeaseTable::FindGranted(uint64_t lease) {
   return entry;
 }
 
-absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease) {
+absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease, absl::string_view tenant) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const absl::StatusOr<Entry*> entry = FindGranted(lease);
+  const absl::StatusOr<Entry*> entry = FindGranted(lease, tenant);
   if (!entry.ok()) return entry.status();
   if ((*entry)->uses >= kMostUses) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -237,9 +251,10 @@ absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease) {
   return Use(this, lease);
 }
 
-absl::Status LeaseTable::Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch) {
+absl::Status LeaseTable::Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch,
+                               absl::string_view tenant) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const absl::StatusOr<Entry*> entry = FindGranted(lease);
+  const absl::StatusOr<Entry*> entry = FindGranted(lease, tenant);
   if (!entry.ok()) return entry.status();
   std::vector<std::weak_ptr<LeaseWatch>>& watches = (*entry)->watches;
   watches.erase(std::remove_if(watches.begin(), watches.end(),

@@ -8,17 +8,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "src/bootstrap/function_filter.h"
 #include "src/transport/notification.h"
+
+namespace invoker::security {
+struct Tenant;
+}  // namespace invoker::security
 
 namespace invoker::bootstrap {
 
 // Version of the bootstrap messages and of the data path's wire format together. Raised whenever
 // either changes.
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 
 // The largest raw endpoint address that is accepted: four times the largest that any provider is
 // known to use.
@@ -47,7 +53,7 @@ struct WindowDescriptor {
 // A function's id is its position in WorkerInfo::functions. Ids hold for the life of the server
 // process.
 struct FunctionInfo {
-  std::string name;
+  std::string name;  // empty: not for whom it is told
 };
 
 // One fabric that a worker serves.
@@ -94,6 +100,9 @@ struct LeaseTerms {
   absl::Duration call_limit;   // a function that runs longer ends the lease; 0: the worker's most
   absl::Duration wait;         // in line, for capacity; 0: not at all; may be infinite
   std::string tenant;          // whose bill; at most kMaxTenantBytes printable characters
+  // What the tenant may do, by the server's policy; nullptr: there is none. The service's to fill
+  // in: it does not travel.
+  std::shared_ptr<const security::Tenant> allowed;
 };
 
 inline constexpr size_t kMaxTenantBytes = 128;
@@ -200,7 +209,14 @@ struct OpenSessionRequest {
   // The most bytes that the client's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
   uint32_t executor = 0;  // of a lease with executors of its own: which
+  // One that the lease's stream has granted. A secret.
+  std::string session_token;
+  // Which functions the session may call; nullptr: all. The server's to fill in.
+  std::shared_ptr<const FunctionFilter> filter;
 };
+
+// 128 random bits that a lease's stream has granted: opens one session.
+inline constexpr size_t kSessionTokenBytes = 16;
 
 struct OpenSessionReply {
   uint64_t handle = 0;           // names the session in later bootstrap calls

@@ -1,4 +1,4 @@
-// The data path's wire format, version 3: the 32-bit immediate, the 32-byte header, the descriptor
+// The data path's wire format, version 4: the 32-bit immediate, the 32-byte header, the descriptor
 // of a bulk request, the geometry of a window. docs/wire_format.md is the specification; this is
 // the only code that knows the layout.
 //

@@ -122,7 +122,7 @@ TEST(ClientErrorsTest, AnotherReleasesServerIsRefusedWithBothVersions) {
   const absl::Status status = ConnectTo(server.address());
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 3")));
+              AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 4")));
 }
 
 // A worker that answers questions but never a heartbeat, or not even a lease.

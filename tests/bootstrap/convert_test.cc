@@ -185,7 +185,7 @@ TEST(ConvertTest, NamesBothVersionsOfAnotherReleasesWorker) {
   const absl::Status status = FromProto(info).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("worker speaks protocol version 9"), HasSubstr("this client 3")));
+              AllOf(HasSubstr("worker speaks protocol version 9"), HasSubstr("this client 4")));
 }
 
 TEST(ConvertTest, ReadsOnlyTheVersionOfAnotherReleasesRequest) {
