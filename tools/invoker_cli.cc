@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/transport/provider_profile.h"
 #include "tools/files.h"
+#include "tools/security_options.h"
 
 namespace invoker::tools {
 namespace {
@@ -24,6 +25,7 @@ void AddServerOptions(CLI::App* command, ServerSettings* settings) {
       ->required();
   AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
               "for each step of connecting");
+  AddCredentialOptions(command, "", &settings->client.credentials);
 }
 
 void AddServersOption(CLI::App* command, ServerSettings* settings) {
@@ -35,6 +37,7 @@ void AddServersOption(CLI::App* command, ServerSettings* settings) {
       ->required();
   AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
               "for each step of connecting");
+  AddCredentialOptions(command, "", &settings->client.credentials);
 }
 
 void AddFabricOptions(CLI::App* command, ServerSettings* settings) {

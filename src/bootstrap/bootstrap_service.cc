@@ -1,10 +1,10 @@
 #include "src/bootstrap/bootstrap_service.h"
 
+#include "src/bootstrap/allowed_functions.h"
 #include "src/bootstrap/caller.h"
 #include "src/bootstrap/compatibility.h"
 #include "src/bootstrap/convert.h"
 #include "src/bootstrap/service_support.h"
-#include "src/security/tenant.h"
 
 namespace invoker::bootstrap {
 
@@ -15,11 +15,7 @@ grpc::Status BootstrapService::GetWorkerInfo(grpc::ServerContext* context,
   const absl::StatusOr<security::Caller> caller = CallerOf(*context, access_);
   if (!caller.ok()) return ToGrpc(caller.status());
   WorkerInfo info = host_->Info();
-  if (caller->tenant != nullptr) {
-    for (FunctionInfo& function : info.functions) {
-      if (!caller->tenant->MayCall(function.name)) function.name.clear();
-    }
-  }
+  HideForbidden(FilterFor(*caller, info.functions, /*own_executors=*/false).get(), &info.functions);
   info.draining = info.draining || !table_->Admission().ok();
   *reply = ToProto(info);
   return grpc::Status::OK;
@@ -68,15 +64,19 @@ absl::StatusOr<OpenSessionReply> BootstrapService::Open(const grpc::ServerContex
   if (!caller.ok()) return caller.status();
   if (absl::Status status = table_->Admission(); !status.ok()) return status;
   absl::StatusOr<OpenSessionRequest> request = FromProto(message);
+  const WorkerInfo info = host_->Info();
   if (!request.ok()) return request.status();
-  if (absl::Status status = CheckCompatible(host_->Info(), *request); !status.ok()) return status;
+  if (absl::Status status = CheckCompatible(info, *request); !status.ok()) return status;
   absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message.lease(), caller->name);
   if (!use.ok()) return use.status();
   absl::Status spent = tokens_->Spend(message.lease(), request->session_token);
   if (!spent.ok()) return spent;
   request->session_token.clear();
   table_->NoteEndpoint(*use, request->endpoint_address);
-  return host_->OpenSession(message.lease(), *request);
+  request->filter = FilterFor(*caller, info.functions, use->own_executors());
+  absl::StatusOr<OpenSessionReply> reply = host_->OpenSession(message.lease(), *request);
+  if (reply.ok()) HideForbidden(request->filter.get(), &reply->functions);
+  return reply;
 }
 
 }  // namespace invoker::bootstrap

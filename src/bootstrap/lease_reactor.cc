@@ -7,6 +7,7 @@
 #include "src/bootstrap/caller.h"
 #include "src/bootstrap/convert_lease.h"
 #include "src/bootstrap/service_support.h"
+#include "src/security/tenant.h"
 
 namespace invoker::bootstrap {
 namespace {
@@ -37,7 +38,14 @@ void LeaseReactor::Begin(std::shared_ptr<LeaseStream> self, security::AccessCont
     if (status.ok()) lease_ = *id;
   }
   if (status.ok()) {
-    status = table_->Add(lease_, std::move(self), {caller_.name, PeerMachine(*context_)});
+    LeaseHolder holder;
+    holder.tenant = caller_.name;
+    holder.machine = PeerMachine(*context_);
+    if (caller_.tenant != nullptr) {
+      holder.max_leases = caller_.tenant->max_leases;
+      holder.max_ttl = caller_.tenant->max_ttl;
+    }
+    status = table_->Add(lease_, std::move(self), std::move(holder));
   }
   if (status.ok()) {
     StartRead(&request_);
@@ -79,6 +87,12 @@ absl::StatusOr<LeaseTerms> LeaseReactor::TermsOf(const v1::LeaseTerms& message) 
     return absl::PermissionDeniedError(absl::StrCat(
         "the lease is asked for in the name of tenant \"", terms->tenant, "\", but who asks is \"",
         caller_.name, "\" by this server's policy; leave the tenant out, or show its token"));
+  }
+  if (terms->ttl > caller_.tenant->max_ttl) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the lease asks for a ttl of ", absl::FormatDuration(terms->ttl),
+                     "; this server's policy allows tenant \"", caller_.name, "\" ",
+                     absl::FormatDuration(caller_.tenant->max_ttl), " at most"));
   }
   terms->tenant = caller_.name;
   terms->allowed = caller_.tenant;

@@ -31,6 +31,11 @@ absl::Status StatusOf(const LeaseEnd& end) {
   return absl::UnavailableError(end.reason);
 }
 
+void TakeOne(const std::string& name, std::unordered_map<std::string, uint32_t>* counts) {
+  const auto found = counts->find(name);
+  if (--found->second == 0) counts->erase(found);
+}
+
 }  // namespace
 
 // What the host tells of one lease. Kept by the host until CloseLease returns, for which the table
@@ -83,9 +88,16 @@ absl::Status LeaseTable::Add(uint64_t lease, std::shared_ptr<LeaseStream> stream
         absl::StrCat("clients on your machine hold ", kMostOfMachine,
                      " leases here, which is as many as those of one machine may; give some back"));
   }
+  if (const auto held = of_tenant_.find(holder.tenant);
+      (held != of_tenant_.end() ? held->second : 0) >= holder.max_leases) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "tenant \"", holder.tenant, "\" has ", holder.max_leases,
+        " leases here, which is as many as this server's policy allows it; give some back"));
+  }
   const auto [it, added] = entries_.try_emplace(lease);
   if (!added) return absl::AlreadyExistsError("the lease id is taken");
   ++of_machine_[holder.machine];
+  ++of_tenant_[holder.tenant];
   it->second.stream = std::move(stream);
   it->second.holder = std::move(holder);
   it->second.deadline = Clock::now() + expiry_;
@@ -118,6 +130,7 @@ void LeaseTable::OnQueued(uint64_t lease, uint32_t ahead) {
 }
 
 void LeaseTable::OnGranted(uint64_t lease, const LeaseTerms& terms) {
+  LeaseTerms granted = terms;
   std::shared_ptr<LeaseStream> stream;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -126,15 +139,19 @@ void LeaseTable::OnGranted(uint64_t lease, const LeaseTerms& terms) {
     const Clock::time_point now = Clock::now();
     entry->phase = Phase::kGranted;
     entry->deadline = now + expiry_;
-    entry->ttl = terms.ttl;
-    if (terms.ttl > absl::ZeroDuration() && terms.ttl < absl::InfiniteDuration()) {
-      entry->over_at = now + absl::ToChronoNanoseconds(terms.ttl);
+    if (granted.ttl <= absl::ZeroDuration() || granted.ttl > entry->holder.max_ttl) {
+      if (entry->holder.max_ttl < absl::InfiniteDuration()) granted.ttl = entry->holder.max_ttl;
+    }
+    entry->ttl = granted.ttl;
+    entry->own_executors = granted.executors > 0;
+    if (granted.ttl > absl::ZeroDuration() && granted.ttl < absl::InfiniteDuration()) {
+      entry->over_at = now + absl::ToChronoNanoseconds(granted.ttl);
     }
     ++entry->uses;  // nothing may overtake the grant
     stream = entry->stream;
     changed_.notify_one();
   }
-  stream->SendGranted(terms);
+  stream->SendGranted(granted);
   // The client may be quick: what happened to the lease meanwhile is told in its order.
   while (true) {
     std::vector<std::function<void(LeaseStream*)>> held;
@@ -221,8 +238,8 @@ void LeaseTable::StreamDone(uint64_t lease) {
 void LeaseTable::EraseIfOver(uint64_t lease) {
   const auto it = entries_.find(lease);
   if (it == entries_.end() || !it->second.closed || it->second.stream != nullptr) return;
-  const auto held = of_machine_.find(it->second.holder.machine);
-  if (--held->second == 0) of_machine_.erase(held);
+  TakeOne(it->second.holder.machine, &of_machine_);
+  TakeOne(it->second.holder.tenant, &of_tenant_);
   entries_.erase(it);
 }
 
@@ -248,7 +265,7 @@ absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease, absl::string
         "lease may have; wait for some of them"));
   }
   ++(*entry)->uses;
-  return Use(this, lease);
+  return Use(this, lease, (*entry)->own_executors);
 }
 
 absl::Status LeaseTable::Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch,

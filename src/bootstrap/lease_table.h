@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,6 +56,9 @@ class LeaseStream {
 struct LeaseHolder {
   std::string tenant;   // as the server knows it; empty: the server asks nobody
   std::string machine;  // where its client is
+  // The tenant's, by the server's policy.
+  uint32_t max_leases = std::numeric_limits<uint32_t>::max();  // at a time
+  absl::Duration max_ttl = absl::InfiniteDuration();
 };
 
 // Something that goes on under a lease and is to end with it, without holding its end up.
@@ -70,7 +74,8 @@ class LeaseTable {
   // Keeps a lease from being closed under a request that uses it.
   class Use {
    public:
-    Use(Use&& other) noexcept : table_(other.table_), lease_(other.lease_) {
+    Use(Use&& other) noexcept
+        : table_(other.table_), lease_(other.lease_), own_executors_(other.own_executors_) {
       other.table_ = nullptr;
     }
     Use& operator=(Use&&) = delete;
@@ -78,11 +83,16 @@ class LeaseTable {
       if (table_ != nullptr) table_->EndUse(lease_);
     }
 
+    // Whether the lease has some, rather than the worker's that all share.
+    bool own_executors() const { return own_executors_; }
+
    private:
     friend class LeaseTable;
-    Use(LeaseTable* table, uint64_t lease) : table_(table), lease_(lease) {}
+    Use(LeaseTable* table, uint64_t lease, bool own_executors)
+        : table_(table), lease_(lease), own_executors_(own_executors) {}
     LeaseTable* table_;
     uint64_t lease_;
+    bool own_executors_;
   };
 
   // At the same time under one lease: more than a client's threads are likely to need, and no more
@@ -101,7 +111,7 @@ class LeaseTable {
 
   // A client that has not said its terms yet; it has as long as a lease lives without a heartbeat.
   // UNAVAILABLE while draining, ALREADY_EXISTS if the id is taken, RESOURCE_EXHAUSTED if the
-  // holder's machine has kMostOfMachine.
+  // holder's machine has kMostOfMachine, or its tenant max_leases.
   absl::Status Add(uint64_t lease, std::shared_ptr<LeaseStream> stream, LeaseHolder holder = {});
   // It has: the host is asked, and the stream hears the answer. Heartbeats are needed from the
   // grant on. Once for each lease.
@@ -156,6 +166,7 @@ class LeaseTable {
     Clock::time_point deadline = Clock::time_point::max();
     Clock::time_point over_at = Clock::time_point::max();  // the end of its time
     absl::Duration ttl;
+    bool own_executors = false;
     int uses = 0;
     std::vector<std::weak_ptr<LeaseWatch>> watches;
     pid_t process = 0;  // of the client, where its endpoints may leave something
@@ -202,6 +213,7 @@ class LeaseTable {
   std::condition_variable changed_;
   std::unordered_map<uint64_t, Entry> entries_;
   std::unordered_map<std::string, uint32_t> of_machine_;  // entries, by holder.machine
+  std::unordered_map<std::string, uint32_t> of_tenant_;   // by holder.tenant
   bool draining_ = false;
   std::string drain_reason_;
   bool stopping_ = false;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/bootstrap.grpc.pb.h"
+#include "src/bootstrap/allowed_functions.h"
 #include "src/bootstrap/caller.h"
 #include "src/bootstrap/convert.h"
 #include "src/bootstrap/lease_table.h"
@@ -240,8 +241,14 @@ class CodeService final : public v1::Code::WithCallbackMethod_Upload<v1::Code::S
     if (!use.ok()) return use.status();
     absl::StatusOr<BlobCache::Pin> file = cache_->Get(*digest);
     if (!file.ok()) return file.status();
-    return parts_.host->Load(message.lease(), file->path(), *kind,
-                             bootstrap::PrintableText(message.name(), bootstrap::kMaxReasonBytes));
+    absl::StatusOr<std::vector<bootstrap::FunctionInfo>> functions =
+        parts_.host->Load(message.lease(), file->path(), *kind,
+                          bootstrap::PrintableText(message.name(), bootstrap::kMaxReasonBytes));
+    if (!functions.ok() || caller->tenant == nullptr) return functions;
+    const auto filter =
+        bootstrap::FilterFor(*caller, parts_.host->Info().functions, use->own_executors());
+    bootstrap::HideForbidden(filter.get(), &*functions);
+    return functions;
   }
 
   BlobCache* const cache_;

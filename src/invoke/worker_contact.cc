@@ -15,7 +15,8 @@ absl::StatusOr<std::shared_ptr<const WorkerContact>> WorkerContact::Find(
     absl::string_view server, const ClientOptions& options) {
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> bootstrap = [&] {
     ConnectStep step(options.times, &ConnectTimes::worker_info);
-    return bootstrap::BootstrapClient::Connect(server, options.connect_timeout);
+    return bootstrap::BootstrapClient::Connect(server, options.connect_timeout,
+                                               options.credentials);
   }();
   if (!bootstrap.ok()) return bootstrap.status();
   std::shared_ptr<WorkerContact> contact(new WorkerContact(*std::move(bootstrap)));
