@@ -1,5 +1,5 @@
 // The command line's way to a worker: lists its functions, calls one, once or for many files,
-// measures round trips, tells who used what; and to this machine's fabrics.
+// measures round trips, tells who used what; and to this machine's fabrics, and a server's policy.
 
 #include <signal.h>
 
@@ -32,7 +32,7 @@ int Main(int argc, char** argv) {
 
   std::vector<std::pair<CLI::App*, Command>> commands;
   for (const auto add : {AddFunctionsCommand, AddCallCommand, AddMapCommand, AddPingCommand,
-                         AddUsageCommand, AddFabricsCommand}) {
+                         AddUsageCommand, AddFabricsCommand, AddPolicyCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
     command->footer(kExitStatusHelp);

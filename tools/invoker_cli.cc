@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/transport/provider_profile.h"
 #include "tools/files.h"
+#include "tools/security_options.h"
 
 namespace invoker::tools {
 namespace {
@@ -30,6 +31,7 @@ void AddServerOptions(CLI::App* command, ServerSettings* settings) {
       ->envname("INVOKER_SERVER")
       ->required();
   AddTimeouts(command, settings);
+  AddCredentialOptions(command, "", &settings->client.credentials);
 }
 
 void AddServersOption(CLI::App* command, ServerSettings* settings) {
@@ -40,6 +42,7 @@ void AddServersOption(CLI::App* command, ServerSettings* settings) {
       ->envname("INVOKER_SERVER")
       ->required();
   AddTimeouts(command, settings);
+  AddCredentialOptions(command, "", &settings->client.credentials);
 }
 
 void AddFabricOptions(CLI::App* command, ServerSettings* settings) {

@@ -27,7 +27,8 @@ struct ServerSettings {
   ClientOptions client;
 };
 
-// --server (or the environment's INVOKER_SERVER), --connect_timeout and --peer_timeout.
+// --server (or the environment's INVOKER_SERVER), --connect_timeout, --peer_timeout, and what
+// security_options.h adds.
 void AddServerOptions(CLI::App* command, ServerSettings* settings);
 // The same for several servers: "HOST:PORT,HOST:PORT".
 void AddServersOption(CLI::App* command, ServerSettings* settings);
@@ -57,6 +58,7 @@ Command AddPingCommand(CLI::App* app, CLI::App** command);
 Command AddFabricsCommand(CLI::App* app, CLI::App** command);
 Command AddMapCommand(CLI::App* app, CLI::App** command);
 Command AddUsageCommand(CLI::App* app, CLI::App** command);
+Command AddPolicyCommand(CLI::App* app, CLI::App** command);
 
 }  // namespace invoker::tools
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "tools/invoker_cli.h"
+#include "tools/security_options.h"
 
 extern char** environ;
 
@@ -32,6 +33,7 @@ struct Settings {
   bool verify = false;
   bool json = false;
   std::string server;
+  security::ClientCredentials credentials;
   absl::Duration timeout = absl::Seconds(10);
 };
 
@@ -168,8 +170,8 @@ int Run(const Settings& settings) {
   }
   if (!settings.server.empty()) {
     outcome.server = settings.server;
-    const absl::Status asked =
-        TryServer(settings.server, settings.provider, settings.timeout, &outcome.server_fabrics);
+    const absl::Status asked = TryServer(settings.server, settings.provider, settings.credentials,
+                                         settings.timeout, &outcome.server_fabrics);
     if (!asked.ok()) return FailConnect(asked);
     const auto answered = [](const ServerFabric& fabric) { return fabric.status.ok(); };
     if (status.ok() &&
@@ -212,6 +214,7 @@ Command AddFabricsCommand(CLI::App* app, CLI::App** command) {
       ->needs(verify);
   AddDuration(*command, "--connect_timeout", &settings->timeout,
               "for each step of connecting to the server");
+  AddCredentialOptions(*command, "", &settings->credentials);
   return [settings] { return Run(*settings); };
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "src/security/client_credentials.h"
 #include "src/transport/fabric_report.h"
 #include "src/transport/rdma_device.h"
 
@@ -56,7 +57,8 @@ std::string FabricsAsText(const FabricsOutcome& outcome);
 // Connects over every fabric that the worker offers (or over `provider` only, unless it is empty),
 // one after the other. An error: the worker cannot be asked.
 absl::Status TryServer(const std::string& server, const std::string& provider,
-                       absl::Duration timeout, std::vector<ServerFabric>* fabrics);
+                       const security::ClientCredentials& credentials, absl::Duration timeout,
+                       std::vector<ServerFabric>* fabrics);
 
 }  // namespace invoker::tools
 

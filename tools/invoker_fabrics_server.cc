@@ -17,12 +17,13 @@ constexpr int kPings = 100;
 constexpr size_t kPingBytes = 64;
 
 ServerFabric TryFabric(const std::string& server, const std::string& provider,
-                       absl::Duration timeout) {
+                       const security::ClientCredentials& credentials, absl::Duration timeout) {
   ServerFabric fabric;
   fabric.provider = provider;
   ClientOptions options;
   options.provider = provider;
   options.connect_timeout = timeout;
+  options.credentials = credentials;
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server, options);
   if (!client.ok()) {
     fabric.status = client.status();
@@ -48,9 +49,10 @@ ServerFabric TryFabric(const std::string& server, const std::string& provider,
 }  // namespace
 
 absl::Status TryServer(const std::string& server, const std::string& provider,
-                       absl::Duration timeout, std::vector<ServerFabric>* fabrics) {
+                       const security::ClientCredentials& credentials, absl::Duration timeout,
+                       std::vector<ServerFabric>* fabrics) {
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-      bootstrap::BootstrapClient::Connect(server, timeout);
+      bootstrap::BootstrapClient::Connect(server, timeout, credentials);
   if (!client.ok()) return client.status();
   const absl::StatusOr<bootstrap::WorkerInfo> info = (*client)->GetWorkerInfo(timeout);
   if (!info.ok()) return info.status();
@@ -64,7 +66,8 @@ absl::Status TryServer(const std::string& server, const std::string& provider,
   }
   // The client says in words why a fabric that the worker does not offer cannot be had.
   if (providers.empty() && !provider.empty()) providers.push_back(provider);
-  for (const std::string& each : providers) fabrics->push_back(TryFabric(server, each, timeout));
+  for (const std::string& each : providers)
+    fabrics->push_back(TryFabric(server, each, credentials, timeout));
   return absl::OkStatus();
 }
 

@@ -28,8 +28,9 @@ std::string AsJson(const std::string& server, const bootstrap::WorkerInfo& info)
   line["window"] = info.window_bytes;
   line["version"] = info.software_version;
   line["functions"] = nlohmann::json::array();
+  // What has no name is not for this client.
   for (const bootstrap::FunctionInfo& function : info.functions) {
-    line["functions"].push_back(function.name);
+    if (!function.name.empty()) line["functions"].push_back(function.name);
   }
   // A name with bytes that are not UTF-8 must not end the program.
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -38,7 +39,8 @@ std::string AsJson(const std::string& server, const bootstrap::WorkerInfo& info)
 int Run(const Settings& settings) {
   const absl::Duration timeout = settings.server.client.connect_timeout;
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-      bootstrap::BootstrapClient::Connect(settings.server.server, timeout);
+      bootstrap::BootstrapClient::Connect(settings.server.server, timeout,
+                                          settings.server.client.credentials);
   if (!client.ok()) return FailConnect(client.status());
   absl::StatusOr<bootstrap::WorkerInfo> info = (*client)->GetWorkerInfo(timeout);
   if (!info.ok()) return FailConnect(info.status());
@@ -47,7 +49,7 @@ int Run(const Settings& settings) {
     text = AsJson((*client)->target(), *info);
   } else {
     for (const bootstrap::FunctionInfo& function : info->functions) {
-      absl::StrAppend(&text, function.name, "\n");
+      if (!function.name.empty()) absl::StrAppend(&text, function.name, "\n");
     }
   }
   const absl::Status printed = Print(text);

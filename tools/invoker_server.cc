@@ -33,6 +33,7 @@
 #include "src/isolation/executor_spawner.h"
 #include "src/lease/lease_host.h"
 #include "src/lease/spawner_source.h"
+#include "src/security/access_control.h"
 #include "src/transport/notification.h"
 #include "tools/options.h"
 #include "tools/server_options.h"
@@ -147,9 +148,22 @@ void Silence(Worker* worker, LeaseHost* host) {
   host->set_events({});
 }
 
-void AwaitSignal(int signal_fd) {
+// SIGHUP is for the files of security where there are such, and ends the server where there are
+// none.
+void TakeHangups(int signal_fd) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signalfd(signal_fd, &set, SFD_CLOEXEC);
+}
+
+void AwaitSignal(int signal_fd, security::AccessControl* access) {
   signalfd_siginfo signal;
-  while (read(signal_fd, &signal, sizeof(signal)) != sizeof(signal)) {
+  while (true) {
+    if (read(signal_fd, &signal, sizeof(signal)) != sizeof(signal)) continue;
+    if (signal.ssi_signo != SIGHUP) break;
+    access->Reload();
   }
   LogLine(absl::StrCat("received ", strsignal(static_cast<int>(signal.ssi_signo)), "; draining"));
 }
@@ -165,7 +179,23 @@ void StopAll(absl::Duration limit, Worker* worker, LeaseHost* host, bootstrap::S
   server->Stop();
 }
 
+// What somebody should look into.
+void LogRefusals(const security::AccessControl& access, uint64_t forbidden,
+                 const bootstrap::SessionTokens::Counters& tokens) {
+  if (access.refused() == 0 && tokens.total() == 0 && forbidden == 0) return;
+  LogLine(absl::StrCat("requests refused for want of a token or a tenant: ", access.refused(),
+                       "; calls of functions that are not for who called: ", forbidden,
+                       "; session tokens refused: ", tokens.total(), " (unknown ", tokens.unknown,
+                       ", used before ", tokens.replayed, ", expired ", tokens.expired,
+                       ", of another lease ", tokens.foreign, ")"));
+}
+
 absl::Status Serve(ServerSettings settings, int signal_fd) {
+  // Before anything is started: a mistake in these files is found out at once.
+  absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
+      security::AccessControl::Open({settings.token_file, settings.policy_file, LogLine});
+  if (!access.ok()) return access.status();
+  if ((*access)->required()) TakeHangups(signal_fd);
   // Outlive the worker, which runs what is in them.
   std::vector<std::unique_ptr<FunctionLibrary>> libraries;
   absl::StatusOr<FunctionRegistry> functions = LoadFunctions(settings.functions, &libraries);
@@ -196,6 +226,8 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   server_options.lease_expiry = settings.peer_timeout;
   server_options.heartbeat_interval = std::min(
       server_options.heartbeat_interval, settings.peer_timeout / bootstrap::kHeartbeatsPerTimeout);
+  server_options.allow_plaintext = settings.allow_plaintext;
+  server_options.security = {settings.tls, access->get(), LogLine};
   server_options.services = {(*accounting)->service(),
                              MakeCodeService(cache->get(), settings.upload)};
   absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =
@@ -212,12 +244,13 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   if (no_functions) LogLine("no functions: clients can only ping; see --functions");
   LogLine(absl::StrCat("serving at ", (*server)->listen_address()));
 
-  AwaitSignal(signal_fd);
+  AwaitSignal(signal_fd, access->get());
   StopAll(settings.drain_timeout, worker->get(), &host, server->get());
   const ExecutorCounters counters = (*worker)->Counters();
   LogLine(absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
                        ", bad messages dropped: ", counters.dropped + counters.unknown_doorbells,
                        ", sessions that gave up write_imm: ", (*worker)->downgrades()));
+  LogRefusals(**access, counters.forbidden, (*server)->refused_session_tokens());
   return absl::OkStatus();
 }
 

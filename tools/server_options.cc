@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/transport/provider_profile.h"
 #include "tools/options.h"
+#include "tools/security_options.h"
 
 namespace invoker::tools {
 namespace {
@@ -27,8 +28,8 @@ constexpr std::initializer_list<const char*> kLeaseFlags = {
 void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
   WorkerOptions& worker = settings->worker;
   app->add_option("--listen", settings->listen,
-                  "address of the bootstrap service; port 0 picks a free one. It is neither "
-                  "encrypted nor authenticated")
+                  "address of the bootstrap service; port 0 picks a free one. One that other "
+                  "machines can reach needs --tls_cert or --allow_plaintext")
       ->type_name("HOST:PORT")
       ->capture_default_str();
   app->add_option(
@@ -146,6 +147,50 @@ void AddUploadAndAccountingOptions(CLI::App* app, ServerSettings* settings, Serv
                 "let other servers add their usage to counters of this one");
 }
 
+void AddSecurityOptions(CLI::App* app, ServerSettings* settings) {
+  app->add_option("--tls_cert", settings->tls.certificate,
+                  "the server's certificate and those it was signed with (PEM): connections are "
+                  "encrypted. Read again when it changes, as are the next two")
+      ->type_name("FILE");
+  app->add_option("--tls_key", settings->tls.key, "its private key (PEM, mode 600)")
+      ->type_name("FILE");
+  app->add_option("--tls_client_ca", settings->tls.authorities,
+                  "certificates of authorities (PEM): clients must have a certificate that one of "
+                  "them has signed")
+      ->type_name("FILE");
+  app->add_option(
+         "--token_file", settings->token_file,
+         "a file (mode 600) with a token on each line: clients must show one of them. Read "
+         "again when it changes, and on SIGHUP")
+      ->type_name("FILE");
+  app->add_option("--policy", settings->policy_file,
+                  "who may do what: see docs/security_bootstrap.md, and invoker policy check. Read "
+                  "again when it changes, and on SIGHUP")
+      ->type_name("FILE");
+  app->add_flag("--allow_plaintext", settings->allow_plaintext,
+                "listen without encryption also where other machines can reach the port, on a "
+                "trusted network");
+}
+
+absl::Status SettleSecurity(const ServerSettings& settings) {
+  const security::CertificatePaths& tls = settings.tls;
+  if (tls.certificate.empty() != tls.key.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls_cert and --tls_key go together: a certificate, and the private key that belongs to "
+        "it");
+  }
+  if (!tls.authorities.empty() && tls.certificate.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls_client_ca asks clients for certificates, for which connections must be encrypted: "
+        "give --tls_cert and --tls_key too");
+  }
+  if (!settings.token_file.empty() && !settings.policy_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--token_file and --policy cannot both be given: with a policy, tokens are its tenants'");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SettlePolling(const CLI::App& app, const ServerFlags& flags,
                            ServerSettings* settings) {
   absl::Duration& hot_timeout = settings->worker.executor.hot_timeout;
@@ -248,6 +293,8 @@ void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddWorkerOptions(app, settings, flags);
   AddLeaseOptions(app, settings, flags);
   AddUploadAndAccountingOptions(app, settings, flags);
+  AddSecurityOptions(app, settings);
+  AddCredentialOptions(app, "usage_", &settings->accounting.usage_credentials);
 }
 
 absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
@@ -259,6 +306,7 @@ absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSetting
   absl::Status status = SettlePolling(app, flags, settings);
   if (status.ok()) status = SettleLeases(app, flags, settings);
   if (status.ok()) status = SettleUpload(app, flags, settings);
+  if (status.ok()) status = SettleSecurity(*settings);
   return status;
 }
 

@@ -15,11 +15,16 @@
 #include "src/invoke/worker.h"
 #include "src/isolation/executor_spawner.h"
 #include "src/lease/lease_policy.h"
+#include "src/security/certificates.h"
 
 namespace invoker::tools {
 
 struct ServerSettings {
   std::string listen = "127.0.0.1:0";
+  bool allow_plaintext = false;
+  security::CertificatePaths tls;  // certificate empty: plaintext
+  std::string token_file;          // AccessOptions'
+  std::string policy_file;
   std::vector<std::string> functions;
   absl::Duration drain_timeout = absl::Seconds(5);
   absl::Duration peer_timeout = absl::Seconds(5);

@@ -4,11 +4,14 @@
 
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "proto/bootstrap.grpc.pb.h"
+#include "src/bootstrap/caller.h"
 #include "src/bootstrap/convert_accounting.h"
 #include "src/bootstrap/convert_lease.h"
 #include "src/bootstrap/lease_table.h"
 #include "src/bootstrap/service_support.h"
+#include "src/security/tenant.h"
 
 namespace invoker {
 namespace {
@@ -17,19 +20,20 @@ namespace v1 = bootstrap::v1;
 
 class AccountingService final : public v1::Accounting::Service {
  public:
-  AccountingService(bootstrap::SessionHost* host, bootstrap::LeaseTable* leases,
-                    UsageAccumulator* accumulator)
-      : host_(host), leases_(leases), accumulator_(accumulator) {}
+  AccountingService(const bootstrap::ServiceParts& parts, UsageAccumulator* accumulator)
+      : parts_(parts), accumulator_(accumulator) {}
 
   grpc::Status GetUsage(grpc::ServerContext* context, const v1::GetUsageRequest* request,
                         v1::GetUsageReply* reply) override {
     bootstrap::Mark(context);
-    if (request->lease() != 0) return TellOne(request->lease(), reply);
-    for (const bootstrap::UsageRecord& record : host_->GetUsage(request->tenant())) {
+    if (request->lease() != 0) return TellOne(*context, request->lease(), reply);
+    const absl::StatusOr<std::string> tenant = WhoseUsage(*context, request->tenant());
+    if (!tenant.ok()) return bootstrap::ToGrpc(tenant.status());
+    for (const bootstrap::UsageRecord& record : parts_.host->GetUsage(*tenant)) {
       *reply->add_records() = bootstrap::ToProto(record);
     }
     if (accumulator_ == nullptr) return grpc::Status::OK;
-    for (const bootstrap::UsageRecord& record : accumulator_->Records(request->tenant())) {
+    for (const bootstrap::UsageRecord& record : accumulator_->Records(*tenant)) {
       *reply->add_records() = bootstrap::ToProto(record);
     }
     return grpc::Status::OK;
@@ -38,6 +42,13 @@ class AccountingService final : public v1::Accounting::Service {
   grpc::Status Contribute(grpc::ServerContext* context, const v1::ContributeRequest* request,
                           v1::ContributeReply* reply) override {
     bootstrap::Mark(context);
+    const absl::StatusOr<security::Caller> caller = bootstrap::CallerOf(*context, parts_.access);
+    if (!caller.ok()) return bootstrap::ToGrpc(caller.status());
+    if (caller->tenant != nullptr && !caller->tenant->contributes_usage) {
+      return bootstrap::ToGrpc(absl::PermissionDeniedError(
+          absl::StrCat("this server's policy lets tenant \"", caller->name,
+                       "\" add no usage to its counters (contributes_usage)")));
+    }
     if (accumulator_ == nullptr) {
       return bootstrap::ToGrpc(absl::FailedPreconditionError(
           "this server takes no other servers' usage: start it with --usage_counters"));
@@ -51,25 +62,38 @@ class AccountingService final : public v1::Accounting::Service {
   }
 
  private:
-  grpc::Status TellOne(uint64_t lease, v1::GetUsageReply* reply) {
-    const absl::StatusOr<bootstrap::LeaseTable::Use> use = leases_->Acquire(lease);
+  // Of whom to tell; empty: of everybody.
+  absl::StatusOr<std::string> WhoseUsage(const grpc::ServerContext& context,
+                                         const std::string& asked) {
+    const absl::StatusOr<security::Caller> caller = bootstrap::CallerOf(context, parts_.access);
+    if (!caller.ok()) return caller.status();
+    if (caller->tenant == nullptr || caller->tenant->sees_others_usage) return asked;
+    if (asked.empty() || asked == caller->name) return caller->name;
+    return absl::PermissionDeniedError(absl::StrCat("this server's policy shows tenant \"",
+                                                    caller->name,
+                                                    "\" its own usage only (sees_others_usage)"));
+  }
+
+  grpc::Status TellOne(const grpc::ServerContext& context, uint64_t lease,
+                       v1::GetUsageReply* reply) {
+    const absl::StatusOr<bootstrap::LeaseTable::Use> use =
+        bootstrap::AcquireFor(context, parts_.access, parts_.leases, lease);
     if (!use.ok()) return bootstrap::ToGrpc(use.status());
-    const absl::StatusOr<bootstrap::Usage> usage = host_->LeaseUsage(lease);
+    const absl::StatusOr<bootstrap::Usage> usage = parts_.host->LeaseUsage(lease);
     if (!usage.ok()) return bootstrap::ToGrpc(usage.status());
     *reply->mutable_lease_usage() = bootstrap::ToProto(*usage);
     return grpc::Status::OK;
   }
 
-  bootstrap::SessionHost* const host_;
-  bootstrap::LeaseTable* const leases_;
+  const bootstrap::ServiceParts parts_;
   UsageAccumulator* const accumulator_;
 };
 
 }  // namespace
 
 bootstrap::ServiceFactory MakeAccountingService(UsageAccumulator* accumulator) {
-  return [accumulator](bootstrap::SessionHost* host, bootstrap::LeaseTable* leases) {
-    return std::make_unique<AccountingService>(host, leases, accumulator);
+  return [accumulator](const bootstrap::ServiceParts& parts) {
+    return std::make_unique<AccountingService>(parts, accumulator);
   };
 }
 

@@ -26,6 +26,7 @@ absl::StatusOr<std::unique_ptr<ServerAccounting>> ServerAccounting::Start(
   if (options.usage_to.empty()) return accounting;
   UsageContributorOptions contributor_options;
   contributor_options.server = options.usage_to;
+  contributor_options.credentials = options.usage_credentials;
   contributor_options.totals = [raw = accounting->book_.get()] { return raw->Totals(); };
   contributor_options.log = std::move(log);
   absl::StatusOr<std::unique_ptr<UsageContributor>> contributor =

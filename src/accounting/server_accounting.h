@@ -18,15 +18,17 @@
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_contributor.h"
 #include "src/bootstrap/server.h"
+#include "src/security/client_credentials.h"
 #include "src/transport/discovery.h"
 
 namespace invoker {
 
 // The server's flags of these names.
 struct AccountingOptions {
-  std::string usage_file;       // UsageBookOptions::file
-  std::string usage_to;         // HOST:PORT of a server with usage_counters; empty: none
-  bool usage_counters = false;  // other servers may add to counters here
+  std::string usage_file;  // UsageBookOptions::file
+  std::string usage_to;    // HOST:PORT of a server with usage_counters; empty: none
+  security::ClientCredentials usage_credentials;  // to show at usage_to
+  bool usage_counters = false;                    // other servers may add to counters here
 };
 
 class ServerAccounting {

@@ -129,7 +129,8 @@ absl::Status UsageContributor::Round() {
 absl::Status UsageContributor::Connect() {
   if (client_ == nullptr) {
     absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-        bootstrap::BootstrapClient::Connect(options_.server, options_.timeout);
+        bootstrap::BootstrapClient::Connect(options_.server, options_.timeout,
+                                            options_.credentials);
     if (!client.ok()) return client.status();
     client_ = *std::move(client);
   }

@@ -32,12 +32,14 @@
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_row.h"
 #include "src/bootstrap/client.h"
+#include "src/security/client_credentials.h"
 #include "src/transport/reactor.h"
 
 namespace invoker {
 
 struct UsageContributorOptions {
-  std::string server;  // the accumulator's HOST:PORT
+  std::string server;                       // the accumulator's HOST:PORT
+  security::ClientCredentials credentials;  // to show there
   absl::Duration interval = absl::Seconds(2);
   absl::Duration timeout = absl::Seconds(5);  // of each step of a round
   // As UsageBook::Totals: every field of a tenant's usage only ever grows.

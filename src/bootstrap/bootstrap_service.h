@@ -11,15 +11,18 @@
 #include "src/bootstrap/lease_reactor.h"
 #include "src/bootstrap/lease_table.h"
 #include "src/bootstrap/session_host.h"
+#include "src/bootstrap/session_tokens.h"
+#include "src/security/access_control.h"
 
 namespace invoker::bootstrap {
 
 class BootstrapService final
     : public v1::Bootstrap::WithCallbackMethod_Lease<v1::Bootstrap::Service> {
  public:
-  // `host` and `table` must outlive the service.
-  BootstrapService(const LeaseTimes& times, SessionHost* host, LeaseTable* table)
-      : times_(times), host_(host), table_(table) {}
+  // All must outlive the service; `access` may be nullptr.
+  BootstrapService(const LeaseTimes& times, SessionHost* host, LeaseTable* table,
+                   SessionTokens* tokens, security::AccessControl* access)
+      : times_(times), host_(host), table_(table), tokens_(tokens), access_(access) {}
 
   grpc::Status GetWorkerInfo(grpc::ServerContext* context, const v1::GetWorkerInfoRequest* message,
                              v1::GetWorkerInfoReply* reply) override;
@@ -36,11 +39,14 @@ class BootstrapService final
                             v1::CloseSessionReply* reply) override;
 
  private:
-  absl::StatusOr<OpenSessionReply> Open(const v1::OpenSessionRequest& message);
+  absl::StatusOr<OpenSessionReply> Open(const grpc::ServerContext& context,
+                                        const v1::OpenSessionRequest& message);
 
   const LeaseTimes times_;
   SessionHost* const host_;
   LeaseTable* const table_;
+  SessionTokens* const tokens_;
+  security::AccessControl* const access_;
 };
 
 }  // namespace invoker::bootstrap

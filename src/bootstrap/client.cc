@@ -11,16 +11,19 @@
 
 namespace invoker::bootstrap {
 
-absl::StatusOr<std::unique_ptr<BootstrapClient>> BootstrapClient::Connect(absl::string_view target,
-                                                                          absl::Duration timeout) {
+absl::StatusOr<std::unique_ptr<BootstrapClient>> BootstrapClient::Connect(
+    absl::string_view target, absl::Duration timeout,
+    const security::ClientCredentials& credentials) {
   absl::StatusOr<HostPort> address = ParseHostPort(target);
   if (!address.ok()) return address.status();
   if (address->port == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", target, "\" has port 0; give the port that the server printed when it started"));
   }
-  std::unique_ptr<BootstrapClient> client(
-      new BootstrapClient(std::make_shared<ClientChannel>(*address)));
+  absl::StatusOr<std::shared_ptr<ClientChannel>> channel =
+      ClientChannel::Make(*address, credentials);
+  if (!channel.ok()) return channel.status();
+  std::unique_ptr<BootstrapClient> client(new BootstrapClient(*std::move(channel)));
   absl::StatusOr<WorkerInfo> info = client->GetWorkerInfo(timeout);
   if (!info.ok()) return info.status();
   client->worker_info_ = *std::move(info);
@@ -47,10 +50,15 @@ absl::StatusOr<WorkerInfo> BootstrapClient::GetWorkerInfo(absl::Duration timeout
 absl::StatusOr<OpenSessionReply> BootstrapClient::OpenSession(uint64_t lease,
                                                               const OpenSessionRequest& request,
                                                               absl::Duration timeout) {
+  v1::OpenSessionRequest message = ToProto(lease, request);
+  if (const std::shared_ptr<SessionTokenPool> tokens = channel_->SessionTokensOf(lease)) {
+    absl::StatusOr<std::string> token = tokens->Take(timeout);
+    if (!token.ok()) return token.status();
+    message.set_session_token(*std::move(token));
+  }
   UnaryCall call(*channel_, "open a session", timeout);
   v1::OpenSessionReply reply;
-  absl::Status status =
-      call.Run<v1::Bootstrap>(&v1::Bootstrap::Stub::OpenSession, ToProto(lease, request), &reply);
+  absl::Status status = call.Run<v1::Bootstrap>(&v1::Bootstrap::Stub::OpenSession, message, &reply);
   if (!status.ok()) return status;
   absl::StatusOr<OpenSessionReply> opened = FromProto(reply);
   if (!opened.ok()) return call.BadReply(opened.status());

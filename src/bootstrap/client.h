@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages.h"
+#include "src/security/client_credentials.h"
 
 namespace invoker::bootstrap {
 
@@ -28,8 +29,10 @@ class BootstrapClient {
  public:
   // `target` is HOST:PORT. Connects, and returns a client only if an invoker server of the same
   // protocol version answers. Never goes through an HTTP proxy: the fabric would not either.
-  static absl::StatusOr<std::unique_ptr<BootstrapClient>> Connect(absl::string_view target,
-                                                                  absl::Duration timeout);
+  // UNAUTHENTICATED: one side does not accept the other's certificate, or the server wants a token.
+  static absl::StatusOr<std::unique_ptr<BootstrapClient>> Connect(
+      absl::string_view target, absl::Duration timeout,
+      const security::ClientCredentials& credentials = {});
   ~BootstrapClient();
   BootstrapClient(const BootstrapClient&) = delete;
   BootstrapClient& operator=(const BootstrapClient&) = delete;
@@ -41,6 +44,7 @@ class BootstrapClient {
   const WorkerInfo& worker_info() const { return worker_info_; }
 
   absl::StatusOr<WorkerInfo> GetWorkerInfo(absl::Duration timeout);
+  // Takes a session token of the lease's, which must be held over this client.
   absl::StatusOr<OpenSessionReply> OpenSession(uint64_t lease, const OpenSessionRequest& request,
                                                absl::Duration timeout);
   // `reason` is for the worker's log; empty: nothing to say.

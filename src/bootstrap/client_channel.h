@@ -1,19 +1,30 @@
-// What BootstrapClient and Lease share: the gRPC channel, where it goes, and the requests that are
-// under way on it. Any thread.
+// What BootstrapClient and Lease share: the way to one server, with the credentials to show there,
+// and the requests that are under way on it.
+//
+// Certificates and the token are read again when their files have changed; where that fails, those
+// from before go on. Any thread.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_CLIENT_CHANNEL_H_
 #define INVOKER_SRC_BOOTSTRAP_CLIENT_CHANNEL_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/host_port.h"
+#include "src/bootstrap/session_token_pool.h"
+#include "src/security/certificates.h"
+#include "src/security/client_credentials.h"
+#include "src/security/watched_file.h"
 
 // gRPC's headers cost ten seconds a file: those who need more than the names include them.
 namespace grpc {
@@ -26,11 +37,16 @@ namespace invoker::bootstrap {
 
 class ClientChannel {
  public:
-  // Connects at the first call.
-  explicit ClientChannel(const HostPort& address);
+  // Connects at the first call. INVALID_ARGUMENT, NOT_FOUND or FAILED_PRECONDITION if the
+  // credentials cannot be used, or would have to be sent to another machine in plaintext.
+  static absl::StatusOr<std::shared_ptr<ClientChannel>> Make(
+      const HostPort& address, const security::ClientCredentials& credentials);
 
   const std::string& name() const { return name_; }  // "HOST:PORT"
-  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  // For a new call; one that is under way keeps its own.
+  std::shared_ptr<grpc::Channel> channel() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Before a call: puts the token into it.
+  void Authorize(grpc::ClientContext* context) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // `status` is how the call of `context` ended, `timeout` what the caller allowed for it. OK stays
   // OK; for the rest see ExplainFailure.
@@ -46,11 +62,29 @@ class ClientChannel {
   // Whether an invoker server chose the status that the call of `context` ended with.
   static bool Answered(const grpc::ClientContext& context);
 
+  // Of a lease that is held over this channel; nullptr: of none that is known.
+  std::shared_ptr<SessionTokenPool> SessionTokensOf(uint64_t lease) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // nullptr: the lease is over.
+  void SetSessionTokens(uint64_t lease, std::shared_ptr<SessionTokenPool> pool)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
+  ClientChannel(const HostPort& address, const security::ClientCredentials& credentials);
+
+  security::CertificatePaths paths() const;
+  void Connect(const security::Certificates& certificates) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const HostPort address_;
   const std::string name_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  absl::Mutex mutex_;
+  const security::ClientCredentials credentials_;
+  mutable absl::Mutex mutex_;
+  mutable std::vector<security::FileStamp> stamps_ ABSL_GUARDED_BY(mutex_);
+  mutable std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+  mutable security::FileStamp token_stamp_ ABSL_GUARDED_BY(mutex_);
+  mutable std::string token_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, std::shared_ptr<SessionTokenPool>> pools_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<grpc::ClientContext*> calls_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -3,6 +3,7 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace invoker::bootstrap {
 namespace {
@@ -25,7 +26,9 @@ gpr_timespec ToGpr(ClientLeaseStream::Clock::time_point deadline) {
 }  // namespace
 
 ClientLeaseStream::ClientLeaseStream(const ClientChannel& channel)
-    : stub_(v1::Bootstrap::NewStub(channel.channel())) {}
+    : stub_(v1::Bootstrap::NewStub(channel.channel())) {
+  channel.Authorize(&context_);
+}
 
 ClientLeaseStream::~ClientLeaseStream() {
   alarm_.Cancel();
@@ -61,12 +64,19 @@ std::optional<ClientLeaseStream::Done> ClientLeaseStream::Next(Clock::time_point
     return std::nullopt;
   }
   const Operation operation = FromTag(tag);
-  if (operation != Operation::kWake) --outstanding_;
+  if (operation == Operation::kWake) {
+    std::lock_guard<std::mutex> lock(alarm_mutex_);
+    alarm_set_ = false;
+  } else {
+    --outstanding_;
+  }
   if (operation == Operation::kWrite && ok) writing_ = false;
   return Done{operation, ok};
 }
 
 void ClientLeaseStream::Wake() {
+  std::lock_guard<std::mutex> lock(alarm_mutex_);
+  if (std::exchange(alarm_set_, true)) return;
   alarm_.Set(&queue_, gpr_now(GPR_CLOCK_MONOTONIC), Tag(Operation::kWake));
 }
 

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "proto/bootstrap.grpc.pb.h"
@@ -48,7 +49,7 @@ class ClientLeaseStream {
   // writing(): the read fails as well, and tells why.
   std::optional<Done> Next(Clock::time_point deadline);
 
-  // Any thread, once: Next returns kWake.
+  // Any thread, and again and again: Next returns kWake at least once after the last time.
   void Wake();
   // Any thread. Everything that is under way fails.
   void Cancel() { context_.TryCancel(); }
@@ -62,6 +63,8 @@ class ClientLeaseStream {
  private:
   const std::unique_ptr<v1::Bootstrap::Stub> stub_;
   grpc::CompletionQueue queue_;
+  std::mutex alarm_mutex_;
+  bool alarm_set_ = false;  // and its kWake has not come yet
   grpc::Alarm alarm_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::LeaseRequest, v1::LeaseEvent>> stream_;

@@ -22,6 +22,7 @@ absl::StatusOr<bool> BootstrapClient::Upload(uint64_t lease, absl::string_view s
   grpc::ClientContext context;
   channel_->Begin(&context);
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout - ReserveForExplanation(timeout)));
+  channel_->Authorize(&context);
   const auto stub = v1::Code::NewStub(channel_->channel());
   v1::UploadReply reply;
   const std::unique_ptr<grpc::ClientWriter<v1::UploadChunk>> writer =

@@ -222,6 +222,7 @@ v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request
   message.set_downgrade_reason(PrintableText(request.downgrade_reason, kMaxReasonBytes));
   message.set_eager_bytes(request.eager_bytes);
   message.set_executor(request.executor);
+  message.set_session_token(request.session_token);
   return message;
 }
 
@@ -237,6 +238,7 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
   request.downgrade_reason = PrintableText(message.downgrade_reason(), kMaxReasonBytes);
   request.eager_bytes = message.eager_bytes();
   request.executor = message.executor();
+  request.session_token = message.session_token();
   absl::Status status = GetAddress(message.endpoint_address(), &request.endpoint_address);
   status.Update(
       GetSessionNumber("response_session", message.response_session(), &request.response_session));

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/host_port.h"
+#include "src/bootstrap/tls_probe.h"
 
 namespace invoker::bootstrap {
 
@@ -25,8 +26,10 @@ absl::Duration ReserveForExplanation(absl::Duration timeout);
 
 // The server's own refusals keep their code and words. For any other failure this may connect to
 // the port once more, for up to `budget`, to tell a port where nobody listens from one where
-// something else does.
-absl::Status ExplainFailure(const HostPort& target, const FailedCall& call, absl::Duration budget);
+// something else does, and what either side holds against the other's certificate. `tls` is nullptr
+// for a call in plaintext.
+absl::Status ExplainFailure(const HostPort& target, const FailedCall& call, const TlsSettings* tls,
+                            absl::Duration budget);
 
 }  // namespace invoker::bootstrap
 

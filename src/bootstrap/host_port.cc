@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -30,6 +31,7 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   int fd() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -96,10 +98,10 @@ absl::Status CheckListenable(const addrinfo& info, const HostPort& address) {
   }
 }
 
-absl::Status TryConnectTo(const addrinfo& info, absl::Time deadline) {
+absl::StatusOr<int> ConnectTo(const addrinfo& info, absl::Time deadline) {
   Socket socket(::socket(info.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.fd() < 0) return absl::UnavailableError(ErrorText(errno));
-  if (connect(socket.fd(), info.ai_addr, info.ai_addrlen) == 0) return absl::OkStatus();
+  if (connect(socket.fd(), info.ai_addr, info.ai_addrlen) == 0) return socket.Release();
   if (errno != EINPROGRESS) return absl::UnavailableError(ErrorText(errno));
   pollfd entry{socket.fd(), POLLOUT, 0};
   int ready = 0;
@@ -112,7 +114,8 @@ absl::Status TryConnectTo(const addrinfo& info, absl::Time deadline) {
   int error = 0;
   socklen_t size = sizeof(error);
   getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error == 0 ? absl::OkStatus() : absl::UnavailableError(ErrorText(error));
+  if (error != 0) return absl::UnavailableError(ErrorText(error));
+  return socket.Release();
 }
 
 }  // namespace
@@ -169,6 +172,31 @@ std::string GrpcTarget(const HostPort& address) {
   return absl::StrCat("dns:///", text);
 }
 
+bool IsLoopback(const std::string& numeric_host) {
+  in_addr four;
+  if (inet_pton(AF_INET, numeric_host.c_str(), &four) == 1) {
+    return ntohl(four.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  in6_addr six;
+  if (inet_pton(AF_INET6, numeric_host.c_str(), &six) != 1) return false;
+  if (IN6_IS_ADDR_V4MAPPED(&six)) return six.s6_addr[12] == IN_LOOPBACKNET;
+  return IN6_IS_ADDR_LOOPBACK(&six) != 0;
+}
+
+absl::StatusOr<bool> LeadsToLoopback(const std::string& host) {
+  absl::StatusOr<AddressList> list = Lookup(HostPort{host, 0}, 0);
+  if (!list.ok()) return absl::UnavailableError(list.status().message());
+  for (const addrinfo* info = list->get(); info != nullptr; info = info->ai_next) {
+    char numeric[NI_MAXHOST];
+    if (getnameinfo(info->ai_addr, info->ai_addrlen, numeric, sizeof(numeric), nullptr, 0,
+                    NI_NUMERICHOST) != 0 ||
+        !IsLoopback(numeric)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 absl::StatusOr<HostPort> ResolveListenAddress(const HostPort& address) {
   absl::StatusOr<AddressList> list = Lookup(address, AI_PASSIVE);
   if (!list.ok()) return list.status();
@@ -190,15 +218,23 @@ absl::StatusOr<HostPort> ResolveListenAddress(const HostPort& address) {
   return HostPort{host, address.port};
 }
 
-absl::Status TryConnect(const HostPort& address, absl::Duration timeout) {
+absl::StatusOr<int> OpenConnection(const HostPort& address, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   absl::StatusOr<AddressList> list = Lookup(address, 0);
   if (!list.ok()) return absl::UnavailableError(list.status().message());
-  absl::Status status = absl::UnavailableError("no address to connect to");
-  for (const addrinfo* info = list->get(); info != nullptr && !status.ok(); info = info->ai_next) {
-    status = TryConnectTo(*info, deadline);
+  absl::StatusOr<int> connected = absl::UnavailableError("no address to connect to");
+  for (const addrinfo* info = list->get(); info != nullptr && !connected.ok();
+       info = info->ai_next) {
+    connected = ConnectTo(*info, deadline);
   }
-  return status;
+  return connected;
+}
+
+absl::Status TryConnect(const HostPort& address, absl::Duration timeout) {
+  const absl::StatusOr<int> connected = OpenConnection(address, timeout);
+  if (!connected.ok()) return connected.status();
+  close(*connected);
+  return absl::OkStatus();
 }
 
 }  // namespace invoker::bootstrap

@@ -1,7 +1,8 @@
 // "HOST:PORT" as people type it, for --listen and --server.
 //
 // HOST is a name, an IPv4 address, or an IPv6 address in brackets. Functions here are free of
-// state; all but TryConnect and ResolveListenAddress are pure.
+// state; all but TryConnect, OpenConnection,
+// LeadsToLoopback and ResolveListenAddress are pure.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_HOST_PORT_H_
 #define INVOKER_SRC_BOOTSTRAP_HOST_PORT_H_
@@ -31,10 +32,19 @@ std::string FormatHostPort(const HostPort& address);
 // through it.
 std::string GrpcTarget(const HostPort& address);
 
+// Whether a numeric address is of the loopback interface, which nothing but this machine reaches.
+bool IsLoopback(const std::string& numeric_host);
+// The same of all addresses that a name stands for now. Blocks for as long as the resolver does.
+// UNAVAILABLE if it stands for none.
+absl::StatusOr<bool> LeadsToLoopback(const std::string& host);
+
 // A numeric address of this machine for `address` (IPv4 before IPv6), which could be listened on a
 // moment ago. Blocks for as long as the resolver does. ALREADY_EXISTS if another socket listens
 // there; INVALID_ARGUMENT if the host is unknown or not this machine's.
 absl::StatusOr<HostPort> ResolveListenAddress(const HostPort& address);
+
+// A TCP connection, not blocking, which is the caller's to close. Errors as TryConnect's.
+absl::StatusOr<int> OpenConnection(const HostPort& address, absl::Duration timeout);
 
 // Opens a TCP connection and closes it: tells why a server could not be reached. OK if something
 // accepted the connection, else UNAVAILABLE or DEADLINE_EXCEEDED with the system's words

@@ -15,6 +15,7 @@
 #include "src/bootstrap/client_lease_stream.h"
 #include "src/bootstrap/convert_lease.h"
 #include "src/bootstrap/failure.h"
+#include "src/bootstrap/session_token_pool.h"
 
 namespace invoker::bootstrap {
 namespace {
@@ -24,6 +25,9 @@ using Operation = ClientLeaseStream::Operation;
 
 // Who waits for ever looks at the clock once a year.
 constexpr absl::Duration kLongestWait = absl::Hours(365 * 24);
+// What the worker answers at a time.
+constexpr uint32_t kTokensAtOnce = 64;
+constexpr uint64_t kLongestTokenUs = 24ull * 3600 * 1'000'000;
 
 // Of LeaseTerms::peer_timeout.
 constexpr double kShareForSilence = 0.8;
@@ -35,10 +39,16 @@ constexpr double kShareForSilence = 0.8;
 class Lease::Impl {
  public:
   Impl(std::shared_ptr<ClientChannel> channel, LeaseEvents events)
-      : channel_(std::move(channel)), events_(std::move(events)), stream_(*channel_) {}
+      : channel_(std::move(channel)),
+        events_(std::move(events)),
+        stream_(*channel_),
+        tokens_(std::make_shared<SessionTokenPool>([this] { stream_.Wake(); })) {}
 
   ~Impl() {
     released_.store(true);
+    // Whoever holds the tokens still asks the stream for no more.
+    tokens_->Close();
+    if (id_ != 0) channel_->SetSessionTokens(id_, nullptr);
     stream_.Cancel();
     if (thread_.joinable()) thread_.join();
   }
@@ -138,11 +148,20 @@ class Lease::Impl {
       silence_limit_ = absl::ToChronoNanoseconds(peer_timeout_ * kShareForSilence);
     }
     id_ = granted.lease();
+    TakeTokens(granted.session_tokens());
+    channel_->SetSessionTokens(id_, tokens_);
     return absl::OkStatus();
+  }
+
+  void TakeTokens(const v1::LeaseEvent::SessionTokens& message) {
+    tokens_->Add({message.tokens().begin(), message.tokens().end()},
+                 absl::Microseconds(static_cast<int64_t>(
+                     std::min<uint64_t>(message.expiry_us(), kLongestTokenUs))));
   }
 
   void Run() {
     absl::Status lost = Hold();
+    tokens_->Close();
     if (!released_.load()) {
       if (ended_.has_value() && events_.on_ended) events_.on_ended(*ended_);
       if (events_.on_lost) events_.on_lost(lost);
@@ -161,12 +180,18 @@ class Lease::Impl {
     Clock::time_point heard = Clock::now();
     Clock::time_point next_heartbeat = heard;  // the first at once
     bool release = false;
+    uint32_t tokens_wanted = 0;
     while (true) {
       const Clock::time_point now = Clock::now();
       if (!stream_.writing() && release) {
         release = false;
         v1::LeaseRequest request;
         request.mutable_release();
+        stream_.Write(request);
+      } else if (!stream_.writing() && tokens_wanted != 0) {
+        v1::LeaseRequest request;
+        request.mutable_more_session_tokens()->set_count(std::min(tokens_wanted, kTokensAtOnce));
+        tokens_wanted -= request.more_session_tokens().count();
         stream_.Write(request);
       } else if (!stream_.writing() && now >= next_heartbeat) {
         v1::LeaseRequest request;
@@ -190,7 +215,10 @@ class Lease::Impl {
                          absl::FormatDuration(absl::FromChrono(silence_limit_)),
                          ": it is stopped or overloaded, or the network is down; connect again"));
       }
-      if (done->operation == Operation::kWake) release = true;
+      if (done->operation == Operation::kWake) {
+        tokens_wanted += tokens_->TakeWanted();
+        if (released_.load() && !std::exchange(release_asked_, true)) release = true;
+      }
       if (done->operation != Operation::kRead) continue;
       if (!done->ok) return EndOfStream();
       heard = Clock::now();
@@ -216,6 +244,9 @@ class Lease::Impl {
       case v1::LeaseEvent::kEnded:
         // The stream's end follows at once and is what is reported.
         ended_ = FromProto(event.ended());
+        break;
+      case v1::LeaseEvent::kSessionTokens:
+        TakeTokens(event.session_tokens());
         break;
       default:  // an acknowledgement, or something newer: either shows that the server lives
         break;
@@ -259,7 +290,9 @@ class Lease::Impl {
   const std::shared_ptr<ClientChannel> channel_;
   const LeaseEvents events_;
   ClientLeaseStream stream_;
-  uint64_t id_ = 0;  // 0: not granted yet
+  const std::shared_ptr<SessionTokenPool> tokens_;
+  bool release_asked_ = false;  // the thread's
+  uint64_t id_ = 0;             // 0: not granted yet
   LeaseTerms terms_;
   Clock::duration interval_{};
   absl::Duration peer_timeout_;      // LeaseTerms

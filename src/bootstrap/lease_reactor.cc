@@ -3,27 +3,49 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "src/bootstrap/caller.h"
 #include "src/bootstrap/convert_lease.h"
 #include "src/bootstrap/service_support.h"
+#include "src/security/tenant.h"
 
 namespace invoker::bootstrap {
+namespace {
+
+// A session takes one, and another one if the first fabric or its notification fails.
+constexpr uint32_t kSpareTokens = 1;
+
+}  // namespace
 
 LeaseReactor* LeaseReactor::Start(grpc::CallbackServerContext* context, const LeaseTimes& times,
-                                  LeaseTable* table) {
-  auto reactor = std::shared_ptr<LeaseReactor>(new LeaseReactor(context, times, table));
+                                  LeaseTable* table, SessionTokens* tokens,
+                                  security::AccessControl* access) {
+  auto reactor = std::shared_ptr<LeaseReactor>(new LeaseReactor(context, times, table, tokens));
   LeaseReactor* raw = reactor.get();
   reactor->self_ = reactor;
-  raw->Begin(std::move(reactor));
+  raw->Begin(std::move(reactor), access);
   return raw;
 }
 
-void LeaseReactor::Begin(std::shared_ptr<LeaseStream> self) {
+void LeaseReactor::Begin(std::shared_ptr<LeaseStream> self, security::AccessControl* access) {
   Mark(context_);
-  absl::StatusOr<uint64_t> id = LeaseTable::DrawId();
-  absl::Status status = id.status();
+  absl::StatusOr<security::Caller> caller = CallerOf(*context_, access);
+  absl::Status status = caller.status();
   if (status.ok()) {
-    lease_ = *id;
-    status = table_->Add(lease_, std::move(self));
+    caller_ = *std::move(caller);
+    const absl::StatusOr<uint64_t> id = LeaseTable::DrawId();
+    status = id.status();
+    if (status.ok()) lease_ = *id;
+  }
+  if (status.ok()) {
+    LeaseHolder holder;
+    holder.tenant = caller_.name;
+    holder.machine = PeerMachine(*context_);
+    if (caller_.tenant != nullptr) {
+      holder.max_leases = caller_.tenant->max_leases;
+      holder.max_ttl = caller_.tenant->max_ttl;
+    }
+    status = table_->Add(lease_, std::move(self), std::move(holder));
   }
   if (status.ok()) {
     StartRead(&request_);
@@ -49,7 +71,36 @@ void LeaseReactor::SendGranted(const LeaseTerms& terms) {
       std::max<int64_t>(absl::ToInt64Microseconds(interval), 1));
   event.mutable_granted()->set_expiry_us(absl::ToInt64Microseconds(times_.expiry));
   *event.mutable_granted()->mutable_terms() = ToProto(terms);
+  FillTokens(std::max(terms.executors, 1u) + kSpareTokens,
+             event.mutable_granted()->mutable_session_tokens());
   Send(std::move(event));
+}
+
+void LeaseReactor::FillTokens(uint32_t count, v1::LeaseEvent::SessionTokens* message) {
+  message->set_expiry_us(static_cast<uint64_t>(absl::ToInt64Microseconds(tokens_->expiry())));
+  absl::StatusOr<std::vector<std::string>> tokens = tokens_->Grant(lease_, count);
+  // Without randomness there are none, and the client's request to open a session says so.
+  if (!tokens.ok()) return;
+  for (std::string& token : *tokens) message->add_tokens(std::move(token));
+}
+
+absl::StatusOr<LeaseTerms> LeaseReactor::TermsOf(const v1::LeaseTerms& message) const {
+  absl::StatusOr<LeaseTerms> terms = FromProto(message);
+  if (!terms.ok() || caller_.tenant == nullptr) return terms;
+  if (!terms->tenant.empty() && terms->tenant != caller_.name) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "the lease is asked for in the name of tenant \"", terms->tenant, "\", but who asks is \"",
+        caller_.name, "\" by this server's policy; leave the tenant out, or show its token"));
+  }
+  if (terms->ttl > caller_.tenant->max_ttl) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("the lease asks for a ttl of ", absl::FormatDuration(terms->ttl),
+                     "; this server's policy allows tenant \"", caller_.name, "\" ",
+                     absl::FormatDuration(caller_.tenant->max_ttl), " at most"));
+  }
+  terms->tenant = caller_.name;
+  terms->allowed = caller_.tenant;
+  return terms;
 }
 
 void LeaseReactor::SendDraining(absl::string_view reason) {
@@ -107,7 +158,7 @@ void LeaseReactor::HandleRequest() {
   }
   if (request_.has_terms()) {
     asked_ = true;
-    const absl::StatusOr<LeaseTerms> terms = FromProto(request_.terms());
+    const absl::StatusOr<LeaseTerms> terms = TermsOf(request_.terms());
     if (terms.ok()) {
       peer_timeout_ = terms->peer_timeout;
       table_->Ask(lease_, *terms);
@@ -123,6 +174,12 @@ void LeaseReactor::HandleRequest() {
     std::unique_lock<std::mutex> lock(mutex_);
     acknowledge_ = request_.heartbeat().sequence();
     Advance(std::move(lock));
+  } else if (request_.has_more_session_tokens()) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    tokens_wanted_ = std::min(tokens_wanted_ + std::min(request_.more_session_tokens().count(),
+                                                        SessionTokens::kMostAtOnce),
+                              SessionTokens::kMostAtOnce);
+    Advance(std::move(lock));
   }
 }
 
@@ -134,6 +191,7 @@ void LeaseReactor::OnWriteDone(bool ok) {
     broken_ = true;
     events_.clear();
     acknowledge_.reset();
+    tokens_wanted_ = 0;
   }
   Advance(std::move(lock));
 }
@@ -144,6 +202,7 @@ void LeaseReactor::OnDone() {
     context_ = nullptr;
   }
   table_->StreamDone(lease_);
+  tokens_->Forget(lease_);
   // Every reaction has left its critical section: whoever frees this sees all that they wrote.
   { std::lock_guard<std::mutex> lock(mutex_); }
   // The last owner, unless the table is about to call: freed at the end of the scope.
@@ -168,6 +227,10 @@ void LeaseReactor::Advance(std::unique_lock<std::mutex> lock) {
     lock.unlock();
     Finish(status);
     return;
+  } else if (tokens_wanted_ != 0 && !broken_) {
+    // As many as fit into one answer: a client that asks and does not read costs no memory either.
+    outgoing_.Clear();
+    FillTokens(std::exchange(tokens_wanted_, 0), outgoing_.mutable_session_tokens());
   } else if (acknowledge_.has_value() && !broken_) {
     // Only the newest is kept: a client that sends faster than it reads costs no memory.
     outgoing_.Clear();

@@ -21,6 +21,8 @@
 #include "proto/bootstrap.pb.h"
 #include "src/bootstrap/lease_table.h"
 #include "src/bootstrap/messages.h"
+#include "src/bootstrap/session_tokens.h"
+#include "src/security/access_control.h"
 
 namespace invoker::bootstrap {
 
@@ -32,8 +34,10 @@ struct LeaseTimes {
 class LeaseReactor final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::LeaseEvent>,
                            public LeaseStream {
  public:
+  // The tokens outlive it, as the table does; `access` may be nullptr.
   static LeaseReactor* Start(grpc::CallbackServerContext* context, const LeaseTimes& times,
-                             LeaseTable* table);
+                             LeaseTable* table, SessionTokens* tokens,
+                             security::AccessControl* access);
 
   void SendQueued(uint32_t ahead) override;
   void SendGranted(const LeaseTerms& terms) override;
@@ -48,10 +52,14 @@ class LeaseReactor final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
   void OnDone() override;
 
  private:
-  LeaseReactor(grpc::CallbackServerContext* context, const LeaseTimes& times, LeaseTable* table)
-      : times_(times), table_(table), context_(context) {}
+  LeaseReactor(grpc::CallbackServerContext* context, const LeaseTimes& times, LeaseTable* table,
+               SessionTokens* tokens)
+      : times_(times), table_(table), tokens_(tokens), context_(context) {}
 
-  void Begin(std::shared_ptr<LeaseStream> self);
+  void Begin(std::shared_ptr<LeaseStream> self, security::AccessControl* access);
+  // What the client may have of what it has asked for.
+  absl::StatusOr<LeaseTerms> TermsOf(const v1::LeaseTerms& message) const;
+  void FillTokens(uint32_t count, v1::LeaseEvent::SessionTokens* message);
   // What the client said: request_.
   void HandleRequest();
   void Send(v1::LeaseEvent event);
@@ -61,6 +69,8 @@ class LeaseReactor final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
 
   const LeaseTimes times_;
   LeaseTable* const table_;
+  SessionTokens* const tokens_;
+  security::Caller caller_;
   uint64_t lease_ = 0;
   std::shared_ptr<LeaseReactor> self_;
 
@@ -74,6 +84,7 @@ class LeaseReactor final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
   v1::LeaseEvent outgoing_;  // of the write that is under way
   std::deque<v1::LeaseEvent> events_;
   std::optional<uint64_t> acknowledge_;
+  uint32_t tokens_wanted_ = 0;
   std::optional<grpc::Status> end_;
   bool writing_ = false;
   bool finished_ = false;

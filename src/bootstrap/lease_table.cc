@@ -35,6 +35,11 @@ absl::Status StatusOf(const LeaseEnd& end) {
   return absl::UnavailableError(end.reason);
 }
 
+void TakeOne(const std::string& name, std::unordered_map<std::string, uint32_t>* counts) {
+  const auto found = counts->find(name);
+  if (--found->second == 0) counts->erase(found);
+}
+
 }  // namespace
 
 // What the host tells of one lease. Kept by the host until CloseLease returns, for which the table
@@ -78,12 +83,28 @@ LeaseTable::~LeaseTable() {
   Join();
 }
 
-absl::Status LeaseTable::Add(uint64_t lease, std::shared_ptr<LeaseStream> stream) {
+absl::Status LeaseTable::Add(uint64_t lease, std::shared_ptr<LeaseStream> stream,
+                             LeaseHolder holder) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (absl::Status status = AdmissionLocked(); !status.ok()) return status;
+  if (const auto held = of_machine_.find(holder.machine);
+      held != of_machine_.end() && held->second >= kMostOfMachine) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("clients on your machine hold ", kMostOfMachine,
+                     " leases here, which is as many as those of one machine may; give some back"));
+  }
+  if (const auto held = of_tenant_.find(holder.tenant);
+      (held != of_tenant_.end() ? held->second : 0) >= holder.max_leases) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "tenant \"", holder.tenant, "\" has ", holder.max_leases,
+        " leases here, which is as many as this server's policy allows it; give some back"));
+  }
   const auto [it, added] = entries_.try_emplace(lease);
   if (!added) return absl::AlreadyExistsError("the lease id is taken");
+  ++of_machine_[holder.machine];
+  ++of_tenant_[holder.tenant];
   it->second.stream = std::move(stream);
+  it->second.holder = std::move(holder);
   it->second.deadline = Clock::now() + expiry_;
   changed_.notify_one();
   return absl::OkStatus();
@@ -114,6 +135,7 @@ void LeaseTable::OnQueued(uint64_t lease, uint32_t ahead) {
 }
 
 void LeaseTable::OnGranted(uint64_t lease, const LeaseTerms& terms) {
+  LeaseTerms granted = terms;
   std::shared_ptr<LeaseStream> stream;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -122,15 +144,19 @@ void LeaseTable::OnGranted(uint64_t lease, const LeaseTerms& terms) {
     const Clock::time_point now = Clock::now();
     entry->phase = Phase::kGranted;
     entry->deadline = now + expiry_;
-    entry->ttl = terms.ttl;
-    if (terms.ttl > absl::ZeroDuration() && terms.ttl < absl::InfiniteDuration()) {
-      entry->over_at = now + absl::ToChronoNanoseconds(terms.ttl);
+    if (granted.ttl <= absl::ZeroDuration() || granted.ttl > entry->holder.max_ttl) {
+      if (entry->holder.max_ttl < absl::InfiniteDuration()) granted.ttl = entry->holder.max_ttl;
+    }
+    entry->ttl = granted.ttl;
+    entry->own_executors = granted.executors > 0;
+    if (granted.ttl > absl::ZeroDuration() && granted.ttl < absl::InfiniteDuration()) {
+      entry->over_at = now + absl::ToChronoNanoseconds(granted.ttl);
     }
     ++entry->uses;  // nothing may overtake the grant
     stream = entry->stream;
     changed_.notify_one();
   }
-  stream->SendGranted(terms);
+  stream->SendGranted(granted);
   // The client may be quick: what happened to the lease meanwhile is told in its order.
   while (true) {
     std::vector<std::function<void(LeaseStream*)>> held;
@@ -216,12 +242,17 @@ void LeaseTable::StreamDone(uint64_t lease) {
 
 void LeaseTable::EraseIfOver(uint64_t lease) {
   const auto it = entries_.find(lease);
-  if (it != entries_.end() && it->second.closed && it->second.stream == nullptr) entries_.erase(it);
+  if (it == entries_.end() || !it->second.closed || it->second.stream != nullptr) return;
+  TakeOne(it->second.holder.machine, &of_machine_);
+  TakeOne(it->second.holder.tenant, &of_tenant_);
+  entries_.erase(it);
 }
 
-absl::StatusOr<LeaseTable::Entry*> LeaseTable::FindGranted(uint64_t lease) {
+absl::StatusOr<LeaseTable::Entry*> LeaseTable::FindGranted(uint64_t lease,
+                                                           absl::string_view tenant) {
   Entry* entry = FindLive(lease);
-  if (entry == nullptr || entry->phase != Phase::kGranted) {
+  // Another tenant's is as good as unknown: nobody is told that it exists.
+  if (entry == nullptr || entry->phase != Phase::kGranted || entry->holder.tenant != tenant) {
     return absl::NotFoundError(
         "the lease is not known here: it was released, it expired, or the server was restarted; "
         "take a new one");
@@ -229,9 +260,9 @@ absl::StatusOr<LeaseTable::Entry*> LeaseTable::FindGranted(uint64_t lease) {
   return entry;
 }
 
-absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease) {
+absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease, absl::string_view tenant) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const absl::StatusOr<Entry*> entry = FindGranted(lease);
+  const absl::StatusOr<Entry*> entry = FindGranted(lease, tenant);
   if (!entry.ok()) return entry.status();
   if ((*entry)->uses >= kMostUses) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -239,12 +270,13 @@ absl::StatusOr<LeaseTable::Use> LeaseTable::Acquire(uint64_t lease) {
         "lease may have; wait for some of them"));
   }
   ++(*entry)->uses;
-  return Use(this, lease);
+  return Use(this, lease, (*entry)->own_executors);
 }
 
-absl::Status LeaseTable::Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch) {
+absl::Status LeaseTable::Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch,
+                               absl::string_view tenant) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const absl::StatusOr<Entry*> entry = FindGranted(lease);
+  const absl::StatusOr<Entry*> entry = FindGranted(lease, tenant);
   if (!entry.ok()) return entry.status();
   std::vector<std::weak_ptr<LeaseWatch>>& watches = (*entry)->watches;
   watches.erase(std::remove_if(watches.begin(), watches.end(),

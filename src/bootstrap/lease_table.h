@@ -23,6 +23,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -54,6 +55,15 @@ class LeaseStream {
   virtual void Cancel() = 0;
 };
 
+// Whose a lease is.
+struct LeaseHolder {
+  std::string tenant;   // as the server knows it; empty: the server asks nobody
+  std::string machine;  // where its client is
+  // The tenant's, by the server's policy.
+  uint32_t max_leases = std::numeric_limits<uint32_t>::max();  // at a time
+  absl::Duration max_ttl = absl::InfiniteDuration();
+};
+
 // Something that goes on under a lease and is to end with it, without holding its end up.
 class LeaseWatch {
  public:
@@ -67,7 +77,8 @@ class LeaseTable {
   // Keeps a lease from being closed under a request that uses it.
   class Use {
    public:
-    Use(Use&& other) noexcept : table_(other.table_), lease_(other.lease_) {
+    Use(Use&& other) noexcept
+        : table_(other.table_), lease_(other.lease_), own_executors_(other.own_executors_) {
       other.table_ = nullptr;
     }
     Use& operator=(Use&&) = delete;
@@ -75,16 +86,24 @@ class LeaseTable {
       if (table_ != nullptr) table_->EndUse(lease_);
     }
 
+    // Whether the lease has some, rather than the worker's that all share.
+    bool own_executors() const { return own_executors_; }
+
    private:
     friend class LeaseTable;
-    Use(LeaseTable* table, uint64_t lease) : table_(table), lease_(lease) {}
+    Use(LeaseTable* table, uint64_t lease, bool own_executors)
+        : table_(table), lease_(lease), own_executors_(own_executors) {}
     LeaseTable* table_;
     uint64_t lease_;
+    bool own_executors_;
   };
 
   // At the same time under one lease: more than a client's threads are likely to need, and no more
   // threads of the server's than it can spare, since a request may wait for a function that runs.
   static constexpr int kMostUses = 256;
+  // Of clients on one machine, at a time: what each costs the server's memory and threads is
+  // bounded.
+  static constexpr uint32_t kMostOfMachine = 4096;
 
   // A random id, never 0: other clients must not be able to guess it.
   static absl::StatusOr<uint64_t> DrawId();
@@ -94,8 +113,9 @@ class LeaseTable {
   ~LeaseTable();
 
   // A client that has not said its terms yet; it has as long as a lease lives without a heartbeat.
-  // UNAVAILABLE while draining, ALREADY_EXISTS if the id is taken.
-  absl::Status Add(uint64_t lease, std::shared_ptr<LeaseStream> stream);
+  // UNAVAILABLE while draining, ALREADY_EXISTS if the id is taken, RESOURCE_EXHAUSTED if the
+  // holder's machine has kMostOfMachine, or its tenant max_leases.
+  absl::Status Add(uint64_t lease, std::shared_ptr<LeaseStream> stream, LeaseHolder holder = {});
   // It has: the host is asked, and the stream hears the answer. Heartbeats are needed from the
   // grant on. Once for each lease.
   void Ask(uint64_t lease, const LeaseTerms& terms);
@@ -110,12 +130,13 @@ class LeaseTable {
   // The stream is over on both sides; the table lets go of it.
   void StreamDone(uint64_t lease);
 
-  // NOT_FOUND if the lease is unknown, is not granted or has ended; RESOURCE_EXHAUSTED if it has
-  // kMostUses.
-  absl::StatusOr<Use> Acquire(uint64_t lease);
+  // NOT_FOUND if the lease is unknown, is another tenant's, is not granted or has ended;
+  // RESOURCE_EXHAUSTED if it has kMostUses.
+  absl::StatusOr<Use> Acquire(uint64_t lease, absl::string_view tenant = "");
   // Tells the watch when the lease has ended, before its client hears of that. NOT_FOUND as
   // Acquire.
-  absl::Status Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch);
+  absl::Status Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch,
+                     absl::string_view tenant = "");
 
   // The client has an endpoint with that address: if it goes away without giving the lease back,
   // what the endpoints of its process have left on this host is removed.
@@ -141,12 +162,14 @@ class LeaseTable {
 
   struct Entry {
     std::shared_ptr<LeaseStream> stream;  // null after StreamDone
+    LeaseHolder holder;
     Phase phase = Phase::kNew;
     // While live: when the terms, or a heartbeat, must have come. Once closed: when a stream that
     // still has not ended is cancelled.
     Clock::time_point deadline = Clock::time_point::max();
     Clock::time_point over_at = Clock::time_point::max();  // the end of its time
     absl::Duration ttl;
+    bool own_executors = false;
     int uses = 0;
     std::vector<std::weak_ptr<LeaseWatch>> watches;
     pid_t process = 0;  // of the client, where its endpoints may leave something
@@ -171,7 +194,7 @@ class LeaseTable {
   absl::Status AdmissionLocked() const;
   // Nullptr if it has ended.
   Entry* FindLive(uint64_t lease);
-  absl::StatusOr<Entry*> FindGranted(uint64_t lease);
+  absl::StatusOr<Entry*> FindGranted(uint64_t lease, absl::string_view tenant);
   void EndUse(uint64_t lease);
   void EndUseLocked(Entry* entry);
   // Nothing if it has ended already.
@@ -194,6 +217,8 @@ class LeaseTable {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<uint64_t, Entry> entries_;
+  std::unordered_map<std::string, uint32_t> of_machine_;  // entries, by holder.machine
+  std::unordered_map<std::string, uint32_t> of_tenant_;   // by holder.tenant
   bool draining_ = false;
   std::string drain_reason_;
   bool stopping_ = false;

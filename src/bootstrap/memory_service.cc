@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "src/bootstrap/caller.h"
 #include "src/bootstrap/service_support.h"
 
 namespace invoker::bootstrap {
@@ -20,7 +21,7 @@ grpc::Status MemoryService::RegisterWindow(grpc::ServerContext* context,
     return ToGrpc(absl::InvalidArgumentError(
         "a window that the executor may neither read nor write is of no use"));
   }
-  absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message->lease());
+  absl::StatusOr<LeaseTable::Use> use = AcquireFor(*context, access_, table_, message->lease());
   if (!use.ok()) return ToGrpc(use.status());
   absl::StatusOr<uint16_t> number = host_->RegisterWindow(
       message->lease(), message->handle(), {window.base(), window.length(), window.key()},
@@ -38,7 +39,7 @@ grpc::Status MemoryService::ForgetWindow(grpc::ServerContext* context,
     return ToGrpc(absl::InvalidArgumentError(
         absl::StrCat("window ", message->number(), " is none: numbers are 1 to 65535")));
   }
-  absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message->lease());
+  absl::StatusOr<LeaseTable::Use> use = AcquireFor(*context, access_, table_, message->lease());
   if (!use.ok()) return ToGrpc(use.status());
   return ToGrpc(host_->ForgetWindow(message->lease(), message->handle(),
                                     static_cast<uint16_t>(message->number())));

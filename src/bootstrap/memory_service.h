@@ -7,14 +7,16 @@
 #include "proto/bootstrap.grpc.pb.h"
 #include "src/bootstrap/lease_table.h"
 #include "src/bootstrap/session_host.h"
+#include "src/security/access_control.h"
 
 namespace invoker::bootstrap {
 
 // Methods run on gRPC's threads, several at a time, and may block for as long as the host does.
 class MemoryService final : public v1::Memory::Service {
  public:
-  // Both outlive the service.
-  MemoryService(SessionHost* host, LeaseTable* table) : host_(host), table_(table) {}
+  // All outlive the service; `access` may be nullptr.
+  MemoryService(SessionHost* host, LeaseTable* table, security::AccessControl* access)
+      : host_(host), table_(table), access_(access) {}
 
   grpc::Status RegisterWindow(grpc::ServerContext* context,
                               const v1::RegisterWindowRequest* message,
@@ -25,6 +27,7 @@ class MemoryService final : public v1::Memory::Service {
  private:
   SessionHost* const host_;
   LeaseTable* const table_;
+  security::AccessControl* const access_;
 };
 
 }  // namespace invoker::bootstrap

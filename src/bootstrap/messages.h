@@ -8,11 +8,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "src/bootstrap/function_filter.h"
 #include "src/transport/notification.h"
+
+namespace invoker::security {
+struct Tenant;
+}  // namespace invoker::security
 
 namespace invoker::bootstrap {
 
@@ -55,7 +61,7 @@ struct WindowDescriptor {
 // A function's id is its position in WorkerInfo::functions. Ids hold for the life of the server
 // process.
 struct FunctionInfo {
-  std::string name;
+  std::string name;  // empty: not for whom it is told
 };
 
 // One fabric that a worker serves.
@@ -105,6 +111,9 @@ struct LeaseTerms {
   // The client gives the worker up after so long a silence, and wants heartbeats that are frequent
   // enough for that; 0 or infinite: after what the worker says.
   absl::Duration peer_timeout;
+  // What the tenant may do, by the server's policy; nullptr: there is none. The service's to fill
+  // in: it does not travel.
+  std::shared_ptr<const security::Tenant> allowed;
 };
 
 // How many heartbeats fit into the time after which a silent peer is given up.
@@ -214,7 +223,14 @@ struct OpenSessionRequest {
   // The most bytes that the client's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
   uint32_t executor = 0;  // of a lease with executors of its own: which
+  // One that the lease's stream has granted. A secret.
+  std::string session_token;
+  // Which functions the session may call; nullptr: all. The server's to fill in.
+  std::shared_ptr<const FunctionFilter> filter;
 };
+
+// 128 random bits that a lease's stream has granted: opens one session.
+inline constexpr size_t kSessionTokenBytes = 16;
 
 struct OpenSessionReply {
   uint64_t handle = 0;           // names the session in later bootstrap calls

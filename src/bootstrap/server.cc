@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
 
 #include <mutex>
 #include <utility>
@@ -21,6 +22,15 @@ namespace {
 
 // No request is larger than a chunk of an upload, or a few addresses and windows.
 constexpr int kMaxRequestBytes = 64 << 10;
+// No answer is larger than the names of all functions that a worker can have.
+constexpr int kMaxReplyBytes = 16 << 20;
+// The longest token fits twice.
+constexpr int kMaxMetadataBytes = 16 << 10;
+// Of one connection at a time: leases, uploads and requests. gRPC keeps what is beyond that waiting
+// at the client.
+constexpr int kMaxStreams = 1024;
+// Of all connections: under pressure gRPC refuses new ones and reads less from the others.
+constexpr size_t kMaxBufferBytes = size_t{512} << 20;
 // How long requests and streams that are under way may take to end by themselves when the server
 // stops.
 constexpr auto kStopGrace = std::chrono::seconds(2);
@@ -35,15 +45,21 @@ constexpr int kMinClientPingMs = 100;
 class Server::Impl {
  public:
   Impl(const ServerOptions& options, SessionHost* host)
-      : max_request_threads_(options.max_request_threads), table_(options.lease_expiry, host) {
+      : max_request_threads_(options.max_request_threads),
+        handshake_timeout_ms_(absl::ToInt64Milliseconds(options.handshake_timeout)),
+        tokens_(options.session_token_expiry),
+        table_(options.lease_expiry, host) {
     const LeaseTimes times = {options.heartbeat_interval, options.lease_expiry};
-    services_.push_back(std::make_unique<BootstrapService>(times, host, &table_));
-    services_.push_back(std::make_unique<MemoryService>(host, &table_));
-    for (const ServiceFactory& make : options.services) services_.push_back(make(host, &table_));
+    const ServiceParts parts = {host, &table_, options.security.access};
+    services_.push_back(
+        std::make_unique<BootstrapService>(times, host, &table_, &tokens_, parts.access));
+    services_.push_back(std::make_unique<MemoryService>(host, &table_, parts.access));
+    for (const ServiceFactory& make : options.services) services_.push_back(make(parts));
   }
   ~Impl() { Stop(); }
 
-  absl::Status Listen(const HostPort& address) {
+  absl::Status Listen(const HostPort& address,
+                      const std::shared_ptr<grpc::ServerCredentials>& credentials) {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
@@ -54,12 +70,18 @@ class Server::Impl {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kMinClientPingMs);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                               static_cast<int>(handshake_timeout_ms_));
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+    builder.SetMaxSendMessageSize(kMaxReplyBytes);
     grpc::ResourceQuota quota;
+    quota.Resize(kMaxBufferBytes);
     quota.SetMaxThreads(max_request_threads_);
     builder.SetResourceQuota(quota);
     int port = 0;
-    builder.AddListeningPort(FormatHostPort(address), grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(FormatHostPort(address), credentials, &port);
     for (const auto& service : services_) builder.RegisterService(service.get());
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port <= 0) {
@@ -76,6 +98,7 @@ class Server::Impl {
 
   const std::string& listen_address() const { return listen_address_; }
   LeaseTable& table() { return table_; }
+  const SessionTokens& tokens() const { return tokens_; }
 
   void Drain(absl::string_view reason) {
     table_.Drain(reason);
@@ -103,6 +126,8 @@ class Server::Impl {
   }
 
   const int max_request_threads_;
+  const int64_t handshake_timeout_ms_;
+  SessionTokens tokens_;
   LeaseTable table_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;  // after the services: it goes first
@@ -125,12 +150,35 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     return absl::InvalidArgumentError(
         absl::StrCat("a server needs 2 threads for requests, not ", options.max_request_threads));
   }
+  if (options.session_token_expiry <= absl::ZeroDuration() ||
+      options.handshake_timeout < absl::Milliseconds(1) ||
+      options.handshake_timeout > absl::Hours(1)) {
+    return absl::InvalidArgumentError(
+        "session tokens need an expiry of more than 0, and handshakes a timeout of 1ms to 1h");
+  }
+  const security::CertificatePaths& tls = options.security.tls;
+  if (tls.certificate.empty() != tls.key.empty() ||
+      (tls.certificate.empty() && !tls.authorities.empty())) {
+    return absl::InvalidArgumentError(
+        "TLS needs both a certificate and its private key; clients can be asked for certificates "
+        "only then");
+  }
   absl::StatusOr<HostPort> wanted = ParseHostPort(options.listen);
   if (!wanted.ok()) return wanted.status();
   absl::StatusOr<HostPort> address = ResolveListenAddress(*wanted);
   if (!address.ok()) return address.status();
+  if (tls.certificate.empty() && !options.allow_plaintext && !IsLoopback(address->host)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "other machines reach ", FormatHostPort(*address),
+        ", and nothing that goes there would be encrypted: give a certificate and its key "
+        "(--tls_cert, --tls_key), listen on 127.0.0.1, or say --allow_plaintext if the network is "
+        "trusted"));
+  }
+  const absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials =
+      MakeServerCredentials(options.security);
+  if (!credentials.ok()) return credentials.status();
   auto impl = std::make_unique<Impl>(options, host);
-  if (absl::Status status = impl->Listen(*address); !status.ok()) return status;
+  if (absl::Status status = impl->Listen(*address, *credentials); !status.ok()) return status;
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 
@@ -138,6 +186,10 @@ Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() = default;
 
 const std::string& Server::listen_address() const { return impl_->listen_address(); }
+
+SessionTokens::Counters Server::refused_session_tokens() const {
+  return impl_->tokens().counters();
+}
 
 void Server::NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason) {
   impl_->table().NotifySessionClosed(lease, handle, reason);

@@ -1,9 +1,9 @@
 // The worker's side of the bootstrap: a gRPC server in front of a SessionHost.
 //
 // Start returns with the server listening. grpc.health.v1 says SERVING until Drain, and server
-// reflection is on, so that grpcurl and its like work. Connections are not encrypted and not
-// authenticated. All methods may be called from any thread, also from inside the host's methods
-// (but for Stop); a stopped server stays stopped.
+// reflection is on, so that grpcurl and its like work. Connections are encrypted and clients known
+// as ServerOptions::security says. All methods may be called from any thread, also from inside the
+// host's methods (but for Stop); a stopped server stays stopped.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_SERVER_H_
 #define INVOKER_SRC_BOOTSTRAP_SERVER_H_
@@ -18,7 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "src/bootstrap/server_credentials.h"
 #include "src/bootstrap/session_host.h"
+#include "src/bootstrap/session_tokens.h"
 
 // gRPC's headers cost ten seconds a file: those who need more than the name include them.
 namespace grpc {
@@ -29,8 +31,15 @@ namespace invoker::bootstrap {
 
 class LeaseTable;
 
-// Makes a service that answers beside Bootstrap. Both arguments outlive it.
-using ServiceFactory = std::function<std::unique_ptr<grpc::Service>(SessionHost*, LeaseTable*)>;
+// What services are made of; all of it outlives them.
+struct ServiceParts {
+  SessionHost* host = nullptr;
+  LeaseTable* leases = nullptr;
+  security::AccessControl* access = nullptr;  // nullptr: nobody is asked who they are
+};
+
+// Makes a service that answers beside Bootstrap.
+using ServiceFactory = std::function<std::unique_ptr<grpc::Service>(const ServiceParts&)>;
 
 struct ServerOptions {
   // HOST:PORT; port 0 picks a free one. A name stands for its first IPv4 address, else its first
@@ -42,6 +51,12 @@ struct ServerOptions {
   // heartbeat_interval.
   absl::Duration lease_expiry = absl::Seconds(5);
   std::vector<ServiceFactory> services;
+  PortSecurity security;
+  // Listen in plaintext also where other machines can reach the port.
+  bool allow_plaintext = false;
+  absl::Duration session_token_expiry = absl::Seconds(30);
+  // A connection that has not been established by then, TLS included, is closed.
+  absl::Duration handshake_timeout = absl::Seconds(10);
   // Of the server's, for requests that wait for an executor: one that finds none free is refused
   // (RESOURCE_EXHAUSTED). Leases, heartbeats and uploads need none. At least 2.
   int max_request_threads = 2048;
@@ -50,7 +65,7 @@ struct ServerOptions {
 class Server {
  public:
   // `host` must outlive the server. INVALID_ARGUMENT for options that make no sense, ALREADY_EXISTS
-  // if the port is in use.
+  // if the port is in use, FAILED_PRECONDITION or NOT_FOUND for certificates that cannot be used.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        SessionHost* host);
   // Stops.
@@ -60,6 +75,9 @@ class Server {
 
   // With the real port: "127.0.0.1:41223", "[::1]:41223".
   const std::string& listen_address() const;
+
+  // Session tokens that were refused.
+  SessionTokens::Counters refused_session_tokens() const;
 
   // Tells the lease's client that the worker closed one of its sessions. Does not block; ignored if
   // the lease is over.

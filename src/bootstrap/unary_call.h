@@ -25,6 +25,7 @@ class UnaryCall {
       : channel_(channel), operation_(operation), timeout_(timeout) {
     context_.set_deadline(
         absl::ToChronoTime(absl::Now() + timeout - ReserveForExplanation(timeout)));
+    channel.Authorize(&context_);
   }
 
   // `Service` as in v1::Bootstrap, `method` one of its Stub.

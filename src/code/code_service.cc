@@ -11,9 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/bootstrap.grpc.pb.h"
+#include "src/bootstrap/allowed_functions.h"
+#include "src/bootstrap/caller.h"
 #include "src/bootstrap/convert.h"
 #include "src/bootstrap/lease_table.h"
 #include "src/bootstrap/service_support.h"
+#include "src/security/tenant.h"
 
 namespace invoker {
 namespace {
@@ -21,7 +24,6 @@ namespace {
 using bootstrap::CodeKind;
 using bootstrap::LeaseTable;
 using bootstrap::Mark;
-using bootstrap::SessionHost;
 using bootstrap::ToGrpc;
 namespace v1 = bootstrap::v1;
 
@@ -44,6 +46,27 @@ absl::StatusOr<CodeKind> KindOf(v1::CodeKind kind) {
   }
 }
 
+absl::Status NotByPolicy(const security::Caller& caller, absl::string_view what) {
+  return absl::PermissionDeniedError(
+      absl::StrCat("this worker's policy lets tenant \"", caller.name, "\" bring along no ", what));
+}
+
+absl::Status CheckUploadBy(const security::Caller& caller, CodeKind kind) {
+  if (caller.tenant == nullptr) return absl::OkStatus();
+  const bool library = kind == CodeKind::kLibrary;
+  if (library ? caller.tenant->may_upload_libraries : caller.tenant->may_upload_python) {
+    return absl::OkStatus();
+  }
+  return NotByPolicy(caller, library ? "shared libraries" : "Python functions");
+}
+
+// The same, for a file that may become either.
+absl::Status CheckAnyUploadBy(const security::Caller& caller) {
+  if (CheckUploadBy(caller, CodeKind::kLibrary).ok()) return absl::OkStatus();
+  if (CheckUploadBy(caller, CodeKind::kPython).ok()) return absl::OkStatus();
+  return NotByPolicy(caller, "code");
+}
+
 // One upload. gRPC calls it from its own threads, one at a time; it has no thread of its own, so
 // that a client that stands still holds up nobody. It ends with its lease, and when it gives way to
 // another: whoever says so may do it from any thread, also when the upload is over.
@@ -51,12 +74,20 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk>,
                             public bootstrap::LeaseWatch {
  public:
   static UploadReactor* Start(grpc::CallbackServerContext* context, BlobCache* cache,
-                              UploadPolicy policy, LeaseTable* leases, v1::UploadReply* reply) {
-    std::shared_ptr<UploadReactor> reactor(new UploadReactor(cache, leases, reply));
+                              UploadPolicy policy, const bootstrap::ServiceParts& parts,
+                              v1::UploadReply* reply) {
+    std::shared_ptr<UploadReactor> reactor(new UploadReactor(cache, parts.leases, reply));
     UploadReactor* const raw = reactor.get();
     raw->self_ = std::move(reactor);
     Mark(context);
-    if (absl::Status status = CheckAnyUploadAllowed(policy); !status.ok()) {
+    absl::StatusOr<security::Caller> caller = bootstrap::CallerOf(*context, parts.access);
+    absl::Status status = caller.status();
+    if (status.ok()) {
+      raw->caller_ = *std::move(caller);
+      status = CheckAnyUploadAllowed(policy);
+    }
+    if (status.ok()) status = CheckAnyUploadBy(raw->caller_);
+    if (!status.ok()) {
       raw->EndWith(status);
     } else {
       raw->StartRead(&raw->chunk_);
@@ -122,10 +153,12 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk>,
       absl::StatusOr<Sha256Digest> digest = DigestOf(chunk_.sha256());
       if (!digest.ok()) return digest.status();
       digest_ = *digest;
-      if (absl::Status status = leases_->Watch(lease_, self_); !status.ok()) return status;
+      if (absl::Status status = leases_->Watch(lease_, self_, caller_.name); !status.ok())
+        return status;
     }
     // Not held between chunks: a lease need not wait for its uploads to end.
-    if (absl::Status status = leases_->Acquire(lease_).status(); !status.ok()) return status;
+    if (absl::Status status = leases_->Acquire(lease_, caller_.name).status(); !status.ok())
+      return status;
     // Perhaps since the last chunk, by another client.
     if (cache_->Has(digest_)) {
       reply_->set_was_there(true);
@@ -157,6 +190,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk>,
   LeaseTable* const leases_;
   v1::UploadReply* const reply_;
   v1::UploadChunk chunk_;
+  security::Caller caller_;
   bool begun_ = false;
   uint64_t lease_ = 0;
   Sha256Digest digest_;
@@ -173,18 +207,18 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk>,
 // Load has threads of its own, since executors may take long to load a library.
 class CodeService final : public v1::Code::WithCallbackMethod_Upload<v1::Code::Service> {
  public:
-  CodeService(BlobCache* cache, UploadPolicy policy, SessionHost* host, LeaseTable* leases)
-      : cache_(cache), policy_(policy), host_(host), leases_(leases) {}
+  CodeService(BlobCache* cache, UploadPolicy policy, const bootstrap::ServiceParts& parts)
+      : cache_(cache), policy_(policy), parts_(parts) {}
 
   grpc::ServerReadReactor<v1::UploadChunk>* Upload(grpc::CallbackServerContext* context,
                                                    v1::UploadReply* reply) override {
-    return UploadReactor::Start(context, cache_, policy_, leases_, reply);
+    return UploadReactor::Start(context, cache_, policy_, parts_, reply);
   }
 
   grpc::Status Load(grpc::ServerContext* context, const v1::LoadRequest* message,
                     v1::LoadReply* reply) override {
     Mark(context);
-    absl::StatusOr<std::vector<bootstrap::FunctionInfo>> functions = Load(*message);
+    absl::StatusOr<std::vector<bootstrap::FunctionInfo>> functions = Load(*context, *message);
     if (!functions.ok()) return ToGrpc(functions.status());
     for (bootstrap::FunctionInfo& function : *functions) {
       reply->add_functions()->set_name(std::move(function.name));
@@ -193,31 +227,40 @@ class CodeService final : public v1::Code::WithCallbackMethod_Upload<v1::Code::S
   }
 
  private:
-  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const v1::LoadRequest& message) {
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const grpc::ServerContext& context,
+                                                            const v1::LoadRequest& message) {
+    const absl::StatusOr<security::Caller> caller = bootstrap::CallerOf(context, parts_.access);
+    if (!caller.ok()) return caller.status();
     absl::StatusOr<CodeKind> kind = KindOf(message.kind());
     if (!kind.ok()) return kind.status();
     if (absl::Status status = CheckUploadAllowed(policy_, *kind); !status.ok()) return status;
+    if (absl::Status status = CheckUploadBy(*caller, *kind); !status.ok()) return status;
     absl::StatusOr<Sha256Digest> digest = DigestOf(message.sha256());
     if (!digest.ok()) return digest.status();
-    absl::StatusOr<LeaseTable::Use> use = leases_->Acquire(message.lease());
+    absl::StatusOr<LeaseTable::Use> use = parts_.leases->Acquire(message.lease(), caller->name);
     if (!use.ok()) return use.status();
     absl::StatusOr<BlobCache::Pin> file = cache_->Get(*digest);
     if (!file.ok()) return file.status();
-    return host_->Load(message.lease(), file->path(), *kind,
-                       bootstrap::PrintableText(message.name(), bootstrap::kMaxReasonBytes));
+    absl::StatusOr<std::vector<bootstrap::FunctionInfo>> functions =
+        parts_.host->Load(message.lease(), file->path(), *kind,
+                          bootstrap::PrintableText(message.name(), bootstrap::kMaxReasonBytes));
+    if (!functions.ok() || caller->tenant == nullptr) return functions;
+    const auto filter =
+        bootstrap::FilterFor(*caller, parts_.host->Info().functions, use->own_executors());
+    bootstrap::HideForbidden(filter.get(), &*functions);
+    return functions;
   }
 
   BlobCache* const cache_;
   const UploadPolicy policy_;
-  SessionHost* const host_;
-  LeaseTable* const leases_;
+  const bootstrap::ServiceParts parts_;
 };
 
 }  // namespace
 
 bootstrap::ServiceFactory MakeCodeService(BlobCache* cache, UploadPolicy policy) {
-  return [cache, policy](SessionHost* host, LeaseTable* leases) {
-    return std::make_unique<CodeService>(cache, policy, host, leases);
+  return [cache, policy](const bootstrap::ServiceParts& parts) {
+    return std::make_unique<CodeService>(cache, policy, parts);
   };
 }
 

@@ -80,7 +80,8 @@ void Client::Close() { connection_->Close(); }
 absl::StatusOr<RemoteFunction> Client::Function(absl::string_view name) const {
   const std::vector<bootstrap::FunctionInfo> functions = connection_->functions();
   for (size_t id = 0; id < functions.size(); ++id) {
-    if (functions[id].name == name) {
+    // What has no name is not for this client.
+    if (functions[id].name == name && !name.empty()) {
       return RemoteFunction(functions[id].name, static_cast<uint16_t>(id));
     }
   }
@@ -92,7 +93,7 @@ absl::StatusOr<RemoteFunction> Client::Function(absl::string_view name) const {
 std::vector<std::string> Client::FunctionNames() const {
   std::vector<std::string> names;
   for (bootstrap::FunctionInfo& function : connection_->functions()) {
-    names.push_back(std::move(function.name));
+    if (!function.name.empty()) names.push_back(std::move(function.name));
   }
   return names;
 }

@@ -32,6 +32,7 @@
 #include "src/invoke/call_fate.h"
 #include "src/invoke/client_session.h"
 #include "src/invoke/response.h"
+#include "src/security/client_credentials.h"
 #include "src/transport/notification.h"
 
 namespace invoker {
@@ -61,6 +62,9 @@ struct ClientOptions {
   // The worker is in this very process: fabrics that are for one host only are left out, since
   // their endpoints in one process share memory that goes with the first of them.
   bool worker_in_this_process = false;
+  // What to show the worker's bootstrap, and to know it by. What is empty is taken from the
+  // environment (INVOKER_TLS_CA and so on).
+  security::ClientCredentials credentials;
   // For each step of connecting.
   absl::Duration connect_timeout = absl::Seconds(10);
   // For one probe of the data path. Each fabric that is tried gets two at most, one for each

@@ -101,7 +101,9 @@ void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,
   Respond(request, status, bytes, 0);
 }
 
+// A function that is not for this client is answered as one that is not there.
 void ExecutorSession::RefuseUnknown(const RequestHeader& request) {
+  if (parts_.functions->Find(request.function_id) != nullptr) ++counters_.forbidden;
   Refuse(request, StatusCode::kUnknownFunction,
          absl::StrCat("the worker has no function with id ", request.function_id, "; it has ",
                       parts_.functions->size()));
@@ -173,7 +175,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
     Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
     return;
   }
-  const FunctionEntry* function = parts_.functions->Find(header.function_id);
+  const FunctionEntry* function = FindFunction(header.function_id);
   if (ABSL_PREDICT_FALSE(function == nullptr)) {
     RefuseUnknown(header);
     return;

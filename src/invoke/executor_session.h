@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "src/bootstrap/messages.h"
@@ -75,9 +76,10 @@ struct DropCounters {
 };
 
 struct ExecutorSessionCounters {
-  uint64_t executed = 0;  // functions run
-  uint64_t refused = 0;   // answered without running
-  uint64_t bytes_in = 0;  // as UsageCounters
+  uint64_t executed = 0;   // functions run
+  uint64_t refused = 0;    // answered without running
+  uint64_t forbidden = 0;  // of those, calls of functions that are not for the session's client
+  uint64_t bytes_in = 0;   // as UsageCounters
   uint64_t bytes_out = 0;
   uint64_t busy_ticks = 0;  // function time
   DropCounters dropped;
@@ -89,11 +91,12 @@ class ExecutorSession final : public transport::OperationOwner {
   struct Parts {
     transport::Reactor* reactor = nullptr;
     const FunctionRegistry* functions = nullptr;
-    ExecutorWatch* watch = nullptr;               // the executor's
-    const std::atomic<bool>* draining = nullptr;  // the executor's
-    FunctionTimes* times = nullptr;               // the executor's
-    std::shared_ptr<UsageMeter> meter;            // of this session; nullptr: nobody reads it
-    std::shared_ptr<BulkBudget> bulk_budget;      // the worker's; nullptr: no bulk calls
+    std::shared_ptr<const bootstrap::FunctionFilter> filter;  // nullptr: all of them
+    ExecutorWatch* watch = nullptr;                           // the executor's
+    const std::atomic<bool>* draining = nullptr;              // the executor's
+    FunctionTimes* times = nullptr;                           // the executor's
+    std::shared_ptr<UsageMeter> meter;        // of this session; nullptr: nobody reads it
+    std::shared_ptr<BulkBudget> bulk_budget;  // the worker's; nullptr: no bulk calls
     // Told the number when the session needs Continue in every turn, unless it is there; or
     // nullptr.
     std::vector<uint16_t>* unfinished = nullptr;
@@ -167,6 +170,8 @@ class ExecutorSession final : public transport::OperationOwner {
                   const WindowGeometry& geometry);
 
   bool Admit(const RequestHeader& header);
+  // Nullptr if there is none with this id, or none for this client.
+  const FunctionEntry* FindFunction(uint16_t id) const;
   bool Unclocked(const RequestHeader& header);
   void Run(const RequestHeader& header, const std::byte* payload);
   ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(const RequestHeader& header, bool clocked) const;
@@ -210,6 +215,12 @@ class ExecutorSession final : public transport::OperationOwner {
   absl::Status failure_;
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_ = {};  // zeros between calls
 };
+
+inline const FunctionEntry* ExecutorSession::FindFunction(uint16_t id) const {
+  const FunctionEntry* function = parts_.functions->Find(id);
+  if (ABSL_PREDICT_TRUE(parts_.filter == nullptr)) return function;
+  return parts_.filter->Allows(id) ? function : nullptr;
+}
 
 }  // namespace invoker
 

@@ -36,7 +36,7 @@ void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* pa
   if (parts_.draining->load(std::memory_order_relaxed)) {
     return Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
   }
-  if (parts_.functions->Find(header.function_id) == nullptr) return RefuseUnknown(header);
+  if (FindFunction(header.function_id) == nullptr) return RefuseUnknown(header);
   if (bulk_ == nullptr) {
     return Refuse(header, StatusCode::kInvalidRequest, "the session has no windows");
   }

@@ -20,6 +20,7 @@ constexpr uint64_t kLongTicks = 1u << 21;
 void ExecutorCounters::Add(const ExecutorCounters& other) {
   executed += other.executed;
   refused += other.refused;
+  forbidden += other.forbidden;
   dropped += other.dropped;
   unknown_doorbells += other.unknown_doorbells;
   live_sessions += other.live_sessions;
@@ -184,6 +185,7 @@ void FabricPort::EndSession(uint16_t number) {
   const ExecutorSessionCounters& counters = sessions_[number]->counters();
   ended_.executed += counters.executed;
   ended_.refused += counters.refused;
+  ended_.forbidden += counters.forbidden;
   ended_.dropped += counters.dropped.total();
   sessions_[number].reset();
   numbers_.erase(std::find(numbers_.begin(), numbers_.end(), number));
@@ -218,6 +220,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   ExecutorSession::Parts parts;
   parts.reactor = reactor_.get();
   parts.functions = shared_->functions;
+  parts.filter = request.filter;
   parts.watch = shared_->watch;
   parts.draining = &shared_->draining;
   parts.times = &shared_->times;
@@ -265,6 +268,7 @@ ExecutorCounters FabricPort::Counters() const {
     const ExecutorSessionCounters& counters = sessions_[number]->counters();
     sum.executed += counters.executed;
     sum.refused += counters.refused;
+    sum.forbidden += counters.forbidden;
     sum.dropped += counters.dropped.total();
   }
   sum.unknown_doorbells = unknown_doorbells_;

@@ -36,6 +36,7 @@ namespace invoker {
 struct ExecutorCounters {
   uint64_t executed = 0;
   uint64_t refused = 0;
+  uint64_t forbidden = 0;          // of those, calls of functions not for their clients
   uint64_t dropped = 0;            // bad messages, by sessions
   uint64_t unknown_doorbells = 0;  // of no session, or no doorbell at all
   uint64_t live_sessions = 0;

@@ -26,7 +26,8 @@ absl::StatusOr<std::shared_ptr<const WorkerContact>> WorkerContact::Find(
   }
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> bootstrap = [&] {
     ConnectStep step(options.times, &ConnectTimes::worker_info);
-    return bootstrap::BootstrapClient::Connect(server, options.connect_timeout);
+    return bootstrap::BootstrapClient::Connect(server, options.connect_timeout,
+                                               options.credentials);
   }();
   if (!bootstrap.ok()) return bootstrap.status();
   std::shared_ptr<WorkerContact> contact(new WorkerContact(*std::move(bootstrap)));

@@ -31,6 +31,13 @@ void SetStatus(const absl::Status& status, FromExecutor* answer) {
   answer->set_text(std::string(status.message()));
 }
 
+std::shared_ptr<const bootstrap::FunctionFilter> FilterOf(
+    const isolation::v1::FunctionFilter& message) {
+  auto filter = std::make_shared<bootstrap::FunctionFilter>(message.later_ones());
+  for (const char allowed : message.allowed()) filter->Add(allowed != 0);
+  return filter;
+}
+
 absl::StatusOr<WorkerOptions> ToOptions(const Environment& environment) {
   WorkerOptions options;
   options.providers.assign(environment.providers().begin(), environment.providers().end());
@@ -211,6 +218,7 @@ absl::Status ExecutorHost::Do(const ToExecutor& request, std::vector<UniqueFd> f
       absl::StatusOr<bootstrap::OpenSessionRequest> plain =
           bootstrap::FromProto(request.open_session());
       if (!plain.ok()) return plain.status();
+      if (request.has_function_filter()) plain->filter = FilterOf(request.function_filter());
       absl::StatusOr<bootstrap::OpenSessionReply> reply = worker_->OpenSession(kLease, *plain);
       if (!reply.ok()) return reply.status();
       *answer->mutable_open_session() = bootstrap::ToProto(*reply);

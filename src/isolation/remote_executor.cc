@@ -60,6 +60,14 @@ absl::StatusOr<bootstrap::OpenSessionReply> RemoteExecutor::OpenSession(
     const bootstrap::OpenSessionRequest& request) {
   ToExecutor message;
   *message.mutable_open_session() = bootstrap::ToProto(/*lease=*/0, request);
+  if (request.filter != nullptr) {
+    isolation::v1::FunctionFilter* filter = message.mutable_function_filter();
+    filter->set_later_ones(request.filter->later_ones());
+    for (size_t id = 0; id < request.filter->size(); ++id) {
+      filter->mutable_allowed()->push_back(
+          request.filter->Allows(static_cast<uint16_t>(id)) ? '\1' : '\0');
+    }
+  }
   absl::StatusOr<FromExecutor> answer = record_->Call(std::move(message), {});
   if (!answer.ok()) return answer.status();
   absl::StatusOr<bootstrap::OpenSessionReply> reply = bootstrap::FromProto(answer->open_session());

@@ -108,6 +108,7 @@ class LeaseHost final : public bootstrap::SessionHost {
     int64_t told_ahead = -1;                               // what the observer was last told
     std::shared_ptr<ExecutorLease> executors;              // from kStarting on
     uint32_t to_start = 0;                                 // executors that are not there yet
+    bool counted = false;                                  // among its tenant's
     bool closing = false;
   };
 
@@ -123,6 +124,10 @@ class LeaseHost final : public bootstrap::SessionHost {
   // Tells those whose place has changed. Takes as long as the line is, so that who leaves it does
   // not do it: the clock does, now and then.
   void TellPlaces() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Against what the policy allows the terms' tenant; then the terms count as held, from the line
+  // to the end. PERMISSION_DENIED for what it never may, RESOURCE_EXHAUSTED for what it has taken.
+  absl::Status CountForTenant(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Uncount(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoRoom(const bootstrap::LeaseTerms& terms) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ExecutorLease::Events EventsFor(uint64_t lease, std::shared_ptr<LeaseObserver> observer);
@@ -145,6 +150,8 @@ class LeaseHost final : public bootstrap::SessionHost {
   absl::CondVar changed_;  // for the clock's thread
   Events events_ ABSL_GUARDED_BY(mutex_);
   LeaseCapacity capacity_ ABSL_GUARDED_BY(mutex_);
+  // By tenant, of those that a policy limits.
+  absl::flat_hash_map<std::string, Resources> held_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by lease
   bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;                   // since they were told
   Clock::time_point next_telling_ ABSL_GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 
 #include "src/invoke/version.h"
 #include "src/python/bound_function.h"
+#include "src/python/credentials.h"
 #include "src/python/executor_program.h"
 #include "src/python/fork_mark.h"
 #include "src/python/memory.h"
@@ -16,6 +17,7 @@
 
 namespace py = pybind11;
 using invoker::RemoteFunction;
+using invoker::python::CredentialsOf;
 using invoker::python::NativeClient;
 using invoker::python::NativeLease;
 using invoker::python::NativeServer;
@@ -61,12 +63,15 @@ PYBIND11_MODULE(_invoker, module) {
   module.def(
       "connect",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout) {
+         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
+         const py::tuple& credentials) {
         return NativeClient::Connect(
-            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout});
+            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout,
+                     CredentialsOf(credentials)});
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"));
+      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
+      py::arg("credentials"));
 
   py::class_<NativeLease>(module, "NativeLease")
       .def("executors", &NativeLease::Executors)
@@ -83,15 +88,22 @@ PYBIND11_MODULE(_invoker, module) {
       "lease",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
-         const py::dict& terms) {
-        return NativeLease::Acquire(
-            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout},
-            terms);
+         const py::tuple& credentials, const py::dict& terms) {
+        return NativeLease::Acquire(server,
+                                    {provider, fabric_address, notify, window, connect_timeout,
+                                     hot_timeout, CredentialsOf(credentials)},
+                                    terms);
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"), py::arg("terms"));
+      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"), py::arg("credentials"),
+      py::arg("terms"));
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
-  module.def("capacity", &invoker::python::WorkerCapacity, py::arg("server"), py::arg("timeout"));
+  module.def(
+      "capacity",
+      [](const std::string& server, double timeout, const py::tuple& credentials) {
+        return invoker::python::WorkerCapacity(server, timeout, CredentialsOf(credentials));
+      },
+      py::arg("server"), py::arg("timeout"), py::arg("credentials"));
 
   py::class_<NativeServer>(module, "NativeServer")
       .def("close", &NativeServer::Close, py::arg("drain_timeout"))
@@ -105,14 +117,22 @@ PYBIND11_MODULE(_invoker, module) {
       "serve",
       [](const std::vector<std::tuple<std::string, py::object, bool, std::string>>& functions,
          const std::string& listen, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, uint32_t executors, double hot_timeout) {
+         const std::string& notify, uint64_t window, uint32_t executors, double hot_timeout,
+         const py::tuple& security) {
         std::vector<NativeServer::Function> list;
         for (const auto& [name, callable, framed, doc] : functions) {
           list.push_back({name, callable, framed, doc});
         }
-        return NativeServer::Start(std::move(list), {listen, provider, fabric_address, notify,
-                                                     window, executors, hot_timeout});
+        const auto text = [&security](size_t field) { return security[field].cast<std::string>(); };
+        NativeServer::Options options = {listen, provider,  fabric_address, notify,
+                                         window, executors, hot_timeout};
+        options.tls = {text(0), text(1), text(2)};
+        options.token_file = text(3);
+        options.policy_file = text(4);
+        options.allow_plaintext = security[5].cast<bool>();
+        return NativeServer::Start(std::move(list), options);
       },
       py::arg("functions"), py::arg("listen"), py::arg("provider"), py::arg("fabric_address"),
-      py::arg("notify"), py::arg("window"), py::arg("executors"), py::arg("hot_timeout"));
+      py::arg("notify"), py::arg("window"), py::arg("executors"), py::arg("hot_timeout"),
+      py::arg("security"));
 }

@@ -122,6 +122,7 @@ ClientOptions NativeClient::MakeClientOptions(const Options& options) {
   client_options.window_bytes = options.window_bytes;
   client_options.connect_timeout = Seconds("connect_timeout", options.connect_timeout_s);
   client_options.hot_timeout = Seconds("hot_timeout", options.hot_timeout_s);
+  client_options.credentials = options.credentials;
   return client_options;
 }
 

@@ -15,6 +15,7 @@
 #include "src/invoke/client.h"
 #include "src/python/fork_mark.h"
 #include "src/python/result_queue.h"
+#include "src/security/client_credentials.h"
 
 namespace invoker::python {
 
@@ -29,6 +30,7 @@ class NativeClient {
     uint64_t window_bytes = 0;
     double connect_timeout_s = 0;
     double hot_timeout_s = 0;
+    security::ClientCredentials credentials;
   };
 
   // Blocks. Raises what Client::Connect returns.

@@ -210,12 +210,13 @@ py::dict NativeLease::Release() {
   return dict;
 }
 
-py::dict WorkerCapacity(const std::string& server, double timeout_s) {
+py::dict WorkerCapacity(const std::string& server, double timeout_s,
+                        const security::ClientCredentials& credentials) {
   if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   const absl::StatusOr<bootstrap::Capacity> capacity =
       WithoutGil([&]() -> absl::StatusOr<bootstrap::Capacity> {
         const absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-            bootstrap::BootstrapClient::Connect(server, absl::Seconds(timeout_s));
+            bootstrap::BootstrapClient::Connect(server, absl::Seconds(timeout_s), credentials);
         if (!client.ok()) return client.status();
         return (*client)->worker_info().capacity;
       });

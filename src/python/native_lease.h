@@ -62,7 +62,8 @@ class NativeLease {
 };
 
 // What the worker has to lease, as a dict of invoker.Capacity's fields.
-pybind11::dict WorkerCapacity(const std::string& server, double timeout_s);
+pybind11::dict WorkerCapacity(const std::string& server, double timeout_s,
+                              const security::ClientCredentials& credentials);
 
 }  // namespace invoker::python
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "src/python/gil.h"
 #include "src/python/signal_guard.h"
 #include "src/python/signal_keeping_host.h"
+#include "src/security/access_control.h"
 
 namespace invoker::python {
 namespace {
@@ -48,6 +50,12 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const NativeServer::Options& opt
   return worker;
 }
 
+// Files of security that have changed, and what is wrong with them. Any thread.
+void LogLine(absl::string_view message) {
+  const std::string line = absl::StrCat("invoker: ", message, "\n");
+  fwrite(line.data(), 1, line.size(), stderr);
+}
+
 // Of open servers. Under the GIL.
 std::vector<std::string>& OpenAddresses() {
   static auto* addresses = new std::vector<std::string>;
@@ -64,6 +72,10 @@ class NativeServer::Serving {
     const absl::StatusOr<WorkerOptions> worker_options = MakeWorkerOptions(options);
     if (!worker_options.ok()) return worker_options.status();
     auto serving = std::make_shared<Serving>();
+    absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
+        security::AccessControl::Open({options.token_file, options.policy_file, &LogLine});
+    if (!access.ok()) return access.status();
+    serving->access_ = *std::move(access);
     const SignalGuard guard;
     absl::StatusOr<std::unique_ptr<Worker>> worker =
         Worker::Start(*worker_options, std::move(functions));
@@ -72,6 +84,8 @@ class NativeServer::Serving {
     serving->host_ = std::make_unique<SignalKeepingHost>(serving->worker_.get());
     bootstrap::ServerOptions server_options;
     server_options.listen = options.listen;
+    server_options.allow_plaintext = options.allow_plaintext;
+    server_options.security = {options.tls, serving->access_.get(), &LogLine};
     absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =
         bootstrap::Server::Start(server_options, serving->host_.get());
     if (!server.ok()) return server.status();
@@ -95,6 +109,7 @@ class NativeServer::Serving {
   const std::string& address() const { return server_->listen_address(); }
 
  private:
+  std::unique_ptr<security::AccessControl> access_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<SignalKeepingHost> host_;
   std::unique_ptr<bootstrap::Server> server_;

@@ -14,6 +14,7 @@
 
 #include "src/python/fork_mark.h"
 #include "src/python/python_function.h"
+#include "src/security/certificates.h"
 
 namespace invoker::python {
 
@@ -29,6 +30,11 @@ class NativeServer {
     uint64_t window_bytes = 0;  // 0: the default
     uint32_t executors = 1;
     double hot_timeout_s = 0;
+    // As bootstrap::ServerOptions and security::AccessOptions have them.
+    security::CertificatePaths tls;
+    std::string token_file;
+    std::string policy_file;
+    bool allow_plaintext = false;
   };
 
   struct Function {

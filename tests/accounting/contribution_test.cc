@@ -323,7 +323,7 @@ TEST_P(Contribution, WhatMayHaveBeenAddedIsNotAddedAgain) {
   ASSERT_TRUE(worker.ok()) << worker.status();
   bootstrap::ServerOptions server_options;
   server_options.listen = kAnyPort;
-  server_options.services.push_back([](bootstrap::SessionHost*, bootstrap::LeaseTable*) {
+  server_options.services.push_back([](const bootstrap::ServiceParts&) {
     return std::make_unique<VanishedService>(GetParam());
   });
   auto server = bootstrap::Server::Start(server_options, worker->get());

@@ -50,7 +50,7 @@ TEST(CompatibilityTest, AcceptsTheLargestWindowAndAddress) {
 TEST(CompatibilityTest, NamesBothProtocolVersions) {
   OpenSessionRequest request = SampleRequest();
   request.protocol_version = 4711;
-  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: 3", "client: 4711");
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: 4", "client: 4711");
 }
 
 TEST(CompatibilityTest, NamesBothProviders) {

@@ -113,7 +113,10 @@ TEST_F(ServerTest, ListensOnIpv6WithBrackets) {
 }
 
 TEST_F(ServerTest, AllInterfacesAreReachedOverLoopback) {
-  auto server = StartAt("0.0.0.0:0");
+  ServerOptions options;
+  options.listen = "0.0.0.0:0";
+  options.allow_plaintext = true;
+  auto server = Server::Start(options, &host_);
   ASSERT_TRUE(server.ok()) << server.status();
   const absl::StatusOr<HostPort> address = ParseHostPort((*server)->listen_address());
   ASSERT_TRUE(address.ok()) << address.status();

@@ -90,6 +90,7 @@ def connect(
     window: int,
     connect_timeout: float,
     hot_timeout: float,
+    credentials: Tuple[str, str, str, str, str, bool],
 ) -> NativeClient: ...
 
 class NativeLease:
@@ -112,9 +113,10 @@ def lease(
     window: int,
     connect_timeout: float,
     hot_timeout: float,
+    credentials: Tuple[str, str, str, str, str, bool],
     terms: Dict[str, Any],
 ) -> NativeLease: ...
-def capacity(server: str, timeout: float) -> Dict[str, Any]: ...
+def capacity(server: str, timeout: float, credentials: Tuple[str, str, str, str, str, bool]) -> Dict[str, Any]: ...
 def run_executor(arguments: Sequence[str]) -> int: ...
 
 class NativeServer:
@@ -138,4 +140,5 @@ def serve(
     window: int,
     executors: int,
     hot_timeout: float,
+    security: Tuple[str, str, str, str, str, bool],
 ) -> NativeServer: ...

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Tuple, Un
 
 from invoker import _arguments, _frames, _invoker
 from invoker._calls import Calls
+from invoker._credentials import Credentials
 from invoker.errors import FailedPrecondition, InvalidArgument
 from invoker.remote_function import RemoteFunction
 from invoker.usage import Capacity
@@ -35,12 +36,13 @@ class Connecting(NamedTuple):
     window: int = 0
     connect_timeout: float = 10.0
     hot_timeout: float = 0.001
+    credentials: Credentials = Credentials()
 
     def connect(self) -> _invoker.NativeClient:
         return _invoker.connect(*self)
 
     def capacity(self) -> Capacity:
-        return Capacity(**_invoker.capacity(self.server, self.connect_timeout))
+        return Capacity(**_invoker.capacity(self.server, self.connect_timeout, self.credentials))
 
 
 class Leasing:

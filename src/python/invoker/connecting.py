@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Optional, Union
 
 from invoker import _arguments
+from invoker._credentials import Credentials, Path
 from invoker._leasing import Connecting
 from invoker.client import Client
 from invoker.errors import InvalidArgument
@@ -20,6 +21,12 @@ def connect(
     window: Optional[int] = None,
     connect_timeout: float = 10.0,
     hot_timeout: float = 0.001,
+    tls_ca: Optional[Path] = None,
+    tls_cert: Optional[Path] = None,
+    tls_key: Optional[Path] = None,
+    tls_server_name: Optional[str] = None,
+    token_file: Optional[Path] = None,
+    plaintext: bool = False,
 ) -> Union[Client, Group]:
     """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
 
@@ -36,10 +43,17 @@ def connect(
     connect_timeout: seconds for each step of connecting.
     hot_timeout: seconds for which a waiting thread busy-polls before it sleeps. Longer: lower latency of
         slow functions, more CPU.
+    tls_ca: file with the certificates (PEM) of the authorities that sign the worker's: what is said to its bootstrap is
+        encrypted. None: INVOKER_TLS_CA; the others below have such variables too (INVOKER_TOKEN_FILE, INVOKER_PLAINTEXT=1).
+    tls_cert, tls_key: files with this side's own certificate and its private key, for workers that ask for one.
+    tls_server_name: the name that the worker's certificate has, where that is not the host in server.
+    token_file: file, readable by nobody else, whose first line is the token to show.
+    plaintext: connect without encryption also beyond this machine, on a trusted network.
 
     Blocks without the GIL, for at most a few connect_timeout, and four seconds more for each fabric that does
     not work; Ctrl-C takes effect only after that. Raises an InvokerError that says which step failed:
     Unavailable if nobody answers there or no fabric works, FailedPrecondition if the two sides do not match,
+    Unauthenticated if one does not accept the other's certificate or the worker wants another token,
     InvalidArgument for an option out of its range.
     """
     if window is not None and _arguments.whole("window", window) <= 0:
@@ -51,6 +65,7 @@ def connect(
         _arguments.whole("window", window or 0),
         _arguments.seconds_from("connect_timeout", connect_timeout, zero=False),
         _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
+        Credentials.of(tls_ca, tls_cert, tls_key, tls_server_name, token_file, plaintext),
     )
     addresses = [address.strip() for address in _arguments.text("server", server).split(",")]
     clients = []

@@ -8,6 +8,7 @@ from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar
 
 from invoker import _arguments, _invoker
 from invoker._closing import Closing
+from invoker._credentials import Path, path
 from invoker._framed import Framed
 from invoker.errors import InvalidArgument
 
@@ -54,14 +55,20 @@ def serve(
     window: Optional[int] = None,
     executors: int = 1,
     hot_timeout: float = 0.001,
+    tls_cert: Optional[Path] = None,
+    tls_key: Optional[Path] = None,
+    tls_client_ca: Optional[Path] = None,
+    token_file: Optional[Path] = None,
+    policy: Optional[Path] = None,
+    allow_plaintext: bool = False,
 ) -> Server:
     """Serves functions of this process, by name, from now on, on threads of their own.
 
     functions: callables by their names: 1 to 128 characters out of A-Z a-z 0-9 _ . - A callable gets the request as a
         read-only memoryview, valid during the call, and returns something bytes-like, or None for an empty answer. With
         pickled() it takes and returns Python objects.
-    listen: where the bootstrap service listens, "HOST:PORT"; port 0 picks a free one, and Server.address says which. It is
-        neither encrypted nor authenticated.
+    listen: where the bootstrap service listens, "HOST:PORT"; port 0 picks a free one, and Server.address says which. One
+        that other machines can reach needs tls_cert, or allow_plaintext on a trusted network.
     provider, fabric_address: the fabrics to serve: "auto" or None for every one that works here, or names of libfabric
         providers, separated by commas; and their addresses, as for invoker_server.
     notify: as for connect().
@@ -69,6 +76,10 @@ def serve(
     executors: threads that run functions. Python code of all of them shares one GIL.
     hot_timeout: seconds for which an executor busy-polls after the last message before it sleeps until the next. Longer:
         lower latency, more CPU.
+    tls_cert, tls_key: files with the server's certificate and its private key (PEM): the bootstrap is encrypted.
+    tls_client_ca: file with certificates of authorities: clients must have a certificate that one of them has signed.
+    token_file: file, readable by nobody else, with a token on each line: clients must show one of them.
+    policy: file that says who may do what, as of `invoker_server --policy`.
 
     A function that raises has failed: its caller gets the exception's type, message and place. It runs on an executor's
     thread, one call at a time for each executor, with the GIL.
@@ -96,6 +107,14 @@ def serve(
         _arguments.whole("window", window or 0),
         _arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
         _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
+        (
+            path("tls_cert", tls_cert),
+            path("tls_key", tls_key),
+            path("tls_client_ca", tls_client_ca),
+            path("token_file", token_file),
+            path("policy", policy),
+            bool(allow_plaintext),
+        ),
     )
     return Server(native)
 

@@ -1,0 +1,22 @@
+// Options of security, as far as several programs or roles have them: what a client shows a server,
+// and what it knows the server by.
+
+#ifndef INVOKER_TOOLS_SECURITY_OPTIONS_H_
+#define INVOKER_TOOLS_SECURITY_OPTIONS_H_
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "src/security/client_credentials.h"
+
+namespace invoker::tools {
+
+// --tls_ca, --tls_cert, --tls_key, --tls_server_name, --token_file and --plaintext; with `prefix`
+// "usage_": --usage_tls_ca and so on. What is not given is taken from the environment later
+// (security::Complete), so that a token's file need not be named in every command.
+void AddCredentialOptions(CLI::App* app, const std::string& prefix,
+                          security::ClientCredentials* credentials);
+
+}  // namespace invoker::tools
+
+#endif  // INVOKER_TOOLS_SECURITY_OPTIONS_H_
