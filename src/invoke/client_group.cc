@@ -181,6 +181,8 @@ absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, absl
 
 // An asynchronous call that is tried again.
 struct ClientGroup::Retried {
+  explicit Retried(const GroupFunction& called) : function(called) {}
+
   GroupFunction function;
   CallOptions options;
   CallDone done;
@@ -193,7 +195,9 @@ struct ClientGroup::Retried {
 void ClientGroup::InvokeAsync(const GroupFunction& function, Bytes input,
                               const CallOptions& options, CallDone done) {
   if (options.retry != 0) {
-    auto call = std::make_shared<Retried>(Retried{function, options, std::move(done)});
+    auto call = std::make_shared<Retried>(function);
+    call->options = options;
+    call->done = std::move(done);
     call->input.assign(reinterpret_cast<const char*>(input.data()), input.size());
     call->deadline = absl::Now() + options.timeout;
     call->options.retry = 0;

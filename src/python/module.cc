@@ -15,6 +15,7 @@
 #include "src/python/python_function.h"
 
 namespace py = pybind11;
+using invoker::CallTicket;
 using invoker::RemoteFunction;
 using invoker::python::NativeClient;
 using invoker::python::NativeLease;
@@ -32,6 +33,9 @@ PYBIND11_MODULE(_invoker, module) {
   py::class_<RemoteFunction>(module, "RemoteFunction")
       .def_property_readonly("name", &RemoteFunction::name);
 
+  // Opaque; of the client that returned it.
+  py::class_<CallTicket>(module, "CallTicket");
+
   py::class_<NativeClient>(module, "NativeClient")
       .def("function", &NativeClient::Function, py::arg("name"))
       .def("function_names", &NativeClient::FunctionNames)
@@ -41,6 +45,7 @@ PYBIND11_MODULE(_invoker, module) {
            py::arg("timeout"), py::arg("response_capacity"))
       .def("start_frame", &NativeClient::StartFrame, py::arg("token"), py::arg("function"),
            py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"), py::arg("may_block"))
+      .def("cancel", &NativeClient::Cancel, py::arg("ticket"))
       .def_property_readonly("frames_in_place", &NativeClient::frames_in_place)
       .def("next_results", &NativeClient::NextResults)
       .def("wake", &NativeClient::Wake)
@@ -61,12 +66,14 @@ PYBIND11_MODULE(_invoker, module) {
   module.def(
       "connect",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout) {
-        return NativeClient::Connect(
-            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout});
+         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
+         double peer_timeout) {
+        return NativeClient::Connect(server, {provider, fabric_address, notify, window,
+                                              connect_timeout, hot_timeout, peer_timeout});
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"));
+      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
+      py::arg("peer_timeout"));
 
   py::class_<NativeLease>(module, "NativeLease")
       .def("executors", &NativeLease::Executors)
@@ -83,13 +90,16 @@ PYBIND11_MODULE(_invoker, module) {
       "lease",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
-         const py::dict& terms) {
-        return NativeLease::Acquire(
-            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout},
-            terms);
+         double peer_timeout, const py::dict& terms) {
+        return NativeLease::Acquire(server,
+                                    {provider, fabric_address, notify, window, connect_timeout,
+                                     hot_timeout, peer_timeout},
+                                    terms);
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"), py::arg("terms"));
+      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
+      py::arg("peer_timeout"), py::arg("terms"));
+  module.def("cancelled", &invoker::python::PythonFunction::IsCancelled);
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
   module.def("capacity", &invoker::python::WorkerCapacity, py::arg("server"), py::arg("timeout"));
 

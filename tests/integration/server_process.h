@@ -51,6 +51,9 @@ class ServerProcess {
   // SIGTERM, and waits for the end. The exit status.
   int Stop();
   void Terminate() { child_->Signal(SIGTERM); }
+  // SIGSTOP and SIGCONT.
+  void Suspend() { child_->Signal(SIGSTOP); }
+  void Resume() { child_->Signal(SIGCONT); }
   int Wait() { return child_->Wait(); }
 
   // For a server that a test makes end with an error.

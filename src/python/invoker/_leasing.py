@@ -35,6 +35,7 @@ class Connecting(NamedTuple):
     window: int = 0
     connect_timeout: float = 10.0
     hot_timeout: float = 0.001
+    peer_timeout: float = 1.0
 
     def connect(self) -> _invoker.NativeClient:
         return _invoker.connect(*self)

@@ -20,6 +20,8 @@ def connect(
     window: Optional[int] = None,
     connect_timeout: float = 10.0,
     hot_timeout: float = 0.001,
+    peer_timeout: float = 1.0,
+    reconnect: Optional[bool] = None,
 ) -> Union[Client, Group]:
     """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
 
@@ -36,6 +38,11 @@ def connect(
     connect_timeout: seconds for each step of connecting.
     hot_timeout: seconds for which a waiting thread busy-polls before it sleeps. Longer: lower latency of
         slow functions, more CPU.
+    peer_timeout: seconds within which calls end once the worker has died, been stopped or been cut off; at
+        least 0.02, and math.inf for as long as the worker says. Time in which this process itself was stopped
+        does not count.
+    reconnect: connect again, in the background, to a worker that was lost. None: if there are several. With
+        True and one server the result is a Group of one. A Client that has lost its session stays so.
 
     Blocks without the GIL, for at most a few connect_timeout, and four seconds more for each fabric that does
     not work; Ctrl-C takes effect only after that. Raises an InvokerError that says which step failed:
@@ -51,6 +58,7 @@ def connect(
         _arguments.whole("window", window or 0),
         _arguments.seconds_from("connect_timeout", connect_timeout, zero=False),
         _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
+        _arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
     )
     addresses = [address.strip() for address in _arguments.text("server", server).split(",")]
     clients = []
@@ -62,4 +70,6 @@ def connect(
         for client in clients:
             client.close()
         raise
-    return clients[0] if len(clients) == 1 else Group(clients)
+    if len(clients) == 1 and not reconnect:
+        return clients[0]
+    return Group(clients, reconnect=reconnect is None or reconnect)
