@@ -82,6 +82,7 @@ ClientGroup::~ClientGroup() {
 
 // What is lost from now on, or has been already, is connected to again.
 void ClientGroup::Reconnect(const ClientOptions& options) {
+  replaced_.resize(owned_.size());
   std::vector<std::string> servers;
   for (const std::unique_ptr<Client>& client : owned_) servers.push_back(client->server());
   reconnector_ = std::make_unique<Reconnector>(
@@ -116,7 +117,8 @@ absl::Status ClientGroup::Replace(size_t executor, std::unique_ptr<Client> clien
     owned_[executor].swap(client);
     clients_[executor] = owned_[executor].get();
   }
-  client.reset();
+  client->Close();
+  replaced_[executor] = std::move(client);
   loads_->Restore(executor);
   Watch(executor);
   return absl::OkStatus();

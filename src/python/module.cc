@@ -91,10 +91,10 @@ PYBIND11_MODULE(_invoker, module) {
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
          double peer_timeout, const py::dict& terms) {
-        return NativeLease::Acquire(server,
-                                    {provider, fabric_address, notify, window, connect_timeout,
-                                     hot_timeout, peer_timeout},
-                                    terms);
+        return NativeLease::Acquire(
+            server,
+            {provider, fabric_address, notify, window, connect_timeout, hot_timeout, peer_timeout},
+            terms);
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
       py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),

@@ -60,11 +60,11 @@ class NativeClient {
   pybind11::object Call(const RemoteFunction& function, const CallArguments& arguments);
 
   // Starts a call whose result will be in NextResults with this token. Returns a CallTicket, for
-  // Cancel; or None, and nothing has been started, if there is no room in the windows and `may_block`
-  // is false.
+  // Cancel; or None, and nothing has been started, if there is no room in the windows and
+  // `may_block` is false.
   pybind11::object Start(uint64_t token, const RemoteFunction& function, pybind11::handle data,
-             std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
-             bool may_block);
+                         std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
+                         bool may_block);
 
   // The same with a request of several parts (FrameParts), put together in registered memory: in
   // memory of the process first only where the window has no room at that moment. CallFrame takes
@@ -75,7 +75,8 @@ class NativeClient {
   pybind11::object StartFrame(uint64_t token, const RemoteFunction& function,
                               pybind11::handle parts, std::optional<double> timeout_s,
                               std::optional<int64_t> response_capacity, bool may_block);
-  // Ends the call as cancelled; its result will be in NextResults, as others'. False if it has ended.
+  // Ends the call as cancelled; its result will be in NextResults, as others'. False if it has
+  // ended.
   bool Cancel(const CallTicket& ticket);
   // Frames that have been put together in registered memory only.
   uint64_t frames_in_place() const { return frames_in_place_.load(std::memory_order_relaxed); }
@@ -107,8 +108,8 @@ class NativeClient {
   std::shared_ptr<Client> Get() const;
   CallOptions MakeOptions(const Client& client, std::optional<double> timeout_s,
                           std::optional<int64_t> response_capacity) const;
-  // Calls invoke(options, done, ticket), which returns why the call could not start, without the GIL,
-  // once. As Start.
+  // Calls invoke(options, done, ticket), which returns why the call could not start, without the
+  // GIL, once. As Start.
   template <typename Invoke>
   pybind11::object Begin(uint64_t token, CallOptions options, bool may_block, Invoke&& invoke);
 

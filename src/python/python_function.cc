@@ -113,9 +113,7 @@ int64_t Guarded(invoker_call* call, Body&& body) {
 
 bool PythonFunction::IsRunning() { return running != nullptr; }
 
-bool PythonFunction::IsCancelled() {
-  return running != nullptr && INVOKER_CALL_CANCELLED(running);
-}
+bool PythonFunction::IsCancelled() { return running != nullptr && INVOKER_CALL_CANCELLED(running); }
 
 FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::string library) {
   FunctionEntry entry;
