@@ -25,6 +25,7 @@ struct Settings {
   std::string output = "-";
   absl::Duration timeout = absl::InfiniteDuration();
   uint64_t response_capacity = 0;
+  uint32_t retry = 0;
   bool verbose = false;
 };
 
@@ -83,12 +84,46 @@ int CallWith(const Settings& settings, Client* client, absl::string_view input) 
   return Write(settings.output, response->text());
 }
 
+// On any of the servers, and, if that is wanted, on another one after the first has been lost.
+int CallGroup(const Settings& settings, ClientGroup* group, absl::string_view input) {
+  uint64_t window = kMostBytes;
+  for (size_t i = 0; i < group->size(); ++i) {
+    const Client& client = group->client(i);
+    window = std::min(window, client.max_payload());
+    if (settings.verbose) {
+      Note(absl::StrCat("connected to ", client.server(), " over ", client.fabric_choice()));
+    }
+  }
+  const absl::StatusOr<GroupFunction> function = group->Function(settings.function);
+  if (!function.ok()) return Fail(function.status());
+  if (std::max<uint64_t>(settings.response_capacity, input.size()) > window) {
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("with several servers, or with --retry, input and answer must fit into the "
+                     "sessions' windows: at most ",
+                     window, " bytes each (--window on the servers)")));
+  }
+  CallOptions options;
+  options.timeout = settings.timeout;
+  options.retry = settings.retry;
+  options.response_capacity =
+      static_cast<uint32_t>(settings.response_capacity != 0 ? settings.response_capacity : window);
+  const absl::StatusOr<Response> response = group->Invoke(*function, input, options);
+  if (!response.ok()) return Fail(response.status());
+  return Write(settings.output, response->text());
+}
+
 int Run(const Settings& settings) {
   absl::StatusOr<std::string> input = TakeInput(settings.input);
   if (!input.ok()) return Fail(input.status());
   // Before the call, since a call whose answer cannot be kept had better not be made.
   if (absl::Status status = CheckOutput(settings.output); !status.ok()) return Fail(status);
   int exit_code = kExitOk;
+  const bool several = settings.server.server.find(',') != std::string::npos;
+  if (!settings.lease.lease && (several || settings.retry > 0)) {
+    absl::StatusOr<std::unique_ptr<ClientGroup>> group =
+        ClientGroup::Connect(settings.server.server, settings.server.client);
+    return group.ok() ? CallGroup(settings, group->get(), *input) : FailConnect(group.status());
+  }
   if (!settings.lease.lease) {
     const std::unique_ptr<Client> client = Connect(settings.server, &exit_code);
     return client == nullptr ? exit_code : CallWith(settings, client.get(), *input);
@@ -96,7 +131,8 @@ int Run(const Settings& settings) {
   const std::unique_ptr<ClientGroup> group =
       AcquireLeases(settings.server, settings.lease, &exit_code);
   if (group == nullptr) return exit_code;
-  exit_code = CallWith(settings, &group->client(0), *input);
+  exit_code = settings.retry > 0 ? CallGroup(settings, group.get(), *input)
+                                 : CallWith(settings, &group->client(0), *input);
   ReleaseLeases(group.get(), settings.verbose);
   return exit_code;
 }
@@ -112,7 +148,7 @@ Command AddCallCommand(CLI::App* app, CLI::App** command) {
   (*command)
       ->add_option("NAME", settings->function, "the function; see invoker functions")
       ->required();
-  AddServerOptions(*command, &settings->server);
+  AddServersOption(*command, &settings->server);
   AddFabricOptions(*command, &settings->server);
   (*command)
       ->add_option("--input", settings->input,
@@ -124,6 +160,7 @@ Command AddCallCommand(CLI::App* app, CLI::App** command) {
       ->type_name("FILE|-")
       ->capture_default_str();
   AddDuration(*command, "--timeout", &settings->timeout, "for the call");
+  AddRetry(*command, &settings->retry);
   AddBytes(
       *command, "--response_capacity", &settings->response_capacity,
       "room for the answer; 0: as much as the session's window has, or as the input if that is "

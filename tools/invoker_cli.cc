@@ -61,6 +61,16 @@ void AddFabricOptions(CLI::App* command, ServerSettings* settings) {
                   "how a peer learns of a write");
 }
 
+void AddRetry(CLI::App* command, uint32_t* retry) {
+  command
+      ->add_option("--retry", *retry,
+                   "how often to try again, on another executor, what has ended because its "
+                   "executor was lost. The function may then run more than once; one that has "
+                   "failed is not tried again")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
 std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code) {
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect(settings.server, settings.client);

@@ -3,6 +3,7 @@
 #ifndef INVOKER_TOOLS_INVOKER_CLI_H_
 #define INVOKER_TOOLS_INVOKER_CLI_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,9 @@ void AddServerOptions(CLI::App* command, ServerSettings* settings);
 void AddServersOption(CLI::App* command, ServerSettings* settings);
 // --provider, --fabric_address and --notify.
 void AddFabricOptions(CLI::App* command, ServerSettings* settings);
+
+// --retry: CallOptions::retry.
+void AddRetry(CLI::App* command, uint32_t* retry);
 
 // Opens a session. nullptr after an error, which has been printed; `exit_code` says which.
 std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code);

@@ -40,6 +40,7 @@ struct Settings {
   std::string outputs;
   size_t max_in_flight = 0;
   absl::Duration timeout = absl::InfiniteDuration();
+  uint32_t retry = 0;
   uint64_t response_capacity = 0;
   bool stop_on_error = false;
   bool quiet = false;
@@ -125,6 +126,7 @@ absl::StatusOr<MapOptions> OptionsOf(const Settings& settings, const ClientGroup
   options.ordered = false;
   options.stop_on_error = settings.stop_on_error;
   options.call.timeout = settings.timeout;
+  options.call.retry = settings.retry;
   uint64_t most = group.client(0).max_payload();
   for (size_t i = 1; i < group.size(); ++i) most = std::min(most, group.client(i).max_payload());
   if (settings.response_capacity > most) {
@@ -264,7 +266,8 @@ Command AddMapCommand(CLI::App* app, CLI::App** command) {
       "map",
       "Calls a function once for each file of a directory, on many executors at the same time, and "
       "writes each answer to a file of the same name. A file is written whole and only if its call "
-      "succeeds. Nothing is called twice. On Ctrl-C no more calls are made. Files and answers must "
+      "succeeds. Nothing is called twice, but with --retry. On Ctrl-C no more calls are made. "
+      "Files and answers must "
       "fit into the sessions' windows (the server's --window); invoker call has no such limit.");
   (*command)
       ->add_option("NAME", settings->function, "the function; see invoker functions")
@@ -289,6 +292,7 @@ Command AddMapCommand(CLI::App* app, CLI::App** command) {
       ->check(CLI::Range(0u, kMostInFlight))
       ->capture_default_str();
   AddDuration(*command, "--timeout", &settings->timeout, "for each call");
+  AddRetry(*command, &settings->retry);
   AddBytes(*command, "--response_capacity", &settings->response_capacity,
            "room for each answer; 0: all of the sessions' windows, shared by the calls under way");
   (*command)->add_flag("--stop_on_error", settings->stop_on_error,

@@ -82,6 +82,7 @@ ClientGroup::~ClientGroup() {
 
 // What is lost from now on, or has been already, is connected to again.
 void ClientGroup::Reconnect(const ClientOptions& options) {
+  replaced_.resize(owned_.size());
   std::vector<std::string> servers;
   for (const std::unique_ptr<Client>& client : owned_) servers.push_back(client->server());
   reconnector_ = std::make_unique<Reconnector>(
@@ -116,7 +117,8 @@ absl::Status ClientGroup::Replace(size_t executor, std::unique_ptr<Client> clien
     owned_[executor].swap(client);
     clients_[executor] = owned_[executor].get();
   }
-  client.reset();
+  client->Close();
+  replaced_[executor] = std::move(client);
   loads_->Restore(executor);
   Watch(executor);
   return absl::OkStatus();
@@ -181,6 +183,8 @@ absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, absl
 
 // An asynchronous call that is tried again.
 struct ClientGroup::Retried {
+  explicit Retried(const GroupFunction& called) : function(called) {}
+
   GroupFunction function;
   CallOptions options;
   CallDone done;
@@ -193,7 +197,9 @@ struct ClientGroup::Retried {
 void ClientGroup::InvokeAsync(const GroupFunction& function, Bytes input,
                               const CallOptions& options, CallDone done) {
   if (options.retry != 0) {
-    auto call = std::make_shared<Retried>(Retried{function, options, std::move(done)});
+    auto call = std::make_shared<Retried>(function);
+    call->options = options;
+    call->done = std::move(done);
     call->input.assign(reinterpret_cast<const char*>(input.data()), input.size());
     call->deadline = absl::Now() + options.timeout;
     call->options.retry = 0;

@@ -83,8 +83,8 @@ class ClientGroup {
   size_t size() const { return clients_.size(); }
   // Executors that have not been lost.
   size_t left() const { return loads_->left(); }
-  // Until the group has connected anew (ClientOptions::reconnect), which it does once the client is
-  // lost.
+  // A client that has been lost, and in whose place the group has connected anew, stays, closed,
+  // until that one has been replaced too.
   Client& client(size_t index) const { return *clients_[index]; }
   // Calls under way on one of them, as far as they were made through the group.
   uint32_t calls(size_t index) const { return loads_->calls(index); }
@@ -138,6 +138,7 @@ class ClientGroup {
 
   // Clients change places only where the loads allow it.
   std::vector<std::unique_ptr<Client>> owned_;
+  std::vector<std::unique_ptr<Client>> replaced_;  // the ones before, closed; nullptr: none
   const std::vector<std::unique_ptr<Lease>> leases_;
   std::vector<Client*> clients_;  // all of them, the leases' too
   const std::shared_ptr<ExecutorLoads> loads_;

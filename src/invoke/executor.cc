@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "src/transport/random.h"
 
 namespace invoker {
 namespace {
@@ -24,6 +25,11 @@ constexpr uint32_t kFewSessions = 16;
 
 // How long the transfers of a window that is forgotten may take to end.
 constexpr absl::Duration kForgetLimit = absl::Seconds(5);
+
+uint64_t Draw() {
+  // Without the kernel's, one that is at least another than the last time.
+  return transport::DrawRandom().value_or(static_cast<uint64_t>(transport::MonotonicNs()));
+}
 
 }  // namespace
 
@@ -50,7 +56,8 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
   shared_.index = options.index;
   shared_.bulk_budget =
       options.bulk_budget != nullptr ? options.bulk_budget : std::make_shared<BulkBudget>();
-  shared_.next_epoch = options.first_epoch;
+  shared_.next_epoch = options.first_epoch.value_or(static_cast<uint32_t>(Draw()));
+  const uint16_t first_session = options.first_session.value_or(static_cast<uint16_t>(Draw()));
   transport::ReactorOptions reactor = options.reactor;
   if (always_hot_) reactor.use = transport::ReactorUse::kHot;
   std::vector<std::unique_ptr<FabricPort>> second_ports;
@@ -58,15 +65,15 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
     const uint16_t place = static_cast<uint16_t>(ports_.size());
     absl::StatusOr<transport::FabricChoice> copy = absl::NotFoundError("no second port");
     if (fabric.profile.wait_slows_polling) copy = transport::CopyOf(fabric);
-    ports_.push_back(std::make_unique<FabricPort>(place, std::move(fabric), &shared_,
-                                                  options.first_session, reactor));
+    ports_.push_back(
+        std::make_unique<FabricPort>(place, std::move(fabric), &shared_, first_session, reactor));
     second_ports_.push_back(nullptr);
     if (!copy.ok()) continue;
     transport::ReactorOptions other = reactor;
     other.use = reactor.use == transport::ReactorUse::kHot ? transport::ReactorUse::kBlocking
                                                            : transport::ReactorUse::kHot;
-    second_ports.push_back(std::make_unique<FabricPort>(place, *std::move(copy), &shared_,
-                                                        options.first_session, other));
+    second_ports.push_back(
+        std::make_unique<FabricPort>(place, *std::move(copy), &shared_, first_session, other));
     second_ports_.back() = second_ports.back().get();
   }
   for (std::unique_ptr<FabricPort>& port : second_ports) ports_.push_back(std::move(port));

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -47,9 +48,11 @@ struct ExecutorOptions {
   ExecutorWatch* watch = nullptr;
   // The first that the thread runs, if set.
   std::function<void()> on_thread_start;
-  // Where numbering begins. Numbers wrap; starting near the end makes them wrap soon.
-  uint16_t first_session = 0;
-  uint32_t first_epoch = 1;
+  // Where numbering begins; nothing: at random, so that what was meant for a session of another
+  // executor, such as that of this server before it was restarted, is of no session of this one.
+  // Numbers wrap; starting near the end makes them wrap soon.
+  std::optional<uint16_t> first_session;
+  std::optional<uint32_t> first_epoch;
   transport::ReactorOptions reactor;
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/random/random.h"
 #include "absl/time/clock.h"
+#include "src/transport/random.h"
 
 namespace invoker {
 namespace {
@@ -17,8 +17,10 @@ constexpr absl::Duration kLongestStep = absl::Seconds(1);
 constexpr absl::Duration kUntilUnused = absl::Milliseconds(10);
 
 absl::Duration WithJitter(absl::Duration pause) {
-  static thread_local absl::BitGen random;
-  return pause * absl::Uniform(random, 0.75, 1.25);
+  // Three quarters of it to five quarters.
+  constexpr uint64_t kSteps = 1024;
+  const uint64_t step = transport::DrawRandom().value_or(kSteps / 2) % kSteps;
+  return pause * (0.75 + 0.5 * static_cast<double>(step) / kSteps);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "src/python/python_function.h"
 
 namespace py = pybind11;
+using invoker::CallTicket;
 using invoker::RemoteFunction;
 using invoker::python::CredentialsOf;
 using invoker::python::NativeClient;
@@ -34,6 +35,9 @@ PYBIND11_MODULE(_invoker, module) {
   py::class_<RemoteFunction>(module, "RemoteFunction")
       .def_property_readonly("name", &RemoteFunction::name);
 
+  // Opaque; of the client that returned it.
+  py::class_<CallTicket>(module, "CallTicket");
+
   py::class_<NativeClient>(module, "NativeClient")
       .def("function", &NativeClient::Function, py::arg("name"))
       .def("function_names", &NativeClient::FunctionNames)
@@ -43,6 +47,7 @@ PYBIND11_MODULE(_invoker, module) {
            py::arg("timeout"), py::arg("response_capacity"))
       .def("start_frame", &NativeClient::StartFrame, py::arg("token"), py::arg("function"),
            py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"), py::arg("may_block"))
+      .def("cancel", &NativeClient::Cancel, py::arg("ticket"))
       .def_property_readonly("frames_in_place", &NativeClient::frames_in_place)
       .def("next_results", &NativeClient::NextResults)
       .def("wake", &NativeClient::Wake)
@@ -64,14 +69,14 @@ PYBIND11_MODULE(_invoker, module) {
       "connect",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
-         const py::tuple& credentials) {
+         const py::tuple& credentials, double peer_timeout) {
         return NativeClient::Connect(
             server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout,
-                     CredentialsOf(credentials)});
+                     CredentialsOf(credentials), peer_timeout});
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
       py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
-      py::arg("credentials"));
+      py::arg("credentials"), py::arg("peer_timeout"));
 
   py::class_<NativeLease>(module, "NativeLease")
       .def("executors", &NativeLease::Executors)
@@ -88,15 +93,16 @@ PYBIND11_MODULE(_invoker, module) {
       "lease",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
-         const py::tuple& credentials, const py::dict& terms) {
+         const py::tuple& credentials, double peer_timeout, const py::dict& terms) {
         return NativeLease::Acquire(server,
                                     {provider, fabric_address, notify, window, connect_timeout,
-                                     hot_timeout, CredentialsOf(credentials)},
+                                     hot_timeout, CredentialsOf(credentials), peer_timeout},
                                     terms);
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
       py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"), py::arg("credentials"),
-      py::arg("terms"));
+      py::arg("peer_timeout"), py::arg("terms"));
+  module.def("cancelled", &invoker::python::PythonFunction::IsCancelled);
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
   module.def(
       "capacity",

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -123,6 +122,7 @@ ClientOptions NativeClient::MakeClientOptions(const Options& options) {
   client_options.connect_timeout = Seconds("connect_timeout", options.connect_timeout_s);
   client_options.hot_timeout = Seconds("hot_timeout", options.hot_timeout_s);
   client_options.credentials = options.credentials;
+  client_options.peer_timeout = Seconds("peer_timeout", options.peer_timeout_s);
   return client_options;
 }
 
@@ -237,44 +237,40 @@ py::object NativeClient::Call(const RemoteFunction& function, const CallArgument
 }
 
 template <typename Invoke>
-bool NativeClient::Begin(uint64_t token, CallOptions options, bool may_block, Invoke&& invoke) {
+py::object NativeClient::Begin(uint64_t token, CallOptions options, bool may_block,
+                               Invoke&& invoke) {
   if (!may_block) options.when_full = WhenFull::kFail;
-  // Shared with `done`, which may outlive this frame. Why a call could not start is told on the
-  // thread that tried, before it returns.
-  struct Attempt {
-    std::thread::id thread = std::this_thread::get_id();
-    bool ended = false;
-    absl::Status refusal;
-  };
-  const auto attempt = std::make_shared<Attempt>();
-  auto done = [attempt, token, results = results_](absl::StatusOr<Response> response) {
+  CallDone done = [token, results = results_](absl::StatusOr<Response> response) {
     if (response.ok()) {
       results->Push({token, Memory::CopyOf(response->data())});
-    } else if (std::this_thread::get_id() == attempt->thread && !attempt->ended) {
-      attempt->refusal = response.status();
     } else {
       results->Push({token, response.status()});
     }
   };
-  const absl::Status refusal = WithoutGil([&] {
-    invoke(options, std::move(done));
-    attempt->ended = true;
-    return attempt->refusal;
-  });
-  if (!may_block && absl::IsResourceExhausted(refusal)) return false;
+  CallTicket ticket;
+  const absl::Status refusal = WithoutGil([&] { return invoke(options, done, &ticket); });
+  if (!may_block && absl::IsResourceExhausted(refusal)) return py::none();
   RaiseUnlessOk(refusal);
-  return true;
+  return py::cast(ticket);
 }
 
-bool NativeClient::Start(uint64_t token, const RemoteFunction& function, py::handle data,
-                         std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
-                         bool may_block) {
+py::object NativeClient::Start(uint64_t token, const RemoteFunction& function, py::handle data,
+                               std::optional<double> timeout_s,
+                               std::optional<int64_t> response_capacity, bool may_block) {
   const std::shared_ptr<Client> client = Get();
   const CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
   const InputBuffer input(data.ptr());
-  return Begin(token, options, may_block, [&](const CallOptions& final_options, CallDone done) {
-    client->InvokeAsync(function, input.bytes(), final_options, std::move(done));
-  });
+  return Begin(token, options, may_block,
+               [&](const CallOptions& final_options, CallDone& done, CallTicket* ticket) {
+                 return client->StartCall(function, input.bytes(), final_options, done, ticket);
+               });
+}
+
+bool NativeClient::Cancel(const CallTicket& ticket) {
+  // A client that has been closed has ended its calls.
+  if (client_ == nullptr || forked()) return false;
+  const std::shared_ptr<Client> client = client_;
+  return WithoutGil([&] { return client->CancelCall(ticket); });
 }
 
 py::object NativeClient::CallFrame(const RemoteFunction& function, py::handle parts,
@@ -309,26 +305,27 @@ py::object NativeClient::CallFrame(const RemoteFunction& function, py::handle pa
   return py::reinterpret_steal<py::object>(view);
 }
 
-bool NativeClient::StartFrame(uint64_t token, const RemoteFunction& function, py::handle parts,
-                              std::optional<double> timeout_s,
-                              std::optional<int64_t> response_capacity, bool may_block) {
+py::object NativeClient::StartFrame(uint64_t token, const RemoteFunction& function,
+                                    py::handle parts, std::optional<double> timeout_s,
+                                    std::optional<int64_t> response_capacity, bool may_block) {
   const std::shared_ptr<Client> client = Get();
   const CallOptions options = MakeOptions(*client, timeout_s, response_capacity);
   const FrameParts frame(parts);
-  return Begin(token, options, may_block, [&](const CallOptions& final_options, CallDone done) {
-    absl::StatusOr<Buffer> buffer = client->AllocateBuffer(frame.size());
-    if (buffer.ok()) {
-      frames_in_place_.fetch_add(1, std::memory_order_relaxed);
-      frame.CopyTo(buffer->data());
-      // The call keeps the buffer's memory until it has ended.
-      client->InvokeAsync(function, *buffer, frame.size(), final_options, std::move(done));
-      return;
-    }
-    if (final_options.when_full == WhenFull::kFail) return done(buffer.status());
-    absl::StatusOr<Memory> whole = Assemble(frame, buffer.status());
-    if (!whole.ok()) return done(whole.status());
-    client->InvokeAsync(function, whole->bytes(), final_options, std::move(done));
-  });
+  return Begin(token, options, may_block,
+               [&](const CallOptions& final_options, CallDone& done, CallTicket* ticket) {
+                 absl::StatusOr<Buffer> buffer = client->AllocateBuffer(frame.size());
+                 if (buffer.ok()) {
+                   frames_in_place_.fetch_add(1, std::memory_order_relaxed);
+                   frame.CopyTo(buffer->data());
+                   // The call keeps the buffer's memory until it has ended.
+                   return client->StartCall(function, *buffer, frame.size(), final_options, done,
+                                            ticket);
+                 }
+                 if (final_options.when_full == WhenFull::kFail) return buffer.status();
+                 absl::StatusOr<Memory> whole = Assemble(frame, buffer.status());
+                 if (!whole.ok()) return whole.status();
+                 return client->StartCall(function, whole->bytes(), final_options, done, ticket);
+               });
 }
 
 py::list NativeClient::NextResults() {

@@ -31,6 +31,7 @@ class NativeClient {
     double connect_timeout_s = 0;
     double hot_timeout_s = 0;
     security::ClientCredentials credentials;
+    double peer_timeout_s = 1;
   };
 
   // Blocks. Raises what Client::Connect returns.
@@ -60,11 +61,12 @@ class NativeClient {
   // Python's exception.
   pybind11::object Call(const RemoteFunction& function, const CallArguments& arguments);
 
-  // Starts a call whose result will be in NextResults with this token. False, and nothing has been
-  // started, if there is no room in the windows and `may_block` is false.
-  bool Start(uint64_t token, const RemoteFunction& function, pybind11::handle data,
-             std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
-             bool may_block);
+  // Starts a call whose result will be in NextResults with this token. Returns a CallTicket, for
+  // Cancel; or None, and nothing has been started, if there is no room in the windows and
+  // `may_block` is false.
+  pybind11::object Start(uint64_t token, const RemoteFunction& function, pybind11::handle data,
+                         std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
+                         bool may_block);
 
   // The same with a request of several parts (FrameParts), put together in registered memory: in
   // memory of the process first only where the window has no room at that moment. CallFrame takes
@@ -72,9 +74,12 @@ class NativeClient {
   pybind11::object CallFrame(const RemoteFunction& function, pybind11::handle parts,
                              std::optional<double> timeout_s,
                              std::optional<int64_t> response_capacity);
-  bool StartFrame(uint64_t token, const RemoteFunction& function, pybind11::handle parts,
-                  std::optional<double> timeout_s, std::optional<int64_t> response_capacity,
-                  bool may_block);
+  pybind11::object StartFrame(uint64_t token, const RemoteFunction& function,
+                              pybind11::handle parts, std::optional<double> timeout_s,
+                              std::optional<int64_t> response_capacity, bool may_block);
+  // Ends the call as cancelled; its result will be in NextResults, as others'. False if it has
+  // ended.
+  bool Cancel(const CallTicket& ticket);
   // Frames that have been put together in registered memory only.
   uint64_t frames_in_place() const { return frames_in_place_.load(std::memory_order_relaxed); }
 
@@ -105,9 +110,10 @@ class NativeClient {
   std::shared_ptr<Client> Get() const;
   CallOptions MakeOptions(const Client& client, std::optional<double> timeout_s,
                           std::optional<int64_t> response_capacity) const;
-  // Calls invoke(options, done) without the GIL, once. As Start.
+  // Calls invoke(options, done, ticket), which returns why the call could not start, without the
+  // GIL, once. As Start.
   template <typename Invoke>
-  bool Begin(uint64_t token, CallOptions options, bool may_block, Invoke&& invoke);
+  pybind11::object Begin(uint64_t token, CallOptions options, bool may_block, Invoke&& invoke);
 
   std::shared_ptr<Client> client_;  // under the GIL; nullptr once closed
   std::shared_ptr<ResultQueue> results_ = std::make_shared<ResultQueue>();

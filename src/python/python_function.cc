@@ -39,7 +39,7 @@ class ThreadState {
 };
 
 thread_local ThreadState thread_state;
-thread_local bool running = false;
+thread_local const invoker_call* running = nullptr;  // what this thread is called with
 
 void SetError(invoker_call* call, py::handle exception) {
   const py::object text = py::module_::import("invoker._serve").attr("describe")(exception);
@@ -111,7 +111,9 @@ int64_t Guarded(invoker_call* call, Body&& body) {
 
 }  // namespace
 
-bool PythonFunction::IsRunning() { return running; }
+bool PythonFunction::IsRunning() { return running != nullptr; }
+
+bool PythonFunction::IsCancelled() { return running != nullptr && INVOKER_CALL_CANCELLED(running); }
 
 FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::string library) {
   FunctionEntry entry;
@@ -146,9 +148,9 @@ int64_t PythonFunction::CallWithGil(invoker_call* call) const {
 
 int64_t PythonFunction::Call(invoker_call* call) {
   thread_state.Enter();
-  running = true;
+  running = call;
   const int64_t answer = static_cast<const PythonFunction*>(call->context)->CallWithGil(call);
-  running = false;
+  running = nullptr;
   thread_state.Leave();
   return answer;
 }

@@ -37,6 +37,8 @@ class PythonFunction {
 
   // Whether this thread is inside such a function.
   static bool IsRunning();
+  // Whether nobody waits any more for the answer of the function that this thread runs.
+  static bool IsCancelled();
 
  private:
   static int64_t Call(invoker_call* call);

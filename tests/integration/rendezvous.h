@@ -39,6 +39,12 @@ class Rendezvous {
   // The function's input.
   const std::string& path() const { return path_; }
 
+  // Whether a call has begun of which no WaitUntilRunning knows.
+  bool HasBegun() {
+    pollfd started = {started_, POLLIN, 0};
+    return poll(&started, 1, 0) == 1;
+  }
+
   // Waits until a call runs. False if none does.
   bool WaitUntilRunning() {
     pollfd started = {started_, POLLIN, 0};

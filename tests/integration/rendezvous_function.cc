@@ -1,6 +1,7 @@
-// A function that a test can hold as long as it likes.
+// Functions that a test can hold as long as it likes.
 
 #include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <string>
@@ -21,4 +22,17 @@ INVOKER_FUNCTION(test.rendezvous, input, output) {
   if (!held) return invoker::Result::Error("test.rendezvous: no FIFOs at " + path);
   output.Append("held");
   return invoker::Result::Ok();
+}
+
+// Input: a path. Writes a byte into the FIFO "path.started", and another one when nobody waits for
+// it any more, which it does until then.
+INVOKER_FUNCTION(test.until_cancelled, input, output) {
+  const std::string path(input.text());
+  const int started = open((path + ".started").c_str(), O_WRONLY | O_CLOEXEC);
+  const char byte = 1;
+  bool told = started >= 0 && write(started, &byte, 1) == 1;
+  while (told && !output.cancelled()) sched_yield();
+  told = told && write(started, &byte, 1) == 1;
+  if (started >= 0) close(started);
+  return invoker::Result::Error(told ? "cancelled" : "test.until_cancelled: no FIFO at " + path);
 }

@@ -54,6 +54,8 @@ class ServerProcess {
   int Stop();
   void Terminate() { child_->Signal(SIGTERM); }
   void Signal(int number) { child_->Signal(number); }
+  void Suspend() { Signal(SIGSTOP); }
+  void Resume() { Signal(SIGCONT); }
   int Wait() { return child_->Wait(); }
 
   // For a server that a test makes end with an error.

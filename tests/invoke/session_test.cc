@@ -312,6 +312,7 @@ TEST_P(SessionTest, AFailedPostEndsTheSessionOnlyIfNobodyHasABetterReasonInTime)
     Call* const failed = pair.StartEcho("not sent", 64);
     Call* const other = pair.StartEcho("perhaps sent", 64);
     ASSERT_NE(other, nullptr);
+    client.Flush();
     transport::Operation operation;
     operation.tag = CellRun{failed->request.first, failed->request.cells}.ToTag();
     operation.completions_due = 0;

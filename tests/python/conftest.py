@@ -42,11 +42,11 @@ def remove_shared_memory(process):
 class Server:
     """A server process of its own, with one provider or several, separated by commas."""
 
-    def __init__(self, provider, *options):
+    def __init__(self, provider, *options, listen="127.0.0.1:0"):
         self.process = subprocess.Popen(
             [
                 SERVER,
-                "--listen=127.0.0.1:0",
+                "--listen=" + listen,
                 "--provider=" + provider,
                 "--functions=" + LIBRARIES,
                 "--hot_timeout=1ms",
@@ -65,6 +65,11 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait() == 0
         self.process.stdout.close()
+
+    def stop_if_running(self):
+        """For the end of a test that may have ended it."""
+        if self.process.returncode is None:
+            self.stop()
 
     def kill(self):
         """Ends it as a crash would."""

@@ -49,10 +49,43 @@ def test_errors_are_in_the_future(client):
     assert isinstance(client.submit("echo", b"", timeout=0).exception(), TimeoutError)
 
 
-def test_a_started_call_cannot_be_cancelled(client):
-    future = client.submit("test.sleep", microseconds(50_000))
-    assert not future.cancel() and future.running()
-    assert future.result() == b""
+def test_a_call_under_way_can_be_cancelled_and_one_that_has_ended_cannot(client):
+    future = client.submit("test.sleep", microseconds(200_000))
+    queued = client.submit("echo", b"queued")
+    assert future.running()
+    called_back = []
+    queued.add_done_callback(called_back.append)
+    assert queued.cancel() and queued.cancel() and queued.cancelled() and not queued.running()
+    assert called_back == [queued]
+    with pytest.raises(concurrent.futures.CancelledError):
+        queued.result()
+    assert concurrent.futures.wait([queued]).done == {queued}
+    assert future.result() == b"" and not future.cancel() and not future.cancelled()
+    assert client.call("echo", b"on") == b"on"
+
+
+def test_cancelling_a_task_cancels_its_call(client):
+    async def main():
+        slow = client.submit("test.sleep", microseconds(200_000))
+        task = asyncio.ensure_future(client.acall("echo", b"queued"))
+        await asyncio.sleep(0)
+        assert not task.done()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not slow.done()
+        assert await asyncio.wrap_future(slow) == b""
+        return await client.acall("echo", b"on")
+
+    assert asyncio.run(main()) == b"on"
+
+
+def test_a_plain_client_tries_nothing_again(client):
+    for call in (client.call, client.submit):
+        with pytest.raises(invoker.InvalidArgument, match="Group") as caught:
+            call("echo", b"", retry=1)
+        assert caught.value.fate == "not_sent"
+    assert client.call("echo", b"x", retry=0) == b"x"
 
 
 def test_dtype_and_out_work_with_futures(client):

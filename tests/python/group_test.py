@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
+import time
 
 import invoker
 import pytest
-from conftest import Server
+from conftest import Server, microseconds
 
 
 def raise_unavailable():
@@ -159,3 +160,97 @@ def test_all_or_none_are_connected(workers):
         invoker.connect(workers[0].server.address + ",nowhere")
     with pytest.raises(invoker.ResourceExhausted):
         invoker.connect(",".join(worker.server.address for worker in workers)).lease()
+
+
+def test_a_group_connects_again_to_a_server_that_is_back(own_server):
+    other = Server(own_server.provider)
+    back = None
+    try:
+        addresses = "%s,%s" % (own_server.address, other.address)
+        with invoker.connect(addresses) as group:
+            gone = other.address
+            other.kill()
+            with pytest.raises(invoker.Unavailable):
+                while True:
+                    group.call("echo", b"x")
+            # What follows goes to the one that is left.
+            for _ in range(10):
+                assert group.call("echo", b"left") == b"left"
+            back = Server(own_server.provider, listen=gone)
+            while not all(group._gone[i] is False for i in range(2)):
+                time.sleep(0.005)
+            for _ in range(4):
+                assert group.call("echo", b"both") == b"both"
+            assert group.clients[1].call("echo", b"new") == b"new"
+    finally:
+        other.stop_if_running()
+        if back is not None:
+            back.stop()
+
+
+def test_a_group_of_one_outlives_a_restart(own_server):
+    address = own_server.address
+    with invoker.connect(address, reconnect=True) as group:
+        assert isinstance(group, invoker.Group) and len(group) == 1
+        assert group.call("echo", b"before") == b"before"
+        own_server.kill()
+        with pytest.raises(invoker.Unavailable):
+            while True:
+                group.call("echo", b"x")
+        with pytest.raises(invoker.Unavailable, match="connects again") as caught:
+            group.call("echo", b"x")
+        assert caught.value.fate == "not_sent"
+        again = Server(own_server.provider, listen=address)
+        try:
+            while True:
+                try:
+                    assert group.call("echo", b"after") == b"after"
+                    break
+                except invoker.Unavailable:
+                    time.sleep(0.005)
+        finally:
+            again.stop()
+
+
+def test_a_call_is_tried_again_only_if_its_caller_asks(own_server):
+    for retry in (0, 1):
+        doomed = Server(own_server.provider)
+        try:
+            with invoker.connect(
+                "%s,%s" % (doomed.address, own_server.address), reconnect=False
+            ) as group:
+                future = group.submit("test.sleep", microseconds(2_000_000), retry=retry)
+                doomed.kill()
+                if retry:
+                    assert future.result() == b""
+                else:
+                    assert future.exception().fate == "maybe_executed"
+                # Functions' failures are their callers'.
+                with pytest.raises(invoker.FunctionFailed):
+                    group.call("test.fail", b"why", retry=5)
+                assert list(group.map("echo", [b"a", b"b"], retry=2)) == [b"a", b"b"]
+        finally:
+            doomed.stop_if_running()
+
+
+def test_a_function_learns_that_its_call_was_cancelled():
+    entered = threading.Event()
+    told = threading.Event()
+
+    def ask(request):
+        entered.set()
+        while not invoker.cancelled():
+            time.sleep(0.001)
+        told.set()
+        return b""
+
+    assert not invoker.cancelled()
+    with invoker.serve({"ask": ask}) as server, invoker.connect(server.address) as client:
+        future = client.submit("ask")
+        entered.wait()
+        assert future.cancel()
+        told.wait()
+        with pytest.raises(TimeoutError):
+            told.clear()
+            client.call("ask", timeout=0.05)
+        told.wait()

@@ -50,7 +50,7 @@ from invoker.function import Function
 from invoker.group import Group, GroupFunction
 from invoker.lease import Lease
 from invoker.remote_function import RemoteFunction
-from invoker.server import Pickled, Server, pickled, serve
+from invoker.server import Pickled, Server, cancelled, pickled, serve
 from invoker.usage import Capacity, Usage
 
 __all__ = [
@@ -85,6 +85,7 @@ __all__ = [
     "UnknownError",
     "Usage",
     "__version__",
+    "cancelled",
     "connect",
     "pickled",
     "serve",

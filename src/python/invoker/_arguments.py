@@ -60,6 +60,15 @@ def seconds_from(name: str, value: Any, *, zero: bool) -> float:
     return number
 
 
+def no_retry(value: Any) -> None:
+    """A client has one executor only."""
+    if whole("retry", value, least=0) > 0:
+        raise InvalidArgument(
+            "a client has one executor, so that there is no other one to try: retry= is for the calls of a Group",
+            fate="not_sent",
+        )
+
+
 def check_call(timeout: Any, response_capacity: Any) -> None:
     """Of a call. What is too small or too large is for the session to say, which knows what it takes."""
     if timeout is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from concurrent.futures import Future
 from typing import Any, Iterable, Iterator, Optional
 
 from invoker import _frames
+from invoker import _futures
 from invoker import _map
 from invoker.remote_function import RemoteFunction
 
@@ -45,13 +45,19 @@ class Calls:
         timeout: Optional[float] = None,
         response_capacity: Optional[int] = None,
         dtype: Any = None,
+        retry: int = 0,
     ) -> Iterator[Any]:
         """The results of call(name, data) for each data of inputs, with several calls under way.
 
         ordered, max_in_flight, progress: as for RemoteFunction.map(). The rest: as for Client.call(), for each call.
         """
         submit = functools.partial(
-            self.submit, name, timeout=timeout, response_capacity=response_capacity, dtype=dtype
+            self.submit,
+            name,
+            timeout=timeout,
+            response_capacity=response_capacity,
+            dtype=dtype,
+            retry=retry,
         )
         if max_in_flight is None:
             max_in_flight = self._default_in_flight()
@@ -112,8 +118,6 @@ class Calls:
         response_capacity: Optional[int],
     ) -> Any:
         parts = _frames.encode(_frames.CALL, (args, kwargs))
-        begin = functools.partial(self._begin_remote, name, parts, timeout, response_capacity)
-        future = begin(False)
-        if future is None:
-            future = await asyncio.get_running_loop().run_in_executor(None, begin, True)
-        return await asyncio.wrap_future(future)
+        return await _futures.result_of(
+            functools.partial(self._begin_remote, name, parts, timeout, response_capacity)
+        )

@@ -8,7 +8,8 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from invoker._invoker import NativeClient
+from invoker._futures import CallFuture
+from invoker._invoker import CallTicket, NativeClient
 from invoker.errors import FailedPrecondition, InvokerError
 
 _logger = logging.getLogger("invoker")
@@ -25,20 +26,18 @@ class Dispatcher:
         self._tokens = itertools.count(1)
         self._lock = threading.Lock()
         # Under the lock.
-        self._pending: Dict[int, Tuple[Future, Callable[[memoryview], Any]]] = {}
+        self._pending: Dict[int, Tuple[CallFuture, Callable[[memoryview], Any]]] = {}
         self._thread: Optional[threading.Thread] = None
         self._stopping = False
 
     def start(
-        self, begin: Callable[[int], bool], finish: Callable[[memoryview], Any]
+        self, begin: Callable[[int], Optional[CallTicket]], finish: Callable[[memoryview], Any]
     ) -> Optional[Future]:
-        """The future of a call that begin(token) starts; None if that is False: it would have to wait for room.
+        """The future of a call that begin(token) starts; None if that is None: it would have to wait for room.
 
         finish makes the future's result of the response, on the dispatcher's thread.
         """
-        future: Future = Future()
-        # A call that has been started cannot be cancelled.
-        future.set_running_or_notify_cancel()
+        future = CallFuture()
         token = next(self._tokens)
         with self._lock:
             if self._stopping:
@@ -48,7 +47,7 @@ class Dispatcher:
                 self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
                 self._thread.start()
         try:
-            started = begin(token)
+            ticket = begin(token)
         except InvokerError as error:
             self._forget(token)
             if self._native.closed or self._native.forked:
@@ -58,9 +57,11 @@ class Dispatcher:
         except BaseException:
             self._forget(token)
             raise
-        if not started:
+        if ticket is None:
             self._forget(token)
             return None
+        native = self._native
+        future._end = lambda: native.cancel(ticket)
         return future
 
     def _forget(self, token: int) -> None:
@@ -97,13 +98,14 @@ class Dispatcher:
             future = finish = value = None  # noqa: F841
 
 
-def _complete(future: Future, finish: Callable[[memoryview], Any], value: Any) -> None:
-    if not isinstance(value, BaseException):
+def _complete(future: CallFuture, finish: Callable[[memoryview], Any], value: Any) -> None:
+    if future.cancelled():
+        return
+    failed = isinstance(value, BaseException)
+    if not failed:
         try:
             value = finish(value)
         except BaseException as error:
             value = error
-    if isinstance(value, BaseException):
-        future.set_exception(value)
-    else:
-        future.set_result(value)
+            failed = True
+    future.complete(value, failed)

@@ -37,6 +37,7 @@ class Connecting(NamedTuple):
     connect_timeout: float = 10.0
     hot_timeout: float = 0.001
     credentials: Credentials = Credentials()
+    peer_timeout: float = 1.0
 
     def connect(self) -> _invoker.NativeClient:
         return _invoker.connect(*self)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import weakref
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, List, Optional, Union, overload
 
-from invoker import _arguments, _buffers, _frames, _invoker
+from invoker import _arguments, _buffers, _frames, _futures, _invoker
 from invoker._calls import Calls
 from invoker._closing import Closing
 from invoker._dispatch import Dispatcher
@@ -39,6 +38,8 @@ class Client(Calls, Leasing, Closing):
         small for the response: ResourceExhausted with both sizes, out unchanged. call() takes one larger
         than max_payload, which the executor writes to.
     dtype: a numpy dtype. The result is then a 1-D array of it.
+    retry: for calls of a Group only (there: how often to try again, on another executor, a call whose executor was
+        lost). InvalidArgument here.
 
     The result is a writable memoryview, or array, of fresh memory that belongs to the caller.
 
@@ -69,12 +70,15 @@ class Client(Calls, Leasing, Closing):
         response_capacity: Optional[int] = None,
         out: Any = None,
         dtype: Any = None,
+        retry: int = 0,
     ) -> Any:
         """Calls the function and waits for its result.
 
         Waits without the GIL. On the main thread signal handlers run meanwhile, so Ctrl-C ends the wait
-        within about 0.1 s; the function runs on.
+        within about 0.1 s and cancels the call, as cancel() on the future of submit() does.
         """
+        if retry:
+            _arguments.no_retry(retry)
         bound = self._bound.get(name) or self._bind(name)
         return bound.call(data, timeout, response_capacity, out, dtype)
 
@@ -87,13 +91,17 @@ class Client(Calls, Leasing, Closing):
         response_capacity: Optional[int] = None,
         out: Any = None,
         dtype: Any = None,
+        retry: int = 0,
     ) -> Future:
         """Starts a call and returns the future of its result.
 
-        Blocks, without the GIL, only while the windows have no room. cancel() on the future has no effect:
-        the call has started. Callbacks run on one thread of this client, one after the other, and may make
+        Blocks, without the GIL, only while the windows have no room. cancel() on the future ends the call
+        for its caller at once: the worker is told, and does not begin with it if it has not yet; a function
+        that runs already may ask (invoker.cancelled()). Callbacks run on one thread of this client, one after the other, and may make
         calls. An InvokerError is in the future, but an unknown name or a closed client raises here.
         """
+        if retry:
+            _arguments.no_retry(retry)
         future = self._start(
             self._handle(name), data, timeout, response_capacity, out, dtype, may_block=True
         )
@@ -109,12 +117,15 @@ class Client(Calls, Leasing, Closing):
         response_capacity: Optional[int] = None,
         out: Any = None,
         dtype: Any = None,
+        retry: int = 0,
     ) -> Any:
         """Calls the function from asyncio. Never blocks the event loop.
 
         While the windows have no room, a thread of the loop's executor waits for it. Cancelling the task
-        ends the wait, not the call.
+        cancels the call, as cancel() on the future of submit() does.
         """
+        if retry:
+            _arguments.no_retry(retry)
         return await self._acall(
             self._handle(name), data, timeout, response_capacity, out, dtype
         )
@@ -220,11 +231,7 @@ class Client(Calls, Leasing, Closing):
         )
 
     async def _acall(self, *arguments: Any) -> Any:
-        future = self._start(*arguments, may_block=False)
-        if future is None:
-            wait = functools.partial(self._start, *arguments, may_block=True)
-            future = await asyncio.get_running_loop().run_in_executor(None, wait)
-        return await asyncio.wrap_future(future)
+        return await _futures.result_of(functools.partial(self._start, *arguments))
 
     def _default_in_flight(self) -> int:
         return 2

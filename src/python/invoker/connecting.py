@@ -27,6 +27,8 @@ def connect(
     tls_server_name: Optional[str] = None,
     token_file: Optional[Path] = None,
     plaintext: bool = False,
+    peer_timeout: float = 1.0,
+    reconnect: Optional[bool] = None,
 ) -> Union[Client, Group]:
     """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
 
@@ -49,6 +51,11 @@ def connect(
     tls_server_name: the name that the worker's certificate has, where that is not the host in server.
     token_file: file, readable by nobody else, whose first line is the token to show.
     plaintext: connect without encryption also beyond this machine, on a trusted network.
+    peer_timeout: seconds within which calls end once the worker has died, been stopped or been cut off; at
+        least 0.02, and math.inf for as long as the worker says. Time in which this process itself was stopped
+        does not count.
+    reconnect: connect again, in the background, to a worker that was lost. None: if there are several. With
+        True and one server the result is a Group of one. A Client that has lost its session stays so.
 
     Blocks without the GIL, for at most a few connect_timeout, and four seconds more for each fabric that does
     not work; Ctrl-C takes effect only after that. Raises an InvokerError that says which step failed:
@@ -66,6 +73,7 @@ def connect(
         _arguments.seconds_from("connect_timeout", connect_timeout, zero=False),
         _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
         Credentials.of(tls_ca, tls_cert, tls_key, tls_server_name, token_file, plaintext),
+        _arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
     )
     addresses = [address.strip() for address in _arguments.text("server", server).split(",")]
     clients = []
@@ -77,4 +85,6 @@ def connect(
         for client in clients:
             client.close()
         raise
-    return clients[0] if len(clients) == 1 else Group(clients)
+    if len(clients) == 1 and not reconnect:
+        return clients[0]
+    return Group(clients, reconnect=reconnect is None or reconnect)

@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar, Union, overload
 
-from invoker import _frames, _map
+from invoker import _frames, _map, _reconnect, _retry
 from invoker._calls import Calls
 from invoker._closing import Closing
 from invoker._leasing import Leasing
@@ -32,14 +32,19 @@ class Group(Calls, Leasing, Closing):
 
     A call goes to the session with the fewest calls under way that are this group's; of those that are equal, in turn. A
     session whose worker has gone gets no more calls while another one works. The call that finds it out fails, with
-    Unavailable: nothing is retried in silence.
+    Unavailable: nothing is retried in silence, but with retry=. The group connects again to a worker that has gone, in the
+    background, as soon as it is there (connect()'s reconnect=); a lease does not, since what its executors had in
+    memory is gone.
 
-    The arguments of calls are those of Client's. Any thread.
+    The arguments of calls are those of Client's, and retry: how often to try again, on another session, a call that has
+    ended because its worker was lost or takes no more calls. Whoever sets it says that the function may run more than
+    once. Failures of functions are never tried again. timeout is that of all tries together. Any thread.
     """
 
-    def __init__(self, clients: Sequence[Client]) -> None:
+    def __init__(self, clients: Sequence[Client], reconnect: bool = False) -> None:
         """For connect() and Lease."""
         Leasing.__init__(self, None)
+        self._reconnector = _reconnect.Reconnector(self) if reconnect else None
         self._clients = list(clients)
         self._lock = threading.Lock()
         # Under the lock.
@@ -54,24 +59,38 @@ class Group(Calls, Leasing, Closing):
 
     def call(self, name: str, data: Any = b"", **options: Any) -> Any:
         """As Client.call(), on one of the sessions."""
-        return self._run(lambda client: client.call(name, data, **options))
+        again = _retry.Tries(self, options)
+        while True:
+            try:
+                return self._run(lambda client: client.call(name, data, **again.options()))
+            except InvokerError as error:
+                if not again.may_try(error):
+                    raise
 
     def submit(self, name: str, data: Any = b"", **options: Any) -> Future:
-        """As Client.submit(), on one of the sessions."""
-        future = self._start(lambda client: client.submit(name, data, **options))
-        assert future is not None
-        return future
+        """As Client.submit(), on one of the sessions. With retry, data stays as it is until the future has ended."""
+        again = _retry.Tries(self, options)
+
+        def start() -> Future:
+            future = self._start(lambda client: client.submit(name, data, **again.options()))
+            assert future is not None
+            return future
+
+        return _retry.submit(again, start)
 
     async def acall(self, name: str, data: Any = b"", **options: Any) -> Any:
         """As Client.acall(), on one of the sessions."""
-        index = self._take()
-        try:
-            return await self._clients[index].acall(name, data, **options)
-        except InvokerError as error:
-            self._note(index, error)
-            raise
-        finally:
-            self._give_back(index)
+        again = _retry.Tries(self, options)
+        while True:
+            index = self._take()
+            try:
+                return await self._clients[index].acall(name, data, **again.options())
+            except InvokerError as error:
+                self._note(index, error)
+                if not again.may_try(error):
+                    raise
+            finally:
+                self._give_back(index)
 
     @overload
     def function(self, function: str) -> GroupFunction: ...
@@ -145,6 +164,8 @@ class Group(Calls, Leasing, Closing):
     def close(self) -> None:
         """Ends calls under way and every session."""
         self._close_own_lease()
+        if self._reconnector is not None:
+            self._reconnector.stop()
         for client in self._clients:
             client.close()
 
@@ -162,7 +183,13 @@ class Group(Calls, Leasing, Closing):
     def _take(self) -> int:
         with self._lock:
             count = len(self._clients)
-            alive = [i for i in range(count) if not self._gone[i]] or range(count)
+            alive = [i for i in range(count) if not self._gone[i]]
+            if not alive and self._reconnector is not None:
+                raise Unavailable(
+                    "none of the %d sessions is left; the group connects again as soon as a worker is there" % count,
+                    fate="not_sent",
+                )
+            alive = alive or list(range(count))
             # The next one in turn first, so that among equals each has its turn.
             index = min(alive, key=lambda i: (self._under_way[i], (i - self._last - 1) % count))
             self._under_way[index] += 1
@@ -178,6 +205,30 @@ class Group(Calls, Leasing, Closing):
         if isinstance(error, Unavailable) and not isinstance(error.__cause__, RemoteTraceback):
             with self._lock:
                 self._gone[index] = True
+            if self._reconnector is not None:
+                self._reconnector.lost(index)
+
+    def _others_left(self) -> bool:
+        """Whether a call may find a session whose worker has not gone."""
+        with self._lock:
+            return not all(self._gone)
+
+    def _connect_again(self, index: int, longest_step: float) -> bool:
+        """For the reconnector: a new session in the place of a lost one. False while the old one still has calls."""
+        old = self._clients[index]
+        way = old._connecting
+        if way is None:
+            return True
+        quick = way._replace(connect_timeout=min(way.connect_timeout, longest_step))
+        new = Client(quick.connect(), way)
+        with self._lock:
+            # Whoever has taken the old one may be about to call it.
+            unused = self._under_way[index] == 0
+            if unused:
+                self._clients[index] = new
+                self._gone[index] = False
+        (old if unused else new).close()
+        return unused
 
     def _run(self, call: Callable[[Client], _Result]) -> _Result:
         index = self._take()
@@ -206,7 +257,8 @@ class Group(Calls, Leasing, Closing):
 
     def _ended(self, index: int, future: Future) -> None:
         self._give_back(index)
-        self._note(index, future.exception())
+        if not future.cancelled():
+            self._note(index, future.exception())
 
     def _default_in_flight(self) -> int:
         return 2 * len(self._clients)

@@ -45,6 +45,15 @@ def pickled(function: _Function) -> Pickled[_Function]:
     return Pickled(function)
 
 
+def cancelled() -> bool:
+    """Whether nobody waits any more for the answer of the function that this thread runs for a caller.
+
+    Its caller has cancelled the call, or its deadline has passed. For functions that take long, wherever they run: in a
+    server, or in an executor of a lease. False outside of such functions.
+    """
+    return _invoker.cancelled()
+
+
 def serve(
     functions: Mapping[str, Callable[..., Any]],
     *,

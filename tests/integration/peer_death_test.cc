@@ -1,0 +1,152 @@
+// Peers that stop without a word, and those that only seem to: every call ends, and with the truth.
+
+#include <signal.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "src/bootstrap/client.h"
+#include "tests/integration/fabric_test.h"
+#include "tests/integration/random_calls.h"
+#include "tests/integration/rendezvous.h"
+
+namespace invoker {
+namespace {
+
+class PeerDeathTest : public FabricTest {
+ protected:
+  static void ExpectLost(const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    const CallFate fate = GetCallFate(status);
+    EXPECT_TRUE(fate == CallFate::kMaybeExecuted || fate == CallFate::kNotSent) << status;
+  }
+
+  // Leases that the server's book has open.
+  static size_t OpenLeases(bootstrap::BootstrapClient* asks) {
+    const auto records = asks->GetUsage("", kPatience);
+    EXPECT_TRUE(records.ok()) << records.status();
+    size_t open = 0;
+    for (const bootstrap::UsageRecord& record : *records) open += record.open ? 1 : 0;
+    return open;
+  }
+};
+
+TEST_P(PeerDeathTest, EveryCallEndsWhenTheServerIsStoppedAndItsSessionStaysEnded) {
+  Rendezvous rendezvous;
+  ServerOptions options;
+  options.window = "64K";
+  ServerProcess* server = StartServer(options);
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  const RemoteFunction echo = FunctionNamed(*client, "test.echo");
+  std::vector<Future> futures;
+  futures.push_back(
+      client->InvokeAsync(FunctionNamed(*client, "test.rendezvous"), rendezvous.path()));
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  for (int i = 0; i < 20; ++i) futures.push_back(client->InvokeAsync(echo, "stopped"));
+  server->Suspend();
+  absl::Status with_callback;
+  absl::Notification called_back;
+  client->InvokeAsync(echo, {}, {}, [&](absl::StatusOr<Response> response) {
+    with_callback = response.status();
+    called_back.Notify();
+  });
+  absl::Status waits;
+  std::thread waiter([&] { waits = client->Invoke(echo, "waits").status(); });
+  absl::Status for_room;
+  CallOptions whole;
+  whole.response_capacity = static_cast<uint32_t>(client->max_payload());
+  std::thread waits_for_room([&] { for_room = client->Invoke(echo, "room", whole).status(); });
+  absl::Status large;
+  std::thread registers([&] {
+    const std::string input(1 << 20, 'l');
+    std::string output(1 << 20, 'o');
+    large =
+        client
+            ->InvokeLarge(echo, {reinterpret_cast<const std::byte*>(input.data()), input.size()},
+                          {reinterpret_cast<std::byte*>(output.data()), output.size()})
+            .status();
+  });
+  for (Future& future : futures) ExpectLost(future.Get().status());
+  waiter.join();
+  ExpectLost(waits);
+  waits_for_room.join();
+  ExpectLost(for_room);
+  registers.join();
+  ExpectLost(large);
+  called_back.WaitForNotification();
+  ExpectLost(with_callback);
+  EXPECT_EQ(client->status().code(), absl::StatusCode::kUnavailable) << client->status();
+  EXPECT_TRUE(absl::StrContains(client->status().message(), "heartbeats")) << client->status();
+  const absl::Status later = client->Invoke(echo, "late").status();
+  EXPECT_EQ(later.code(), absl::StatusCode::kUnavailable) << later;
+  EXPECT_EQ(CallFateName(GetCallFate(later)), "not_sent") << later;
+  // While the server cannot answer.
+  client->Close();
+
+  server->Resume();
+  rendezvous.Release();
+  EXPECT_FALSE(client->Invoke(echo, "again").ok());
+  const std::unique_ptr<Client> next = Connect(server);
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(MakeRandomCalls(next.get(), TestSeed(), 20, 1000), absl::OkStatus());
+}
+
+TEST_P(PeerDeathTest, AServerThatStopsForAMomentLosesNobody) {
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  for (int i = 0; i < 3; ++i) {
+    server->Suspend();
+    Future call = client->InvokeAsync(FunctionNamed(*client, "test.echo"), "moment");
+    server->Resume();
+    EXPECT_TRUE(call.Get().ok());
+  }
+  EXPECT_EQ(client->status(), absl::OkStatus());
+}
+
+// It has not witnessed that anybody was silent.
+TEST_P(PeerDeathTest, AClientDoesNotTakeItsOwnAbsenceForItsWorkers) {
+  ServerProcess* server = StartServer();
+  ASSERT_NE(server, nullptr);
+  auto child = ChildProcess::Start({{"tests/integration/random_client", server->address(),
+                                     GetParam().notify, "1", "2000", "1000"}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  // Longer than it waits for the server, less than the server waits for it.
+  for (int i = 0; i < 2; ++i) {
+    absl::SleepFor(absl::Milliseconds(100));
+    (*child)->Signal(SIGSTOP);
+    absl::SleepFor(absl::Milliseconds(1500));
+    (*child)->Signal(SIGCONT);
+  }
+  EXPECT_EQ((*child)->Wait(), 0) << (*child)->Errors();
+}
+
+TEST_P(PeerDeathTest, ASilentClientLosesItsSessionAndCannotGoOnWithIt) {
+  ServerOptions options;
+  options.more = {"--peer_timeout=300ms"};
+  ServerProcess* server = StartServer(options);
+  const std::unique_ptr<Client> other = Connect(server);
+  ASSERT_NE(other, nullptr);
+  auto asks = bootstrap::BootstrapClient::Connect(server->address(), kPatience);
+  ASSERT_TRUE(asks.ok()) << asks.status();
+  auto child = ChildProcess::Start({{"tests/integration/random_client", server->address(),
+                                     GetParam().notify, "1", "100000000", "1000"}});
+  ASSERT_TRUE(child.ok()) << child.status();
+  while (OpenLeases(asks->get()) < 2) absl::SleepFor(absl::Milliseconds(5));
+  (*child)->Signal(SIGSTOP);
+  while (OpenLeases(asks->get()) > 1) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_EQ(MakeRandomCalls(other.get(), TestSeed(), 20, 1000), absl::OkStatus());
+  (*child)->Signal(SIGCONT);
+  EXPECT_EQ((*child)->Wait(), 1) << (*child)->Errors();
+  EXPECT_EQ(MakeRandomCalls(other.get(), TestSeed(), 20, 1000), absl::OkStatus());
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, PeerDeathTest, BothProviders(), FabricName);
+
+}  // namespace
+}  // namespace invoker

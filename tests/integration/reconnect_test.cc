@@ -1,0 +1,224 @@
+// Groups whose workers go and come back.
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "src/invoke/client_group.h"
+#include "tests/integration/fabric_test.h"
+#include "tests/integration/rendezvous.h"
+
+namespace invoker {
+namespace {
+
+class ReconnectTest : public FabricTest {
+ protected:
+  std::unique_ptr<ClientGroup> Group(const std::vector<std::string>& servers,
+                                     bool reconnect = true) {
+    ClientOptions options;
+    options.hot_timeout = kClientHotTimeout;
+    options.reconnect = reconnect;
+    absl::StatusOr<std::unique_ptr<ClientGroup>> group =
+        ClientGroup::Connect(absl::StrJoin(servers, ","), options);
+    if (!group.ok()) {
+      ADD_FAILURE() << group.status();
+      return nullptr;
+    }
+    return *std::move(group);
+  }
+
+  ServerProcess* StartAgain(const std::string& address) {
+    ServerOptions options;
+    options.listen = address;
+    return StartServer(options);
+  }
+
+  // Until all of its executors are there. False if that does not come about.
+  static bool AwaitAll(const ClientGroup& group) {
+    const absl::Time limit = absl::Now() + kPatience;
+    while (group.left() < group.size() && absl::Now() < limit) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return group.left() == group.size();
+  }
+  static bool AwaitLeft(const ClientGroup& group, size_t left) {
+    const absl::Time limit = absl::Now() + kPatience;
+    while (group.left() != left && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(5));
+    return group.left() == left;
+  }
+};
+
+TEST_P(ReconnectTest, AGroupCarriesOnWithTheOthersAndTakesARestartedWorkerBack) {
+  ServerProcess* first = StartServer();
+  ServerProcess* second = StartServer();
+  ASSERT_NE(second, nullptr);
+  const std::string address = second->address();
+  const std::unique_ptr<ClientGroup> group = Group({first->address(), address});
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> echo = group->Function("test.echo");
+  ASSERT_TRUE(echo.ok()) << echo.status();
+  for (int round = 0; round < 2; ++round) {
+    second->Kill();
+    // Without a call: the lease tells.
+    ASSERT_TRUE(AwaitLeft(*group, 1));
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(group->Invoke(*echo, "others").ok());
+    second = StartAgain(address);
+    ASSERT_NE(second, nullptr);
+    ASSERT_TRUE(AwaitAll(*group));
+    EXPECT_EQ(group->client(1).server(), address);
+    for (int i = 0; i < 10; ++i) {
+      const absl::StatusOr<Response> response = group->Invoke(*echo, "all");
+      ASSERT_TRUE(response.ok()) << response.status();
+      EXPECT_EQ(response->text(), "all");
+    }
+    EXPECT_EQ(group->client(1).status(), absl::OkStatus());
+  }
+}
+
+TEST_P(ReconnectTest, AGroupOfOneServerOutlivesItsRestartUnderLoad) {
+  ServerProcess* server = StartServer();
+  ASSERT_NE(server, nullptr);
+  const std::string address = server->address();
+  const std::unique_ptr<ClientGroup> group = Group({address});
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> echo = group->Function("test.echo");
+  ASSERT_TRUE(echo.ok()) << echo.status();
+  std::atomic<bool> stop{false};
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        const absl::StatusOr<Response> response = group->Invoke(*echo, "load");
+        if (response.ok()) continue;
+        EXPECT_EQ(response.status().code(), absl::StatusCode::kUnavailable) << response.status();
+        ++failures;
+        absl::SleepFor(absl::Milliseconds(1));
+      }
+    });
+  }
+  server->Kill();
+  EXPECT_TRUE(AwaitLeft(*group, 0));
+  server = StartAgain(address);
+  EXPECT_TRUE(AwaitAll(*group));
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(failures, 0);
+  EXPECT_TRUE(group->Invoke(*echo, "after").ok());
+}
+
+TEST_P(ReconnectTest, AGroupThatIsNotToReconnectDoesNot) {
+  ServerProcess* server = StartServer();
+  ASSERT_NE(server, nullptr);
+  const std::string address = server->address();
+  const std::unique_ptr<ClientGroup> group = Group({address}, /*reconnect=*/false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> echo = group->Function("test.echo");
+  server->Kill();
+  while (group->Invoke(*echo, "until it shows").ok()) {
+  }
+  ASSERT_NE(StartAgain(address), nullptr);
+  const absl::Status status = group->Invoke(*echo, "after").status();
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "not_sent") << status;
+  EXPECT_EQ(group->left(), 0u);
+}
+
+TEST_P(ReconnectTest, ARetriedCallRunsOnAnotherExecutorAndOthersAreNotTriedAgain) {
+  Rendezvous rendezvous;
+  ServerProcess* doomed = StartServer();
+  ServerProcess* other = StartServer();
+  ASSERT_NE(other, nullptr);
+  const std::unique_ptr<ClientGroup> group = Group({doomed->address(), other->address()}, false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  CallOptions again;
+  again.retry = 1;
+  absl::StatusOr<Response> response;
+  std::thread calls([&] { response = group->Invoke(*hold, rendezvous.path(), again); });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  ASSERT_EQ(group->calls(0), 1u);
+  doomed->Kill();
+  // On the other one.
+  EXPECT_TRUE(rendezvous.WaitUntilRunning());
+  rendezvous.Release();
+  calls.join();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->text(), "held");
+
+  absl::Notification ended;
+  absl::Status status;
+  const std::string path = rendezvous.path();
+  group->InvokeAsync(*hold, {reinterpret_cast<const std::byte*>(path.data()), path.size()}, {},
+                     [&](absl::StatusOr<Response> result) {
+                       status = result.status();
+                       ended.Notify();
+                     });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  other->Kill();
+  ended.WaitForNotification();
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+}
+
+TEST_P(ReconnectTest, AnAsynchronousCallAndAMapAreRetriedToo) {
+  Rendezvous rendezvous;
+  ServerProcess* doomed = StartServer();
+  ServerProcess* other = StartServer();
+  ASSERT_NE(other, nullptr);
+  const std::unique_ptr<ClientGroup> group = Group({doomed->address(), other->address()}, false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  CallOptions again;
+  again.retry = 1;
+  absl::Notification ended;
+  absl::Status status;
+  {
+    // Gone before the second try.
+    const std::string path = rendezvous.path();
+    group->InvokeAsync(*hold, {reinterpret_cast<const std::byte*>(path.data()), path.size()}, again,
+                       [&](absl::StatusOr<Response> result) {
+                         status = result.status();
+                         ended.Notify();
+                       });
+  }
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  MapOptions map;
+  map.call = again;
+  map.max_in_flight = 1;
+  const std::vector<std::string> inputs = {rendezvous.path()};
+  std::vector<absl::StatusOr<std::string>> results;
+  std::thread maps([&] { results = group->Map(*hold, inputs, map); });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  // One of the two runs on each; that of the killed one goes behind the other one's.
+  doomed->Kill();
+  rendezvous.Release();
+  EXPECT_TRUE(rendezvous.WaitUntilRunning());
+  rendezvous.Release();
+  ended.WaitForNotification();
+  maps.join();
+  EXPECT_EQ(status, absl::OkStatus());
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_TRUE(results[0].ok()) << results[0].status();
+}
+
+TEST_P(ReconnectTest, APlainClientHasNobodyElseToTry) {
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  CallOptions again;
+  again.retry = 1;
+  const absl::Status status =
+      client->Invoke(FunctionNamed(*client, "test.echo"), "x", again).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "not_sent") << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, ReconnectTest, BothProviders(), FabricName);
+
+}  // namespace
+}  // namespace invoker
