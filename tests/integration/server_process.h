@@ -29,7 +29,8 @@ struct ServerOptions {
   std::string hot_timeout = "50us";
   int executors = 1;
   std::vector<std::string> functions = {kTestFunctions, kCFunctions, kRendezvousFunction};
-  std::vector<std::string> more = {};  // further arguments
+  std::vector<std::string> more = {};         // further arguments
+  std::vector<std::string> environment = {};  // as ChildProcess's
 };
 
 // The server's command line.
