@@ -1,5 +1,9 @@
 #include "tests/faults/fault_control.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -23,7 +27,25 @@ void Report() {
   }
 }
 
+// In the file that the environment names, where another process can read them, or in memory.
+LiveCounts& MakeCounts() {
+  const char* path = getenv(kCountsVariable);
+  if (path == nullptr) return *new LiveCounts;
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  void* const memory =
+      fd < 0 ? MAP_FAILED
+             : mmap(nullptr, sizeof(LiveCounts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    std::fprintf(stderr, "faults: cannot map %s\n", path);
+    std::abort();
+  }
+  close(fd);
+  return *new (memory) LiveCounts;
+}
+
 }  // namespace
+
+FaultControl::FaultControl() : counts(MakeCounts()) {}
 
 FaultControl& FaultControl::Get() {
   static FaultControl* const control = new FaultControl;

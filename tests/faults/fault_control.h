@@ -13,16 +13,9 @@
 
 #include "tests/faults/fault_plan.h"
 #include "tests/faults/faulty_fabric.h"
+#include "tests/faults/live_counts.h"
 
 namespace invoker::faults {
-
-// FaultCounts and OpenObjects as they grow.
-struct LiveCounts {
-  std::atomic<uint64_t> posts{0}, again{0}, late{0}, post_fails{0}, completion_fails{0},
-      completions_lost{0}, notifications_lost{0}, registration_fails{0}, insert_fails{0},
-      open_fails{0}, map_fails{0};
-  std::atomic<int64_t> endpoints{0}, queues{0}, vectors{0}, regions{0}, addresses{0};
-};
 
 class FaultControl {
  public:
@@ -48,10 +41,10 @@ class FaultControl {
   void AddVictim(const std::string& raw_address);
   bool IsVictim(const std::string& raw_address);
 
-  LiveCounts counts;
+  LiveCounts& counts;
 
  private:
-  FaultControl() = default;
+  FaultControl();
 
   std::atomic<const FaultPlan*> plan_{nullptr};
   std::atomic<uint64_t> seed_{0};

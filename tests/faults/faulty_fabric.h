@@ -7,6 +7,10 @@
 // before the first fabric is opened: so a test runs under a plan without knowing it. Such a process
 // says at its end what it was given, and fails if there was much traffic and no fault.
 //
+// Where INVOKER_FAULT_COUNTS names a file, counts of what is open and given are kept in it
+// (live_counts.h), so that another process can look: the shared library of this,
+// preloaded into a program, shows what that has open.
+//
 // Arm and Disarm while nobody is inside libfabric but for polling; everything else is any thread's.
 
 #ifndef INVOKER_TESTS_FAULTS_FAULTY_FABRIC_H_

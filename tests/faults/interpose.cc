@@ -49,7 +49,7 @@ extern "C" void* __real_mmap(void* address, size_t length, int protection, int f
                              off_t offset);
 extern "C" void* __wrap_mmap(void* address, size_t length, int protection, int flags, int fd,
                              off_t offset) {
-  if (FaultControl::Get().MappingFails()) {
+  if ((flags & MAP_ANONYMOUS) != 0 && FaultControl::Get().MappingFails()) {
     errno = ENOMEM;
     return MAP_FAILED;
   }

@@ -48,8 +48,10 @@ std::vector<std::string> ServerCommand(const ServerOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(const ServerOptions& options) {
-  absl::StatusOr<std::unique_ptr<ChildProcess>> child =
-      ChildProcess::Start({ServerCommand(options)});
+  ChildProcess::Options child_options;
+  child_options.command = ServerCommand(options);
+  child_options.environment = options.environment;
+  absl::StatusOr<std::unique_ptr<ChildProcess>> child = ChildProcess::Start(child_options);
   if (!child.ok()) return child.status();
   absl::StatusOr<std::string> line = (*child)->FirstLine();
   if (!line.ok()) return line.status();

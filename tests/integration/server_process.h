@@ -29,9 +29,10 @@ struct ServerOptions {
   std::string hot_timeout = "50us";
   int executors = 1;
   std::vector<std::string> functions = {kTestFunctions, kCFunctions, kRendezvousFunction};
-  std::vector<std::string> more = {};  // further arguments
-  std::vector<std::string> prefix =
-      {};  // what starts it, itself becoming it; the program's path first
+  std::vector<std::string> more = {};         // further arguments
+  std::vector<std::string> environment = {};  // as ChildProcess's
+  // What starts it, itself becoming it: the program's path first.
+  std::vector<std::string> prefix = {};
 };
 
 // The server's command line.

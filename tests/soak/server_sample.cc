@@ -1,0 +1,72 @@
+#include "tests/soak/server_sample.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace invoker::soak {
+namespace {
+
+// What allocators and gRPC keep for next time; far less than the windows of one session.
+constexpr int64_t kResidentSlackKb = 24 * 1024;
+constexpr int64_t kDescriptorSlack = 16;
+constexpr int64_t kMappingSlack = 64;
+
+int64_t CountFiles(const std::string& directory) {
+  int64_t count = 0;
+  std::error_code error;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    ++count;
+  }
+  return count;
+}
+
+int64_t CountLines(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  int64_t count = 0;
+  while (std::getline(file, line)) ++count;
+  return count;
+}
+
+int64_t StatusField(pid_t pid, absl::string_view field) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
+  std::string line;
+  while (std::getline(file, line)) {
+    if (absl::StartsWith(line, field)) return std::stoll(line.substr(field.size() + 1));
+  }
+  return 0;
+}
+
+std::string Grew(absl::string_view what, int64_t before, int64_t after, int64_t slack) {
+  if (after <= before + slack) return "";
+  return absl::StrCat(what, " grew from ", before, " to ", after, ", and may by ", slack, "; ");
+}
+
+}  // namespace
+
+ServerSample Sample(pid_t server, const faults::LiveCounts& counts) {
+  ServerSample sample;
+  sample.resident_kb = StatusField(server, "VmRSS:");
+  sample.threads = StatusField(server, "Threads:");
+  sample.descriptors = CountFiles(absl::StrCat("/proc/", server, "/fd"));
+  sample.mappings = CountLines(absl::StrCat("/proc/", server, "/maps"));
+  sample.endpoints = counts.endpoints;
+  sample.regions = counts.regions;
+  sample.addresses = counts.addresses;
+  return sample;
+}
+
+std::string Growth(const ServerSample& before, const ServerSample& after, int64_t lost) {
+  return absl::StrCat(
+      Grew("resident memory (KB)", before.resident_kb, after.resident_kb, kResidentSlackKb),
+      Grew("descriptors", before.descriptors, after.descriptors, kDescriptorSlack),
+      Grew("mappings", before.mappings, after.mappings, kMappingSlack),
+      Grew("endpoints", before.endpoints, after.endpoints, 0),
+      Grew("registrations", before.regions, after.regions, 0),
+      Grew("addresses", before.addresses, after.addresses, lost));
+}
+
+}  // namespace invoker::soak

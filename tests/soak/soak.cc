@@ -1,0 +1,399 @@
+// soak: a real invoker_server under clients that come, go and are killed, for as long as wanted.
+// Prints what the server holds at intervals, and at the end whether anything grew, any byte was
+// wrong, or any call was lost or run twice. Exit status 1 if so.
+//
+// Its server has tests/faults' library preloaded, which counts what is open in libfabric.
+// Deterministic from --seed as far as the order goes in which processes run.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/server_process.h"
+#include "tests/soak/ledger.h"
+#include "tests/soak/server_sample.h"
+#include "tests/soak/soak_client.h"
+#include "tools/options.h"
+
+namespace invoker::soak {
+namespace {
+
+constexpr absl::Duration kLook = absl::Milliseconds(10);
+// An idle server has let go of everything within this, or does not.
+constexpr absl::Duration kIdlePatience = absl::Seconds(90);
+// What is retired stays for ten seconds.
+constexpr absl::Duration kRetirement = absl::Seconds(11);
+
+struct Options {
+  std::string provider = "tcp;ofi_rxm";
+  absl::Duration duration = absl::Minutes(1);
+  absl::Duration interval = absl::Seconds(10);
+  uint64_t seed = 1;
+  int clients = 4;
+  std::string json;
+};
+
+// How many of each kind have ended.
+struct Totals {
+  uint64_t sessions = 0, leases = 0, dropped_leases = 0, killed = 0;
+  uint64_t sent = 0, answered = 0, executed = 0;
+};
+
+struct Living {
+  std::unique_ptr<ChildProcess> process;
+  uint64_t number;
+  std::string kind;
+  uint64_t kill_after;  // answers; 0: it lives
+};
+
+// In /dev/shm. The fabric begins their names with the number of the process.
+int FilesLeftBy(const std::set<pid_t>& processes) {
+  int files = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
+    pid_t pid = 0;
+    const std::string name = entry.path().filename().string();
+    if (absl::SimpleAtoi(name.substr(0, name.find(':')), &pid)) {
+      files += static_cast<int>(processes.count(pid));
+    }
+  }
+  return files;
+}
+
+class Soak {
+ public:
+  explicit Soak(const Options& options) : options_(options), random_(options.seed) {}
+  ~Soak() {
+    clients_.clear();
+    server_.reset();
+    std::error_code error;
+    std::filesystem::remove_all(directory_, error);
+  }
+
+  absl::Status Start();
+  void Run();
+  // The exit status.
+  int Report();
+
+ private:
+  void StartClient();
+  void LookAtClients();
+  void Add(const ClientRecord& record);
+  void Take(const Living& client, int status);
+  void TakeKilled();
+  void RunFor(absl::Duration duration);
+  void WaitUntilNobodyIsLeft();
+  ServerSample WaitUntilIdle();
+  void Print(absl::string_view what, const ServerSample& sample);
+  void Violation(const std::string& what) {
+    std::printf("VIOLATION: %s\n", what.c_str());
+    violations_.push_back(what);
+  }
+
+  const Options options_;
+  std::mt19937_64 random_;
+  std::string directory_;
+  std::string ledger_path_;
+  ClientRecord* ledger_ = nullptr;
+  const faults::LiveCounts* counts_ = nullptr;
+  std::unique_ptr<ServerProcess> server_;
+  std::vector<Living> clients_;
+  std::vector<uint64_t> killed_;  // and not looked at yet
+  std::set<pid_t> ended_;         // clients' processes
+  std::vector<std::string> violations_;
+  uint64_t started_ = 0;
+  Totals totals_;
+  absl::Time began_ = absl::Now();
+  nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
+};
+
+absl::Status Soak::Start() {
+  std::string pattern = "/tmp/invoker_soak_XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr) return absl::InternalError("mkdtemp");
+  directory_ = pattern;
+  ledger_path_ = directory_ + "/ledger";
+  ledger_ = MapLedger(ledger_path_, /*create=*/true);
+  if (ledger_ == nullptr) return absl::InternalError("cannot map " + ledger_path_);
+  const std::string counts_path = directory_ + "/counts";
+  const int fd = open(counts_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 || ftruncate(fd, sizeof(faults::LiveCounts)) != 0) {
+    return absl::InternalError("cannot make " + counts_path);
+  }
+  void* const counts = mmap(nullptr, sizeof(faults::LiveCounts), PROT_READ, MAP_SHARED, fd, 0);
+  close(fd);
+  if (counts == MAP_FAILED) return absl::InternalError("cannot map " + counts_path);
+  counts_ = static_cast<const faults::LiveCounts*>(counts);
+  ServerOptions server;
+  server.provider = options_.provider;
+  server.window = "256K";
+  server.executors = 2;
+  server.functions = {"tests/soak/soak_functions.so"};
+  server.more = {"--lease_cores=4", "--lease_memory=4G", "--executor_user=", "--bulk_memory=64M"};
+  server.more[2] += getenv("USER") != nullptr && geteuid() != 0 ? getenv("USER") : "root";
+  server.environment = {
+      absl::StrCat(kLedgerVariable, "=", ledger_path_),
+      absl::StrCat(faults::kCountsVariable, "=", counts_path),
+      absl::StrCat("LD_PRELOAD=",
+                   std::filesystem::absolute("tests/faults/faulty_fabric.so").string())};
+  absl::StatusOr<std::unique_ptr<ServerProcess>> started = ServerProcess::Start(server);
+  if (!started.ok()) return started.status();
+  server_ = *std::move(started);
+  return absl::OkStatus();
+}
+
+void Soak::StartClient() {
+  if (started_ >= kMostClients) return;
+  Living client;
+  client.number = started_++;
+  const uint64_t calls = 20 + random_() % 300;
+  const uint64_t seed = random_();
+  const uint64_t draw = random_() % 12;
+  client.kill_after = 0;
+  client.kind = draw == 0 ? "lease" : draw == 1 ? "dropped_lease" : "session";
+  if (draw >= 9) {
+    // A client of shm that is killed while it posts may hold the lock of the server's queue in
+    // shared memory, for which libfabric then waits for ever: there it ends between two posts.
+    if (options_.provider == "shm") {
+      client.kind = "doomed";
+    } else {
+      client.kill_after = 1 + random_() % calls;
+    }
+  }
+  ChildProcess::Options child;
+  child.command = {"/proc/self/exe",   kClientFlag,         server_->address(),
+                   options_.provider,  ledger_path_,        absl::StrCat(client.number),
+                   absl::StrCat(seed), absl::StrCat(calls), client.kind};
+  absl::StatusOr<std::unique_ptr<ChildProcess>> started = ChildProcess::Start(child);
+  if (!started.ok()) return Violation(started.status().ToString());
+  client.process = *std::move(started);
+  clients_.push_back(std::move(client));
+}
+
+void Soak::Add(const ClientRecord& record) {
+  totals_.sent += record.sent;
+  totals_.answered += record.answered;
+  totals_.executed += record.executed;
+}
+
+// Of a client that has ended by itself.
+void Soak::Take(const Living& client, int status) {
+  const ClientRecord& record = ledger_[client.number];
+  ++(client.kind == "session" ? totals_.sessions
+     : client.kind == "lease" ? totals_.leases
+                              : totals_.dropped_leases);
+  Add(record);
+  const std::string who = absl::StrCat("client ", client.number, " (", client.kind, "): ");
+  if (record.wrong != 0) Violation(who + "wrong bytes");
+  if (status != 0) {
+    Violation(absl::StrCat(who, "exit status ", status, ": ", client.process->Errors()));
+  } else if (record.sent != record.answered || record.sent != record.executed) {
+    Violation(absl::StrCat(who, record.sent.load(), " calls sent, ", record.answered.load(),
+                           " answered, ", record.executed.load(), " executed"));
+  }
+}
+
+// Once nothing of theirs can run any more.
+void Soak::TakeKilled() {
+  for (const uint64_t number : killed_) {
+    const ClientRecord& record = ledger_[number];
+    ++totals_.killed;
+    Add(record);
+    if (record.wrong != 0) Violation(absl::StrCat("killed client ", number, ": wrong bytes"));
+    if (record.executed < record.answered || record.executed > record.sent) {
+      Violation(absl::StrCat("killed client ", number, ": ", record.sent.load(), " calls sent, ",
+                             record.answered.load(), " answered, ", record.executed.load(),
+                             " executed"));
+    }
+  }
+  killed_.clear();
+}
+
+void Soak::LookAtClients() {
+  for (size_t i = 0; i < clients_.size();) {
+    Living& client = clients_[i];
+    if (client.kill_after != 0 && ledger_[client.number].answered >= client.kill_after) {
+      client.process->Signal(SIGKILL);
+      client.kill_after = 0;
+    }
+    siginfo_t ended = {};
+    if (waitid(P_PID, static_cast<id_t>(client.process->pid()), &ended,
+               WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        ended.si_pid == 0) {
+      ++i;
+      continue;
+    }
+    const int status = client.process->Wait();
+    ended_.insert(client.process->pid());
+    if (status == 128 + SIGKILL) {
+      killed_.push_back(client.number);
+    } else {
+      Take(client, status);
+    }
+    clients_.erase(clients_.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
+void Soak::WaitUntilNobodyIsLeft() {
+  while (!clients_.empty()) {
+    LookAtClients();
+    absl::SleepFor(kLook);
+  }
+}
+
+// What is there once the last client has gone, and what sessions had is no longer retired.
+ServerSample Soak::WaitUntilIdle() {
+  WaitUntilNobodyIsLeft();
+  absl::SleepFor(kRetirement);
+  const absl::Time give_up = absl::Now() + kIdlePatience;
+  ServerSample sample = Sample(server_->pid(), *counts_);
+  while ((sample.regions > 0 || FilesLeftBy(ended_) > 0) && absl::Now() < give_up) {
+    absl::SleepFor(kLook);
+    sample = Sample(server_->pid(), *counts_);
+  }
+  TakeKilled();
+  return sample;
+}
+
+void Soak::Print(absl::string_view what, const ServerSample& sample) {
+  const int64_t seconds = absl::ToInt64Seconds(absl::Now() - began_);
+  if (rows_.empty()) {
+    std::printf("%8s %-6s %8s %9s %9s %9s %9s %7s %5s %6s %7s %8s %9s\n", "seconds", "state",
+                "clients", "killed", "calls", "executed", "rss_kb", "threads", "fds", "maps",
+                "regions", "peers", "endpoints");
+  }
+  std::printf("%8lld %-6s %8llu %9llu %9llu %9llu %9lld %7lld %5lld %6lld %7lld %8lld %9lld\n",
+              static_cast<long long>(seconds), std::string(what).c_str(),
+              static_cast<unsigned long long>(started_),
+              static_cast<unsigned long long>(totals_.killed + killed_.size()),
+              static_cast<unsigned long long>(totals_.answered),
+              static_cast<unsigned long long>(totals_.executed),
+              static_cast<long long>(sample.resident_kb), static_cast<long long>(sample.threads),
+              static_cast<long long>(sample.descriptors), static_cast<long long>(sample.mappings),
+              static_cast<long long>(sample.regions), static_cast<long long>(sample.addresses),
+              static_cast<long long>(sample.endpoints));
+  std::fflush(stdout);
+  rows_.push_back({{"seconds", seconds},
+                   {"state", std::string(what)},
+                   {"clients", started_},
+                   {"resident_kb", sample.resident_kb},
+                   {"threads", sample.threads},
+                   {"descriptors", sample.descriptors},
+                   {"mappings", sample.mappings},
+                   {"endpoints", sample.endpoints},
+                   {"regions", sample.regions},
+                   {"addresses", sample.addresses}});
+}
+
+void Soak::RunFor(absl::Duration duration) {
+  const absl::Time end = absl::Now() + duration;
+  absl::Time next_sample = absl::Now() + options_.interval;
+  while (absl::Now() < end) {
+    while (clients_.size() < static_cast<size_t>(options_.clients)) StartClient();
+    LookAtClients();
+    if (absl::Now() >= next_sample) {
+      Print("busy", Sample(server_->pid(), *counts_));
+      next_sample += options_.interval;
+    }
+    absl::SleepFor(kLook);
+  }
+}
+
+// The first quarter warms up what allocators, gRPC and the fabric keep.
+void Soak::Run() {
+  RunFor(options_.duration / 4);
+  const ServerSample before = WaitUntilIdle();
+  Print("idle", before);
+  const uint64_t killed_before = totals_.killed;
+  RunFor(options_.duration * 3 / 4);
+  const ServerSample after = WaitUntilIdle();
+  Print("idle", after);
+  const std::string growth =
+      Growth(before, after, static_cast<int64_t>(totals_.killed - killed_before));
+  if (!growth.empty()) Violation(growth);
+  if (after.regions > 0) Violation(absl::StrCat(after.regions, " registrations of nobody"));
+  if (const int files = FilesLeftBy(ended_); files > 0) {
+    Violation(absl::StrCat(files, " files of ended clients left in /dev/shm"));
+  }
+}
+
+int Soak::Report() {
+  const int status = server_->Stop();
+  if (status != 0) {
+    Violation(absl::StrCat("the server ended with status ", status, ": ", server_->log()));
+  }
+  if (totals_.killed == 0 || totals_.sessions == 0) Violation("too short to have shown anything");
+  std::printf(
+      "%llu sessions, %llu leases, %llu leases not given back, %llu clients killed\n"
+      "%llu calls sent, %llu answered, %llu executed\n%s\n",
+      static_cast<unsigned long long>(totals_.sessions),
+      static_cast<unsigned long long>(totals_.leases),
+      static_cast<unsigned long long>(totals_.dropped_leases),
+      static_cast<unsigned long long>(totals_.killed),
+      static_cast<unsigned long long>(totals_.sent),
+      static_cast<unsigned long long>(totals_.answered),
+      static_cast<unsigned long long>(totals_.executed),
+      violations_.empty() ? "no violation" : "FAILED");
+  if (!options_.json.empty()) {
+    const nlohmann::ordered_json result = {{"provider", options_.provider},
+                                           {"seed", options_.seed},
+                                           {"sessions", totals_.sessions},
+                                           {"leases", totals_.leases},
+                                           {"dropped_leases", totals_.dropped_leases},
+                                           {"killed", totals_.killed},
+                                           {"sent", totals_.sent},
+                                           {"answered", totals_.answered},
+                                           {"executed", totals_.executed},
+                                           {"violations", violations_},
+                                           {"samples", rows_}};
+    std::ofstream file(options_.json);
+    file << result.dump(2) << "\n";
+    if (!file.good()) {
+      std::fprintf(stderr, "soak: cannot write %s\n", options_.json.c_str());
+      return tools::kExitFailed;
+    }
+  }
+  return violations_.empty() ? tools::kExitOk : tools::kExitFailed;
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  CLI::App app("A real server under clients that come, go and are killed.", "soak");
+  app.add_option("--provider", options.provider, "libfabric's name of the fabric");
+  tools::AddDuration(&app, "--duration", &options.duration, "how long clients come");
+  tools::AddDuration(&app, "--interval", &options.interval, "between two lines of the table");
+  app.add_option("--seed", options.seed, "of what the clients do");
+  app.add_option("--clients", options.clients, "processes at a time")->check(CLI::Range(1, 100));
+  app.add_option("--json", options.json, "file for the result");
+  if (const int status = tools::Parse(&app, argc, argv); status >= 0) return status;
+  Soak soak(options);
+  if (const absl::Status status = soak.Start(); !status.ok()) {
+    std::fprintf(stderr, "soak: %s\n", status.ToString().c_str());
+    return tools::kExitFailed;
+  }
+  soak.Run();
+  return soak.Report();
+}
+
+}  // namespace
+}  // namespace invoker::soak
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == invoker::soak::kClientFlag) {
+    return invoker::soak::RunClient(argc, argv);
+  }
+  return invoker::soak::Main(argc, argv);
+}

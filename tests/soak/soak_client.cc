@@ -1,0 +1,179 @@
+#include "tests/soak/soak_client.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/invoke/client.h"
+#include "src/invoke/lease.h"
+#include "src/invoke/registered_window.h"
+#include "tests/soak/ledger.h"
+
+namespace invoker::soak {
+namespace {
+
+constexpr size_t kAtOnce = 12;
+constexpr absl::Duration kHotTimeout = absl::Microseconds(50);
+
+class SoakClient {
+ public:
+  SoakClient(Client* client, ClientRecord* record, uint64_t number, uint64_t seed)
+      : client_(client), record_(record), number_(number), random_(seed) {}
+
+  absl::Status Run(uint64_t calls, bool doomed) {
+    absl::StatusOr<RemoteFunction> work = client_->Function("soak.work");
+    if (!work.ok()) return work.status();
+    for (uint64_t i = 0; i < calls; ++i) {
+      const absl::Status status = One(*work);
+      if (!status.ok()) return status;
+    }
+    if (doomed) {
+      for (size_t i = 0; i < kAtOnce; ++i) Start(*work, 32 + random_() % 4000, 32);
+      raise(SIGKILL);
+    }
+    return FinishAll();
+  }
+
+ private:
+  struct Started {
+    Work work;
+    Future future;
+  };
+
+  // Mostly small; some as large as a window takes, and some several windows.
+  absl::Status One(const RemoteFunction& function) {
+    const uint64_t most = client_->max_payload();
+    const uint64_t kind = random_() % 40;
+    if (kind == 0) {
+      if (absl::Status status = FinishAll(); !status.ok()) return status;
+      return Large(function, 32 + random_() % (4 * most), random_() % (4 * most));
+    }
+    if (kind < 4) {
+      if (absl::Status status = FinishAll(); !status.ok()) return status;
+      Start(function, 32 + random_() % (most - 31), random_() % (most + 1));
+      return FinishAll();
+    }
+    Start(function, 32 + random_() % 4000, random_() % 4000);
+    if (started_.size() >= kAtOnce || kind < 12) return FinishAll();
+    return absl::OkStatus();
+  }
+
+  std::string Input(uint64_t input_bytes, uint64_t output_bytes, Work* work) {
+    *work = {number_, random_(), input_bytes, output_bytes};
+    std::string input(input_bytes, '\0');
+    memcpy(&input[0], work, sizeof(*work));
+    Fill(work->seed)
+        .Write(reinterpret_cast<uint8_t*>(&input[sizeof(*work)]), input.size() - sizeof(*work));
+    return input;
+  }
+
+  void Start(const RemoteFunction& function, uint64_t input_bytes, uint64_t output_bytes) {
+    Work work;
+    const std::string input = Input(input_bytes, output_bytes, &work);
+    CallOptions options;
+    options.response_capacity = static_cast<uint32_t>(std::max<uint64_t>(output_bytes, 1));
+    record_->sent.fetch_add(1);
+    started_.push_back({work, client_->InvokeAsync(function, input, options)});
+  }
+
+  absl::Status Large(const RemoteFunction& function, uint64_t input_bytes, uint64_t output_bytes) {
+    Work work;
+    const std::string input = Input(input_bytes, output_bytes, &work);
+    std::string output(output_bytes + 1, '\0');
+    record_->sent.fetch_add(1);
+    const absl::StatusOr<uint64_t> size = client_->InvokeLarge(
+        function, Bytes(reinterpret_cast<const std::byte*>(input.data()), input.size()),
+        absl::MakeSpan(reinterpret_cast<std::byte*>(&output[0]), output.size()));
+    if (!size.ok()) return size.status();
+    return Check(work, absl::string_view(output).substr(0, *size));
+  }
+
+  absl::Status FinishAll() {
+    while (!started_.empty()) {
+      Started started = std::move(started_.front());
+      started_.pop_front();
+      const absl::StatusOr<Response> response = started.future.Get();
+      if (!response.ok()) return response.status();
+      if (absl::Status status = Check(started.work, response->text()); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Check(const Work& work, absl::string_view answer) {
+    if (answer.size() != work.output_bytes ||
+        !Fill(~work.seed).Check(reinterpret_cast<const uint8_t*>(answer.data()), answer.size())) {
+      record_->wrong.fetch_add(1);
+      return absl::DataLossError(absl::StrCat("wrong bytes in an answer of ", answer.size()));
+    }
+    record_->answered.fetch_add(1);
+    return absl::OkStatus();
+  }
+
+  Client* client_;
+  ClientRecord* record_;
+  uint64_t number_;
+  std::mt19937_64 random_;
+  std::deque<Started> started_;
+};
+
+absl::Status RunLease(const std::string& server, const ClientOptions& options, bool release,
+                      ClientRecord* record, uint64_t number, uint64_t seed, uint64_t calls) {
+  LeaseOptions lease_options;
+  lease_options.client = options;
+  lease_options.polling = bootstrap::Polling::kAdaptive;
+  lease_options.hot_timeout = kHotTimeout;
+  lease_options.wait = absl::InfiniteDuration();
+  absl::StatusOr<std::unique_ptr<Lease>> lease = Lease::Acquire(server, lease_options);
+  if (!lease.ok()) return lease.status();
+  SoakClient client(&(*lease)->executor(0), record, number, seed);
+  if (absl::Status status = client.Run(calls, false); !status.ok()) return status;
+  if (!release) {
+    record->executed = record->answered.load();
+    // Its end is for the server to notice.
+    std::_Exit(0);
+  }
+  const absl::StatusOr<bootstrap::LeaseEnd> end = (*lease)->Release();
+  if (!end.ok()) return end.status();
+  record->executed = end->usage.calls;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunClient(int argc, char** argv) {
+  if (argc != 9) return 2;
+  ClientOptions options;
+  options.provider = argv[3];
+  options.hot_timeout = kHotTimeout;
+  ClientRecord* const ledger = MapLedger(argv[4], /*create=*/false);
+  if (ledger == nullptr) return 2;
+  const uint64_t number = std::strtoull(argv[5], nullptr, 10);
+  const uint64_t seed = std::strtoull(argv[6], nullptr, 10);
+  const uint64_t calls = std::strtoull(argv[7], nullptr, 10);
+  const std::string kind = argv[8];
+  ClientRecord* const record = &ledger[number];
+  absl::Status status;
+  if (kind == "lease" || kind == "dropped_lease") {
+    status = RunLease(argv[2], options, kind == "lease", record, number, seed, calls);
+  } else {
+    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(argv[2], options);
+    status = client.status();
+    if (status.ok()) {
+      status = SoakClient(client->get(), record, number, seed).Run(calls, kind == "doomed");
+    }
+  }
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "client %s: %s\n", argv[5], status.ToString().c_str());
+  return 1;
+}
+
+}  // namespace invoker::soak
