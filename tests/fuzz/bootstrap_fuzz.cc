@@ -1,0 +1,231 @@
+// What a client or a server says at bootstrap: every message that can be parsed is converted, and
+// what was converted converts to the same again; and a server in this process answers any request,
+// under a lease or not, and lives.
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "proto/bootstrap.grpc.pb.h"
+#include "src/bootstrap/compatibility.h"
+#include "src/bootstrap/convert.h"
+#include "src/bootstrap/convert_accounting.h"
+#include "src/bootstrap/convert_lease.h"
+#include "src/bootstrap/server.h"
+#include "tests/bootstrap/fake_host.h"
+#include "tests/fuzz/check.h"
+#include "tests/fuzz/input.h"
+
+namespace invoker::fuzz {
+namespace {
+
+namespace v1 = bootstrap::v1;
+
+// The clock is nothing to depend on: a request that takes so long hangs.
+constexpr auto kHangs = std::chrono::seconds(30);
+
+template <typename Message>
+bool Parse(Input* input, Message* message) {
+  const absl::string_view bytes = input->Rest();
+  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+// `convert` makes what the message means, and `back` a message of that.
+template <typename Message, typename Convert>
+void CheckConversion(Input* input, Convert convert) {
+  Message message;
+  if (!Parse(input, &message)) return;
+  const auto meant = convert(message);
+  if (!meant.ok()) {
+    FUZZ_CHECK(!meant.status().message().empty());
+    return;
+  }
+  const Message again = bootstrap::ToProto(*meant);
+  const auto meant_again = convert(again);
+  FUZZ_CHECK(meant_again.ok());
+  FUZZ_CHECK(bootstrap::ToProto(*meant_again).SerializeAsString() == again.SerializeAsString());
+}
+
+// Of those that cannot fail.
+template <typename Message>
+void CheckTotalConversion(Input* input) {
+  Message message;
+  if (!Parse(input, &message)) return;
+  const Message again = bootstrap::ToProto(bootstrap::FromProto(message));
+  FUZZ_CHECK(bootstrap::ToProto(bootstrap::FromProto(again)).SerializeAsString() ==
+             again.SerializeAsString());
+}
+
+void CheckConversions(uint32_t which, Input* input) {
+  switch (which) {
+    case 0:
+      return CheckConversion<v1::GetWorkerInfoReply>(
+          input, [](const auto& message) { return bootstrap::FromProto(message); });
+    case 1:
+      return CheckConversion<v1::OpenSessionReply>(
+          input, [](const auto& message) { return bootstrap::FromProto(message); });
+    case 2:
+      return CheckConversion<v1::LeaseTerms>(
+          input, [](const auto& message) { return bootstrap::FromProto(message); });
+    case 3:
+      return CheckConversion<v1::ContributeRequest>(
+          input, [](const auto& message) { return bootstrap::FromProto(message); });
+    case 4:
+      return CheckConversion<v1::ContributeReply>(
+          input, [](const auto& message) { return bootstrap::FromProto(message, 3); });
+    case 5:
+      return CheckTotalConversion<v1::Usage>(input);
+    case 6:
+      return CheckTotalConversion<v1::UsageRecord>(input);
+    case 7:
+      return CheckTotalConversion<v1::LeaseEvent::Ended>(input);
+    default: {
+      const std::string text = bootstrap::PrintableText(input->Rest(), 40);
+      FUZZ_CHECK(text.size() <= 3 * 40 + 16);
+      for (const char c : text) FUZZ_CHECK(c >= ' ' || c < 0);
+    }
+  }
+}
+
+// A server, a channel to it, and a lease that is held for as long as the process lives.
+class Served {
+ public:
+  static Served& Get() {
+    static auto* const served = new Served;
+    return *served;
+  }
+
+  v1::Bootstrap::Stub& bootstrap() { return *bootstrap_; }
+  v1::Memory::Stub& memory() { return *memory_; }
+
+  // Messages of the lease's own, where the input leaves it open.
+  template <typename Message>
+  void FillIn(Message* message) {
+    const auto* field = Message::descriptor()->FindFieldByName("lease");
+    if (field == nullptr || field->is_repeated() ||
+        field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_UINT64) {
+      return;
+    }
+    const auto* reflection = message->GetReflection();
+    if (reflection->GetUInt64(*message, field) == 0) reflection->SetUInt64(message, field, lease_);
+  }
+
+ private:
+  Served() {
+    bootstrap::ServerOptions options;
+    options.listen = "127.0.0.1:0";
+    options.lease_expiry = absl::Hours(1000);
+    options.heartbeat_interval = absl::Hours(1);
+    auto server = bootstrap::Server::Start(options, &host_);
+    FUZZ_CHECK(server.ok());
+    server_ = *std::move(server);
+    const auto channel =
+        grpc::CreateChannel(server_->listen_address(), grpc::InsecureChannelCredentials());
+    bootstrap_ = v1::Bootstrap::NewStub(channel);
+    memory_ = v1::Memory::NewStub(channel);
+    stream_ = bootstrap_->Lease(&context_);
+    v1::LeaseRequest request;
+    request.mutable_terms();
+    FUZZ_CHECK(stream_->Write(request));
+    v1::LeaseEvent event;
+    FUZZ_CHECK(stream_->Read(&event) && event.has_granted());
+    lease_ = event.granted().lease();
+  }
+
+  bootstrap::FakeHost host_;
+  std::unique_ptr<bootstrap::Server> server_;
+  std::unique_ptr<v1::Bootstrap::Stub> bootstrap_;
+  std::unique_ptr<v1::Memory::Stub> memory_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::LeaseRequest, v1::LeaseEvent>> stream_;
+  uint64_t lease_ = 0;
+};
+
+// The answer may be any but one that says that the server is gone, or hangs.
+void CheckAnswer(const grpc::Status& status) {
+  FUZZ_CHECK(status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+             !status.error_message().empty());
+  FUZZ_CHECK(status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED);
+  FUZZ_CHECK(status.error_code() != grpc::StatusCode::UNKNOWN);
+}
+
+template <typename Request, typename Reply, typename Stub, typename Method>
+void Ask(Input* input, Stub* stub, Method method) {
+  Request request;
+  if (!Parse(input, &request)) return;
+  Served::Get().FillIn(&request);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kHangs);
+  Reply reply;
+  CheckAnswer((stub->*method)(&context, request, &reply));
+}
+
+// A lease stream that says a few things and is then cut, or given back.
+void Stream(Input* input) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kHangs);
+  auto stream = Served::Get().bootstrap().Lease(&context);
+  for (int i = 0; i < 4 && input->left() > 0; ++i) {
+    const std::string bytes = input->TakeString(80);
+    v1::LeaseRequest request;
+    if (!request.ParseFromString(bytes)) continue;
+    if (!stream->Write(request)) break;
+  }
+  if (input->TakeBool()) {
+    context.TryCancel();
+  } else {
+    stream->WritesDone();
+    v1::LeaseEvent event;
+    while (stream->Read(&event)) {
+    }
+  }
+  const grpc::Status status = stream->Finish();
+  FUZZ_CHECK(status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+}  // namespace
+}  // namespace invoker::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace invoker::fuzz;
+  Input input(data, size);
+  const uint8_t which = input.Take<uint8_t>() % 32;
+  if (which < 24) {
+    CheckConversions(which % 9, &input);
+    return 0;
+  }
+  v1::Bootstrap::Stub& bootstrap = Served::Get().bootstrap();
+  switch (which) {
+    case 24:
+    case 25:
+      Ask<v1::OpenSessionRequest, v1::OpenSessionReply>(&input, &bootstrap,
+                                                        &v1::Bootstrap::Stub::OpenSession);
+      break;
+    case 26:
+      Ask<v1::SwitchNotificationRequest, v1::SwitchNotificationReply>(
+          &input, &bootstrap, &v1::Bootstrap::Stub::SwitchNotification);
+      break;
+    case 27:
+      Ask<v1::CloseSessionRequest, v1::CloseSessionReply>(&input, &bootstrap,
+                                                          &v1::Bootstrap::Stub::CloseSession);
+      break;
+    case 28:
+      Ask<v1::RegisterWindowRequest, v1::RegisterWindowReply>(&input, &Served::Get().memory(),
+                                                              &v1::Memory::Stub::RegisterWindow);
+      break;
+    case 29:
+      Ask<v1::ForgetWindowRequest, v1::ForgetWindowReply>(&input, &Served::Get().memory(),
+                                                          &v1::Memory::Stub::ForgetWindow);
+      break;
+    case 30:
+      Ask<v1::GetWorkerInfoRequest, v1::GetWorkerInfoReply>(&input, &bootstrap,
+                                                            &v1::Bootstrap::Stub::GetWorkerInfo);
+      break;
+    case 31:
+      Stream(&input);
+      break;
+  }
+  return 0;
+}

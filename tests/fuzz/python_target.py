@@ -1,0 +1,291 @@
+"""What python_fuzz.cc runs: the package with arguments made from bytes.
+
+A call may raise what it likes; what must not come is SystemError, which is the interpreter's word for a C function that
+broke its rules, anything that is no Exception, a crash, or a hang. Addresses are loopback's or none.
+"""
+
+import array
+import concurrent.futures
+import contextlib
+import math
+import struct
+
+import invoker
+import numpy
+from invoker import _arguments, _buffers, _frames, _leasing, usage
+
+_WAIT = 5.0  # nothing here takes long; a future that does not end in this time is a finding
+
+
+class _Odd:
+    """An object whose special methods do what they should not."""
+
+    def __init__(self, how, value):
+        self.how = how
+        self.value = value
+
+    def _act(self):
+        if self.how == 0:
+            raise ValueError("odd")
+        if self.how == 1:
+            return self.value
+        if self.how == 2:
+            raise KeyError
+        return "odd"
+
+    __index__ = __int__ = __float__ = __len__ = __hash__ = __bool__ = _act
+
+    def __getattr__(self, name):
+        if self.how == 3:
+            raise RuntimeError(name)
+        raise AttributeError(name)
+
+
+class _Maker:
+    """Objects from bytes. When these are used up, everything is 0."""
+
+    def __init__(self, data):
+        self.data = data
+        self.at = 0
+
+    def byte(self):
+        self.at += 1
+        return self.data[self.at - 1] if self.at <= len(self.data) else 0
+
+    def take(self, count):
+        part = self.data[self.at : self.at + count]
+        self.at += count
+        return part
+
+    def pick(self, choices):
+        return choices[self.byte() % len(choices)]
+
+    def done(self):
+        return self.at >= len(self.data)
+
+    def integer(self):
+        return self.pick(
+            [0, 1, -1, self.byte(), self.byte() << 8, 2**31, -(2**31), 2**32, 2**62, 2**63, 2**64, -(2**63), 10**30]
+        )
+
+    def real(self):
+        return self.pick([0.0, 0.001, 0.05, 1e-9, -1.0, math.inf, -math.inf, math.nan, 1e18, 1e308, 5])
+
+    def text(self):
+        plain = self.take(self.byte() % 24)
+        return self.pick(
+            [plain.decode("latin-1"), plain.decode("utf-8", "surrogateescape"), "echo", "object", "", "\0", "\ud800"]
+        )
+
+    def array(self):
+        dtype = self.pick(["u1", "i4", ">i4", "f8", "c16", "?", "O", "S3", "U2", "M8[s]", [("a", "i2"), ("b", "f4")], "V5"])
+        count = self.byte() % 40
+        with contextlib.suppress(Exception):
+            made = numpy.zeros(count, dtype)
+            return self.pick([made, made[::2], made[::-1], made[:0], made.reshape(1, -1), made.reshape(-1, 1).T, made[0:1]])
+        return numpy.zeros(())
+
+    def buffer(self):
+        raw = bytearray(self.take(self.byte() % 64))
+        return self.pick(
+            [
+                bytes(raw),
+                raw,
+                memoryview(raw),
+                memoryview(bytes(raw)),
+                memoryview(raw)[::2],
+                memoryview(raw)[::-1],
+                memoryview(bytearray(64)).cast("Q"),
+                memoryview(bytearray(64)).cast("B", (8, 8)),
+                array.array("d", [1.0] * (len(raw) % 9)),
+                bytearray(200),
+                bytearray(70000),
+            ]
+        )
+
+    def any(self, depth=0):
+        kind = self.byte() % 16
+        if kind < 3:
+            return self.buffer()
+        if kind < 5:
+            return self.array()
+        if kind == 5:
+            return self.text()
+        if kind == 6:
+            return self.integer()
+        if kind == 7:
+            return self.real()
+        if kind == 8:
+            return _Odd(self.byte() % 5, self.integer())
+        if kind == 9 and depth < 3:
+            return [self.any(depth + 1) for _ in range(self.byte() % 4)]
+        if kind == 10 and depth < 3:
+            return {self.text(): self.any(depth + 1) for _ in range(self.byte() % 3)}
+        if kind == 11:
+            return tuple(self.text() for _ in range(self.byte() % 3))
+        return self.pick([None, True, int, len, object(), range(3), numpy.float32(2), numpy.dtype("i4"), ..., 1j])
+
+    def timeout(self):
+        """Mostly one that ends soon."""
+        return self.any() if self.byte() % 4 == 0 else 1.0
+
+    def options(self):
+        """Of a call."""
+        options = {"timeout": self.timeout()}
+        which = self.byte()
+        if which & 1:
+            options["response_capacity"] = self.any()
+        if which & 2:
+            options["out"] = self.any()
+        if which & 4:
+            options["dtype"] = self.any()
+        return options
+
+
+def _fail(view):
+    raise ValueError(len(view))
+
+
+_SERVER = invoker.serve(
+    {
+        "echo": bytes,
+        "nothing": lambda view: None,
+        "fail": _fail,
+        "odd": lambda view: 5,
+        "object": invoker.pickled(lambda *args, **kwargs: (args, kwargs)),
+    },
+    provider="tcp;ofi_rxm",
+    fabric_address="127.0.0.1",
+    window=65536,
+)
+_CLIENT = invoker.connect(_SERVER.address, provider="tcp;ofi_rxm", fabric_address="127.0.0.1")
+_NAMES = ["echo", "nothing", "fail", "odd", "object", "none"]
+_ADDRESSES = [_SERVER.address, "127.0.0.1:1", "", ":", "127.0.0.1", "127.0.0.1:99999", "[::1]:1", "127.0.0.1:1\0", "\ud800", ","]
+_LISTEN = ["127.0.0.1:0", "", ":", "127.0.0.1", "127.0.0.1:-1", "127.0.0.1:99999", "[::1", "\ud800", "\0"]
+
+
+def _name(maker):
+    return maker.any() if maker.byte() % 8 == 0 else maker.pick(_NAMES)
+
+
+def _call(maker):
+    _CLIENT.call(_name(maker), maker.any(), **maker.options())
+
+
+def _submit(maker):
+    _CLIENT.submit(_name(maker), maker.any(), **maker.options()).result(_WAIT)
+
+
+def _function(maker):
+    function = _CLIENT.function(_name(maker))
+    function(maker.any(), **maker.options())
+
+
+def _remote(maker):
+    remote = _CLIENT.remote(_name(maker), timeout=maker.timeout(), response_capacity=maker.any())
+    remote(*[maker.any() for _ in range(maker.byte() % 3)])
+
+
+def _object(maker):
+    _CLIENT.remote("object", timeout=1.0)(maker.any(), key=maker.any())
+
+
+def _map(maker):
+    inputs = [maker.any() for _ in range(maker.byte() % 4)]
+    results = _CLIENT.map(
+        _name(maker),
+        inputs if maker.byte() % 4 else maker.any(),
+        ordered=maker.any(),
+        max_in_flight=maker.pick([None, 1, 2, maker.any()]),
+        timeout=1.0,
+    )
+    for _ in results:
+        pass
+
+
+def _ping(maker):
+    _CLIENT.ping(maker.any(), timeout=maker.timeout())
+
+
+def _native(maker):
+    native = _CLIENT._native
+    names = [name for name in dir(native) if not name.startswith("_") and name not in ("close", "fail", "abandon")]
+    attribute = getattr(native, maker.pick(names))
+    if callable(attribute):
+        attribute(*[maker.any() for _ in range(maker.byte() % 5)])
+
+
+def _pieces(maker):
+    piece = maker.pick(
+        [
+            lambda: _buffers.contiguous(maker.any()),
+            lambda: _buffers.byte_view(maker.any()),
+            lambda: _buffers.plain_dtype(maker.any()),
+            lambda: _leasing.parse_bytes(maker.any()),
+            lambda: _leasing.limit_seconds("limit", maker.any()),
+            lambda: _arguments.whole("number", maker.any()),
+            lambda: _arguments.seconds_from("seconds", maker.any(), zero=False),
+            lambda: _frames.decode(memoryview(maker.take(maker.byte()))),
+            lambda: _frames.encode(maker.byte() % 4, maker.any()),
+            lambda: usage.Usage(*[maker.any() for _ in range(maker.byte() % 9)]),
+        ]
+    )
+    piece()
+
+
+def _lease(maker):
+    _CLIENT.lease(
+        executors=maker.any(),
+        memory=maker.any(),
+        **{maker.pick(["cores", "kind", "duration", "wait", "timeout", "tenant"]): maker.any()},
+    )
+
+
+def _connect(maker):
+    if maker.byte() % 8:
+        return
+    invoker.connect(
+        maker.pick(_ADDRESSES) if maker.byte() % 4 else maker.pick([None, 5, b"127.0.0.1:1"]),
+        provider=maker.pick(["tcp;ofi_rxm", "none", "", "\0", 5]),
+        fabric_address=maker.pick(["127.0.0.1", "none", "\0", 5]),
+        notify=maker.pick(["auto", "write_imm", "send_after_write", maker.any()]),
+        window=maker.any(),
+        connect_timeout=maker.pick([0.05, 0.2, -1, maker.any() if maker.byte() % 4 == 0 else 0.1]),
+    ).close()
+
+
+def _serve(maker):
+    if maker.byte() % 16:
+        return
+    functions = {maker.text(): maker.pick([bytes, len, None, 5]) for _ in range(maker.byte() % 3)}
+    invoker.serve(
+        functions if maker.byte() % 8 else maker.any(),
+        listen=maker.pick(_LISTEN),
+        provider=maker.pick(["tcp;ofi_rxm", "none", "\0", 5]),
+        fabric_address="127.0.0.1",
+        notify=maker.pick(["auto", maker.any()]),
+        window=maker.any(),
+        executors=maker.pick([1, 0, -1, maker.any() if maker.byte() % 2 else 1, 2**70]),
+    ).close()
+
+
+_STEPS = [_call, _call, _submit, _function, _remote, _object, _map, _ping, _native, _pieces, _pieces, _lease, _connect, _serve]
+
+
+def run(data):
+    """Calls with what `data` says; raises only what must not come."""
+    maker = _Maker(data)
+    for _ in range(8):
+        if maker.done():
+            break
+        step = maker.pick(_STEPS)
+        try:
+            step(maker)
+        except SystemError:
+            raise
+        except concurrent.futures.TimeoutError as error:
+            # A future's; a call that was given no time has ended with an error of the package's own.
+            if not isinstance(error, invoker.InvokerError):
+                raise SystemError("a call has not ended") from error
+        except (Exception, struct.error):
+            pass
