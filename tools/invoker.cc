@@ -2,6 +2,7 @@
 // measures round trips, tells who used what; and to this machine's fabrics, and a server's policy.
 
 #include <signal.h>
+#include <stdlib.h>
 
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@ void RestoreSignals() {
 
 int Main(int argc, char** argv) {
   RestoreSignals();
+  // What gRPC would log of a failed handshake is in the error that follows, in words.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   // A reader that goes away is an error like others.
   signal(SIGPIPE, SIG_IGN);
   CLI::App app("Calls functions on a worker that runs invoker_server.", "invoker");

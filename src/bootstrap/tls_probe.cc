@@ -39,6 +39,26 @@ std::vector<Owned<X509>> CertificatesIn(const std::string& pem) {
   return all;
 }
 
+// Whom the certificate is for, as far as it says so in names and addresses.
+std::string NamesIn(const X509* certificate) {
+  std::vector<std::string> all;
+  const Owned<GENERAL_NAMES> names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type == GEN_DNS) {
+      all.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
+                       static_cast<size_t>(ASN1_STRING_length(name->d.dNSName)));
+    } else if (name->type == GEN_IPADD) {
+      const unsigned char* bytes = ASN1_STRING_get0_data(name->d.iPAddress);
+      all.push_back(ASN1_STRING_length(name->d.iPAddress) == 4
+                        ? absl::StrJoin(std::vector<int>(bytes, bytes + 4), ".")
+                        : "an IPv6 address");
+    }
+  }
+  return all.empty() ? "no host at all" : absl::StrJoin(all, ", ");
+}
+
 // One connection to the target.
 class Probe {
  public:
@@ -66,7 +86,16 @@ class Probe {
     for (const Owned<X509>& each : CertificatesIn(settings.certificates.authorities_pem)) {
       X509_STORE_add_cert(store, each.get());
     }
-    SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_verify(context_.get(), SSL_VERIFY_PEER, [](int good, X509_STORE_CTX* chain) {
+      // It is gone when the handshake has failed.
+      if (good == 0 && X509_STORE_CTX_get_error_depth(chain) == 0) {
+        auto* connection = static_cast<SSL*>(
+            X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
+        static_cast<Probe*>(SSL_get_app_data(connection))->names_ =
+            NamesIn(X509_STORE_CTX_get_current_cert(chain));
+      }
+      return good;
+    });
     const std::vector<Owned<X509>> own = CertificatesIn(settings.certificates.certificate_pem);
     if (own.empty()) return;
     SSL_CTX_use_certificate(context_.get(), own.front().get());
@@ -122,6 +151,7 @@ class Probe {
 
   int reason() const { return reason_; }
   bool asked_in_vain() const { return asked_in_vain_; }
+  const std::string& names() const { return names_; }
   SSL* connection() { return connection_.get(); }
 
  private:
@@ -132,6 +162,7 @@ class Probe {
   Owned<SSL> connection_;
   int reason_ = 0;
   bool asked_in_vain_ = false;
+  std::string names_;  // in the server's certificate, where that was not accepted
 };
 
 int Handshake(SSL* connection) { return SSL_connect(connection); }
@@ -147,26 +178,6 @@ bool IsAlert(int reason) { return reason > SSL_AD_REASON_OFFSET; }
 bool IsNoTls(int reason) {
   return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
          reason == SSL_R_UNEXPECTED_EOF_WHILE_READING;
-}
-
-// Whom the certificate is for, as far as it says so in names and addresses.
-std::string NamesIn(const X509* certificate) {
-  std::vector<std::string> all;
-  const Owned<GENERAL_NAMES> names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
-  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
-    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
-    if (name->type == GEN_DNS) {
-      all.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
-                       static_cast<size_t>(ASN1_STRING_length(name->d.dNSName)));
-    } else if (name->type == GEN_IPADD) {
-      const unsigned char* bytes = ASN1_STRING_get0_data(name->d.iPAddress);
-      all.push_back(ASN1_STRING_length(name->d.iPAddress) == 4
-                        ? absl::StrJoin(std::vector<int>(bytes, bytes + 4), ".")
-                        : "an IPv6 address");
-    }
-  }
-  return all.empty() ? "no host at all" : absl::StrJoin(all, ", ");
 }
 
 absl::Status ExplainVerification(Probe* probe, const std::string& where,
@@ -185,14 +196,11 @@ absl::Status ExplainVerification(Probe* probe, const std::string& where,
       return absl::UnauthenticatedError(
           absl::StrCat(whose, "is not valid yet: is this machine's clock right?"));
     case X509_V_ERR_HOSTNAME_MISMATCH:
-    case X509_V_ERR_IP_ADDRESS_MISMATCH: {
-      const Owned<X509> certificate(SSL_get1_peer_certificate(probe->connection()));
-      return absl::UnauthenticatedError(absl::StrCat(
-          whose, "is for ", certificate == nullptr ? "another host" : NamesIn(certificate.get()),
-          ", and not for ", expected,
-          "; connect by a name that it has, or give one of them as the server's name "
-          "(--tls_server_name, INVOKER_TLS_SERVER_NAME, tls_server_name=)"));
-    }
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+      return absl::UnauthenticatedError(
+          absl::StrCat(whose, "is for ", probe->names(), ", and not for ", expected,
+                       "; connect by a name that it has, or give one of them as the server's name "
+                       "(--tls_server_name, INVOKER_TLS_SERVER_NAME, tls_server_name=)"));
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:

@@ -53,6 +53,8 @@ class ServerProcess {
 
   // SIGTERM, and waits for the end. The exit status.
   int Stop();
+  // Waits until this is in the log. False if the server has ended, or does not say it.
+  bool AwaitLog(const std::string& text) { return child_->AwaitErrors(text); }
   void Terminate() { child_->Signal(SIGTERM); }
   void Signal(int number) { child_->Signal(number); }
   void Suspend() { Signal(SIGSTOP); }

@@ -1,0 +1,280 @@
+// Real servers with TLS, tokens and a policy, and what their clients and the command line can do
+// there; and that no secret shows anywhere.
+
+#include <gmock/gmock.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "src/bootstrap/client.h"
+#include "src/code/sha256.h"
+#include "src/invoke/lease.h"
+#include "tests/integration/fabric_test.h"
+#include "tests/security/test_files.h"
+
+namespace invoker {
+namespace {
+
+using security::ClientCredentials;
+using security::IssuedFiles;
+using security::TestAuthority;
+using security::TestFiles;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kInvoker[] = "tools/invoker";
+constexpr char kAlice[] = "alices-token-0123456789";
+constexpr char kBob[] = "bobs-token-0123456789ab";
+
+std::string Tenant(const std::string& name, const std::string& token, const std::string& more) {
+  return absl::StrCat("tenant {\n  name: \"", name, "\"\n  token_sha256: \"",
+                      HashOf(token)->ToHex(), "\"\n", more, "}\n");
+}
+
+std::string PolicyText() {
+  return Tenant("alice", kAlice,
+                "  function: \"*\"\n  upload: ALL\n  sees_others_usage: true\n"
+                "  contributes_usage: true\n") +
+         Tenant("bob", kBob, "  function: \"test.echo\"\n  max_cores: 1\n");
+}
+
+std::string FileOf(pid_t process, const std::string& name) {
+  std::ifstream file(absl::StrCat("/proc/", process, "/", name), std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+class SecuredServerTest : public ServerTest {
+ protected:
+  ServerProcess* Start(std::vector<std::string> more = {}) {
+    const IssuedFiles issued = authority_.Issue("server");
+    server_key_ = issued.key;
+    ServerOptions options;
+    options.provider = "tcp;ofi_rxm";
+    options.functions = {kTestFunctions};
+    options.more = {"--tls_cert=" + issued.certificate, "--tls_key=" + issued.key,
+                    "--policy=" + files_.Write("policy", PolicyText(), 0644)};
+    options.more.insert(options.more.end(), more.begin(), more.end());
+    return StartServer(options);
+  }
+  static std::vector<std::string> Leasing() {
+    const passwd* user = getpwuid(geteuid());
+    return {"--lease_cores=4", "--allow_upload=all",
+            absl::StrCat("--executor_user=", user != nullptr ? user->pw_name : "")};
+  }
+  ClientCredentials As(const std::string& token) {
+    ClientCredentials credentials;
+    credentials.tls_ca = authority_.file();
+    credentials.token_file = files_.Write(absl::StrCat(token.substr(0, 3), ".token"), token);
+    return credentials;
+  }
+  ClientOptions OptionsAs(const std::string& token) {
+    ClientOptions options;
+    options.credentials = As(token);
+    options.hot_timeout = kClientHotTimeout;
+    return options;
+  }
+  LeaseOptions LeaseAs(const std::string& token, uint32_t executors) {
+    LeaseOptions options;
+    options.executors = executors;
+    options.client = OptionsAs(token);
+    return options;
+  }
+  // What the options say comes from the environment instead.
+  std::vector<std::string> EnvironmentAs(const std::string& token, const ServerProcess* server) {
+    const ClientCredentials credentials = As(token);
+    return {"INVOKER_SERVER=" + server->address(), "INVOKER_TLS_CA=" + credentials.tls_ca,
+            "INVOKER_TOKEN_FILE=" + credentials.token_file};
+  }
+  Finished Run(std::vector<std::string> arguments, const std::vector<std::string>& environment) {
+    arguments.insert(arguments.begin(), kInvoker);
+    Finished finished = RunToEnd({.command = arguments, .environment = environment});
+    said_ += finished.output + finished.errors;
+    return finished;
+  }
+  void ExpectNoSecretIn(const std::string& text) {
+    EXPECT_THAT(text, AllOf(Not(HasSubstr(kAlice)), Not(HasSubstr(kBob))));
+    for (const std::string line : absl::StrSplit(TestFiles::Read(server_key_), '\n')) {
+      if (line.size() > 20 && line[0] != '-') EXPECT_THAT(text, Not(HasSubstr(line)));
+    }
+  }
+
+  TestFiles files_;
+  TestAuthority authority_{&files_, "authority"};
+  std::string server_key_;
+  std::string said_;  // by all commands
+};
+
+TEST_F(SecuredServerTest, CallsWorkAndFunctionsOfOthersAreAsIfTheyWereNotThere) {
+  ServerProcess* server = Start();
+  ASSERT_NE(server, nullptr);
+  {
+    auto alice = Client::Connect(server->address(), OptionsAs(kAlice));
+    ASSERT_TRUE(alice.ok()) << alice.status();
+    auto bob = Client::Connect(server->address(), OptionsAs(kBob));
+    ASSERT_TRUE(bob.ok()) << bob.status();
+    EXPECT_EQ((*bob)->FunctionNames(), std::vector<std::string>{"test.echo"});
+    EXPECT_GT((*alice)->FunctionNames().size(), 1u);
+    EXPECT_EQ((*bob)->Function("test.twice").status().code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ((*bob)->Function("").status().code(), absl::StatusCode::kNotFound);
+    const RemoteFunction echo = FunctionNamed(**bob, "test.echo");
+    const auto echoed = (*bob)->Invoke(echo, "hello");
+    ASSERT_TRUE(echoed.ok()) << echoed.status();
+    EXPECT_EQ(echoed->text(), "hello");
+    // By the id, which is no secret, as a client of the attacker's own making would.
+    const RemoteFunction twice = FunctionNamed(**alice, "test.twice");
+    EXPECT_TRUE((*alice)->Invoke(twice, "hello").ok());
+    const absl::Status refused = (*bob)->Invoke(twice, "hello").status();
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(absl::StrCat("has no function with id ", twice.id())));
+    EXPECT_EQ(GetCallFate(refused), CallFate::kNotExecuted);
+    EXPECT_TRUE((*bob)->Invoke(echo, "still there").ok());
+  }
+  EXPECT_EQ(server->Stop(), 0);
+  EXPECT_THAT(server->log(), HasSubstr("functions that are not for who called: 1"));
+  ExpectNoSecretIn(server->log());
+}
+
+TEST_F(SecuredServerTest, LeasedExecutorsKeepToThePolicyToo) {
+  ServerProcess* server = Start(Leasing());
+  ASSERT_NE(server, nullptr);
+  auto alice = Lease::Acquire(server->address(), LeaseAs(kAlice, 1));
+  ASSERT_TRUE(alice.ok()) << alice.status();
+  EXPECT_EQ(Lease::Acquire(server->address(), LeaseAs(kBob, 2)).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  auto bob = Lease::Acquire(server->address(), LeaseAs(kBob, 1));
+  ASSERT_TRUE(bob.ok()) << bob.status();
+  const absl::Status more = Lease::Acquire(server->address(), LeaseAs(kBob, 1)).status();
+  EXPECT_EQ(more.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(more.message()), AllOf(HasSubstr("bob"), HasSubstr("1 core")));
+  EXPECT_EQ((*bob)->FunctionNames(), std::vector<std::string>{"test.echo"});
+  const RemoteFunction twice = FunctionNamed((*alice)->executor(0), "test.twice");
+  EXPECT_TRUE((*alice)->executor(0).Invoke(twice, "hello").ok());
+  EXPECT_THAT(std::string((*bob)->executor(0).Invoke(twice, "hello").status().message()),
+              HasSubstr("has no function with id"));
+  // What is uploaded is its owner's to call, and the policy says who may.
+  const absl::Status upload = (*bob)->Upload(kCFunctions);
+  EXPECT_EQ(upload.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(upload.message()), HasSubstr("policy"));
+  ASSERT_TRUE((*alice)->Upload(kCFunctions).ok());
+  EXPECT_TRUE((*alice)->Function("c.greet.de").ok());
+  EXPECT_TRUE((*bob)->Release().ok());
+  auto again = Lease::Acquire(server->address(), LeaseAs(kBob, 1));
+  EXPECT_TRUE(again.ok()) << again.status();
+}
+
+TEST_F(SecuredServerTest, TheCommandLineTakesFilesAndTheEnvironment) {
+  ServerProcess* server = Start(Leasing());
+  ASSERT_NE(server, nullptr);
+  const ClientCredentials bob = As(kBob);
+  const Finished by_options =
+      Run({"call", "--server=" + server->address(), "--tls_ca=" + bob.tls_ca,
+           "--token_file=" + bob.token_file, "test.echo", "hello"},
+          {"INVOKER_SERVER"});
+  EXPECT_EQ(by_options.exit_code, 0) << by_options.errors;
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"functions"}, {"ping", "--count=2"}, {"usage"}, {"usage", "--tenant=bob"}}) {
+    const Finished finished = Run(command, EnvironmentAs(kBob, server));
+    EXPECT_EQ(finished.exit_code, 0) << command[0] << ": " << finished.errors;
+    EXPECT_THAT(finished.output, Not(HasSubstr("alice")));
+  }
+  EXPECT_EQ(Run({"functions"}, EnvironmentAs(kBob, server)).output, "test.echo\n");
+  const Finished others = Run({"usage", "--tenant=alice"}, EnvironmentAs(kBob, server));
+  EXPECT_EQ(others.exit_code, 3);
+  EXPECT_THAT(others.errors, HasSubstr("its own usage only"));
+  EXPECT_EQ(Run({"usage", "--tenant=bob"}, EnvironmentAs(kAlice, server)).exit_code, 0);
+
+  const std::string ca = "--tls_ca=" + bob.tls_ca;
+  const Finished no_token = Run({"functions", ca, "--server=" + server->address()}, {});
+  EXPECT_EQ(no_token.exit_code, 3);
+  EXPECT_THAT(no_token.errors, HasSubstr("asks for a token"));
+  const Finished no_tls = Run({"functions", "--server=" + server->address()}, {});
+  EXPECT_EQ(no_tls.exit_code, 3);
+  EXPECT_THAT(no_tls.errors, HasSubstr("speaks TLS"));
+  const Finished plain_too =
+      Run({"functions", ca, "--plaintext", "--server=" + server->address()}, {});
+  EXPECT_EQ(plain_too.exit_code, 2);
+
+  ExpectNoSecretIn(said_);
+  ExpectNoSecretIn(server->log());
+  ExpectNoSecretIn(server->ready().dump());
+  ExpectNoSecretIn(FileOf(server->pid(), "cmdline"));
+  ExpectNoSecretIn(FileOf(server->pid(), "environ"));
+}
+
+TEST_F(SecuredServerTest, AHangupReadsThePolicyAgain) {
+  ServerProcess* server = Start();
+  ASSERT_NE(server, nullptr);
+  files_.Write("policy", "tenant { nonsense }\n", 0644);
+  kill(server->pid(), SIGHUP);
+  EXPECT_TRUE(server->AwaitLog("stays in force"));
+  EXPECT_TRUE(Client::Connect(server->address(), OptionsAs(kBob)).ok());
+  files_.Write("policy", Tenant("alice", kAlice, "  function: \"*\"\n"), 0644);
+  kill(server->pid(), SIGHUP);
+  EXPECT_TRUE(server->AwaitLog("policy read again"));
+  EXPECT_EQ(Client::Connect(server->address(), OptionsAs(kBob)).status().code(),
+            absl::StatusCode::kUnauthenticated);
+  EXPECT_TRUE(Client::Connect(server->address(), OptionsAs(kAlice)).ok());
+}
+
+TEST_F(SecuredServerTest, AServerShowsItsTokenWhereItAddsItsUsage) {
+  ServerProcess* there = Start({"--usage_counters"});
+  ASSERT_NE(there, nullptr);
+  const ClientCredentials alice = As(kAlice);
+  ServerOptions options;
+  options.provider = "tcp;ofi_rxm";
+  options.functions = {kTestFunctions};
+  options.more = {"--usage_to=" + there->address(), "--usage_tls_ca=" + alice.tls_ca,
+                  "--usage_token_file=" + alice.token_file};
+  ServerProcess* here = StartServer(options);
+  ASSERT_NE(here, nullptr);
+  {
+    ClientOptions client_options;
+    client_options.hot_timeout = kClientHotTimeout;
+    auto client = Client::Connect(here->address(), client_options);
+    ASSERT_TRUE(client.ok()) << client.status();
+    EXPECT_TRUE((*client)->Invoke(FunctionNamed(**client, "test.echo"), "hello").ok());
+  }
+  const auto asking = bootstrap::BootstrapClient::Connect(there->address(), kPatience, alice);
+  ASSERT_TRUE(asking.ok()) << asking.status();
+  const absl::Time until = absl::Now() + kPatience;
+  bool added = false;
+  while (!added && absl::Now() < until) {
+    const auto records = (*asking)->GetUsage("", kPatience);
+    ASSERT_TRUE(records.ok()) << records.status();
+    for (const bootstrap::UsageRecord& record : *records) {
+      added |= record.contributed && record.usage.calls == 1;
+    }
+    // The round is the other process's: its end cannot be waited for.
+    if (!added) absl::SleepFor(absl::Milliseconds(20));
+  }
+  EXPECT_TRUE(added);
+}
+
+TEST_F(SecuredServerTest, ThePolicyCommandChecksAndHashes) {
+  const Finished good =
+      Run({"policy", "check", files_.Write("policy", PolicyText(), 0644)}, {"INVOKER_SERVER"});
+  EXPECT_EQ(good.exit_code, 0) << good.errors;
+  EXPECT_THAT(good.output, AllOf(HasSubstr("tenant \"alice\""), HasSubstr("tenant \"bob\""),
+                                 HasSubstr("at most 1 at a time")));
+  const std::string bad = files_.Write("bad", "tenant {\n  name: 3\n}\n", 0644);
+  const Finished wrong = Run({"policy", "check", bad}, {});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.errors, HasSubstr(bad + ":2:"));
+  const Finished hash =
+      Run({"policy", "hash", files_.Write("token", std::string(kBob) + "\n")}, {});
+  EXPECT_EQ(hash.exit_code, 0) << hash.errors;
+  EXPECT_EQ(hash.output, absl::StrCat("token_sha256: \"", HashOf(kBob)->ToHex(), "\"\n"));
+  EXPECT_EQ(Run({"policy"}, {}).exit_code, 2);
+  ExpectNoSecretIn(hash.output);
+}
+
+}  // namespace
+}  // namespace invoker
