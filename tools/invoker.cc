@@ -32,7 +32,7 @@ int Main(int argc, char** argv) {
 
   std::vector<std::pair<CLI::App*, Command>> commands;
   for (const auto add : {AddFunctionsCommand, AddCallCommand, AddMapCommand, AddPingCommand,
-                         AddUsageCommand, AddFabricsCommand}) {
+                         AddUsageCommand, AddDropsCommand, AddFabricsCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
     command->footer(kExitStatusHelp);

@@ -57,6 +57,7 @@ Command AddPingCommand(CLI::App* app, CLI::App** command);
 Command AddFabricsCommand(CLI::App* app, CLI::App** command);
 Command AddMapCommand(CLI::App* app, CLI::App** command);
 Command AddUsageCommand(CLI::App* app, CLI::App** command);
+Command AddDropsCommand(CLI::App* app, CLI::App** command);
 
 }  // namespace invoker::tools
 

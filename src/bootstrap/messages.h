@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "src/bootstrap/data_auth.h"
 #include "src/transport/notification.h"
 
 namespace invoker::bootstrap {
 
 // Version of the bootstrap messages and of the data path's wire format together. Raised whenever
 // either changes.
-inline constexpr uint32_t kProtocolVersion = 3;
+inline constexpr uint32_t kProtocolVersion = 4;
 
 // The largest raw endpoint address that is accepted: four times the largest that any provider is
 // known to use.
@@ -123,6 +124,12 @@ struct UsageRecord {
   bool contributed = false;  // a sum of what other servers have added here
 };
 
+// Messages on the data path that led to nothing, for one reason.
+struct DropCount {
+  std::string reason;
+  uint64_t count = 0;
+};
+
 // A server that is about to add what its tenants have used to another's counters.
 struct Contribution {
   uint64_t contributor = 0;  // random: which server
@@ -183,6 +190,7 @@ struct WorkerInfo {
   bool draining = false;
   std::vector<FunctionInfo> functions;
   Capacity capacity;
+  DataAuth data_auth = DataAuth::kOff;  // the least that a session has
 };
 
 struct OpenSessionRequest {
@@ -199,7 +207,8 @@ struct OpenSessionRequest {
   std::string downgrade_reason;
   // The most bytes that the client's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
-  uint32_t executor = 0;  // of a lease with executors of its own: which
+  uint32_t executor = 0;                // of a lease with executors of its own: which
+  DataAuth data_auth = DataAuth::kOff;  // the least that the client wants
 };
 
 struct OpenSessionReply {
@@ -214,6 +223,8 @@ struct OpenSessionReply {
   // The most bytes that the executor's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
   std::vector<FunctionInfo> functions;  // what the session can call; an id is a position here
+  DataAuth data_auth = DataAuth::kOff;  // the stronger of what both sides want
+  DataKeys data_keys;                   // unless data_auth is kOff
 };
 
 }  // namespace invoker::bootstrap

@@ -51,6 +51,8 @@ PYBIND11_MODULE(_invoker, module) {
       .def_property_readonly("provider", &NativeClient::provider)
       .def_property_readonly("fabric_choice", &NativeClient::fabric_choice)
       .def_property_readonly("notification", &NativeClient::notification)
+      .def_property_readonly("data_auth", &NativeClient::data_auth)
+      .def("dropped_responses", &NativeClient::DroppedResponses)
       .def_property_readonly("downgrade_reason", &NativeClient::downgrade_reason)
       .def_property_readonly("max_payload", &NativeClient::max_payload);
 
@@ -61,12 +63,13 @@ PYBIND11_MODULE(_invoker, module) {
   module.def(
       "connect",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout) {
-        return NativeClient::Connect(
-            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout});
+         const std::string& notify, const std::string& data_auth, uint64_t window,
+         double connect_timeout, double hot_timeout) {
+        return NativeClient::Connect(server, {provider, fabric_address, notify, data_auth, window,
+                                              connect_timeout, hot_timeout});
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"));
+      py::arg("data_auth"), py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"));
 
   py::class_<NativeLease>(module, "NativeLease")
       .def("executors", &NativeLease::Executors)
@@ -82,14 +85,16 @@ PYBIND11_MODULE(_invoker, module) {
   module.def(
       "lease",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
-         const py::dict& terms) {
+         const std::string& notify, const std::string& data_auth, uint64_t window,
+         double connect_timeout, double hot_timeout, const py::dict& terms) {
         return NativeLease::Acquire(
-            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout},
+            server,
+            {provider, fabric_address, notify, data_auth, window, connect_timeout, hot_timeout},
             terms);
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"), py::arg("terms"));
+      py::arg("data_auth"), py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
+      py::arg("terms"));
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
   module.def("capacity", &invoker::python::WorkerCapacity, py::arg("server"), py::arg("timeout"));
 
@@ -105,14 +110,16 @@ PYBIND11_MODULE(_invoker, module) {
       "serve",
       [](const std::vector<std::tuple<std::string, py::object, bool, std::string>>& functions,
          const std::string& listen, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, uint32_t executors, double hot_timeout) {
+         const std::string& notify, const std::string& data_auth, uint64_t window,
+         uint32_t executors, double hot_timeout) {
         std::vector<NativeServer::Function> list;
         for (const auto& [name, callable, framed, doc] : functions) {
           list.push_back({name, callable, framed, doc});
         }
         return NativeServer::Start(std::move(list), {listen, provider, fabric_address, notify,
-                                                     window, executors, hot_timeout});
+                                                     data_auth, window, executors, hot_timeout});
       },
       py::arg("functions"), py::arg("listen"), py::arg("provider"), py::arg("fabric_address"),
-      py::arg("notify"), py::arg("window"), py::arg("executors"), py::arg("hot_timeout"));
+      py::arg("notify"), py::arg("data_auth"), py::arg("window"), py::arg("executors"),
+      py::arg("hot_timeout"));
 }

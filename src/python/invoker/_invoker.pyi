@@ -55,6 +55,9 @@ class NativeClient:
     @property
     def notification(self) -> str: ...
     @property
+    def data_auth(self) -> str: ...
+    def dropped_responses(self) -> Dict[str, int]: ...
+    @property
     def downgrade_reason(self) -> str: ...
     @property
     def max_payload(self) -> int: ...
@@ -87,6 +90,7 @@ def connect(
     provider: str,
     fabric_address: str,
     notify: str,
+    data_auth: str,
     window: int,
     connect_timeout: float,
     hot_timeout: float,
@@ -109,6 +113,7 @@ def lease(
     provider: str,
     fabric_address: str,
     notify: str,
+    data_auth: str,
     window: int,
     connect_timeout: float,
     hot_timeout: float,
@@ -135,6 +140,7 @@ def serve(
     provider: str,
     fabric_address: str,
     notify: str,
+    data_auth: str,
     window: int,
     executors: int,
     hot_timeout: float,
