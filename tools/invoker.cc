@@ -35,7 +35,7 @@ int Main(int argc, char** argv) {
 
   std::vector<std::pair<CLI::App*, Command>> commands;
   for (const auto add : {AddFunctionsCommand, AddCallCommand, AddMapCommand, AddPingCommand,
-                         AddUsageCommand, AddFabricsCommand, AddPolicyCommand}) {
+                         AddUsageCommand, AddDropsCommand, AddFabricsCommand, AddPolicyCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
     command->footer(kExitStatusHelp);

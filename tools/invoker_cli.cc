@@ -59,6 +59,9 @@ void AddFabricOptions(CLI::App* command, ServerSettings* settings) {
       ->type_name("ADDRESS|INTERFACE|DOMAIN");
   AddNotification(command, "--notify", &settings->client.notification,
                   "how a peer learns of a write");
+  AddDataAuth(
+      command, "--data_auth", &settings->client.data_auth,
+      "how much of each message is to be under a keyed tag at least; a server may want more");
 }
 
 void AddRetry(CLI::App* command, uint32_t* retry) {

@@ -247,8 +247,11 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   AwaitSignal(signal_fd, access->get());
   StopAll(settings.drain_timeout, worker->get(), &host, server->get());
   const ExecutorCounters counters = (*worker)->Counters();
+  const std::string drops = TotalDrops(counters.dropped) == 0
+                                ? ""
+                                : absl::StrCat(" (", DescribeDrops(counters.dropped), ")");
   LogLine(absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
-                       ", bad messages dropped: ", counters.dropped + counters.unknown_doorbells,
+                       ", bad messages dropped: ", TotalDrops(counters.dropped), drops,
                        ", sessions that gave up write_imm: ", (*worker)->downgrades()));
   LogRefusals(**access, counters.forbidden, (*server)->refused_session_tokens());
   return absl::OkStatus();

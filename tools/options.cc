@@ -86,6 +86,24 @@ CLI::Option* AddNotification(CLI::App* app, const std::string& name, transport::
       ->default_str(std::string(transport::NotificationName(*value)));
 }
 
+CLI::Option* AddDataAuth(CLI::App* app, const std::string& name, DataAuth* value,
+                         const std::string& help) {
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [name, value](const std::string& text) {
+            const std::optional<DataAuth> auth = ParseDataAuth(text);
+            if (!auth.has_value()) {
+              throw CLI::ValidationError(
+                  name, absl::StrCat("\"", text, "\" is not one of off, header, full"));
+            }
+            *value = *auth;
+          },
+          help)
+      ->type_name("off|header|full")
+      ->default_str(std::string(DataAuthName(*value)));
+}
+
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
                       const std::string& help) {
   return app

@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "src/bootstrap/data_auth.h"
 #include "src/transport/notification.h"
 
 namespace invoker::tools {
@@ -24,6 +25,10 @@ CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration*
 // "auto", "write_imm", "send_after_write".
 CLI::Option* AddNotification(CLI::App* app, const std::string& name, transport::Notification* value,
                              const std::string& help);
+
+// "off", "header", "full".
+CLI::Option* AddDataAuth(CLI::App* app, const std::string& name, DataAuth* value,
+                         const std::string& help);
 
 // "2097152", "2M", "64K", "1G": bytes, with binary multiples.
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,

@@ -63,6 +63,10 @@ void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
            "memory for payloads larger than the windows, input and output of all calls under way "
            "on executors that are not leased; more of them wait, and one that wants more by itself "
            "is refused. A leased executor gives three quarters of its memory");
+  AddDataAuth(app, "--data_auth", &worker.data_auth,
+              "how much of each message is under a keyed tag, so that a peer that knows a window's "
+              "memory key cannot forge it: nothing, the header, or the payload too. A client may "
+              "want more than this, and then gets it");
   app->add_option(
          "--polling", flags->polling,
          "what executors do when there is nothing to do. hot: busy-poll, while they have a "

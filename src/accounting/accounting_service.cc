@@ -39,6 +39,17 @@ class AccountingService final : public v1::Accounting::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status GetDropped(grpc::ServerContext* context, const v1::GetDroppedRequest*,
+                          v1::GetDroppedReply* reply) override {
+    bootstrap::Mark(context);
+    for (const bootstrap::DropCount& drop : host_->DroppedMessages()) {
+      v1::GetDroppedReply::Count* count = reply->add_dropped();
+      count->set_reason(drop.reason);
+      count->set_count(drop.count);
+    }
+    return grpc::Status::OK;
+  }
+
   grpc::Status Contribute(grpc::ServerContext* context, const v1::ContributeRequest* request,
                           v1::ContributeReply* reply) override {
     bootstrap::Mark(context);

@@ -35,6 +35,18 @@ absl::StatusOr<Usage> BootstrapClient::GetLeaseUsage(uint64_t lease, absl::Durat
   return FromProto(reply.lease_usage());
 }
 
+absl::StatusOr<std::vector<DropCount>> BootstrapClient::GetDropped(absl::Duration timeout) {
+  UnaryCall call(*channel_, "tell what it has dropped", timeout);
+  v1::GetDroppedReply reply;
+  absl::Status status =
+      call.Run<v1::Accounting>(&v1::Accounting::Stub::GetDropped, v1::GetDroppedRequest(), &reply);
+  if (!status.ok()) return status;
+  std::vector<DropCount> counts;
+  counts.reserve(static_cast<size_t>(reply.dropped_size()));
+  for (const auto& drop : reply.dropped()) counts.push_back({drop.reason(), drop.count()});
+  return counts;
+}
+
 absl::StatusOr<ContributionTarget> BootstrapClient::Contribute(const Contribution& contribution,
                                                                absl::Duration timeout) {
   UnaryCall call(*channel_, "take usage", timeout);

@@ -77,6 +77,8 @@ class BootstrapClient {
   // Of one tenant, or of everybody if it is empty; open leases first.
   absl::StatusOr<std::vector<UsageRecord>> GetUsage(absl::string_view tenant,
                                                     absl::Duration timeout);
+  // What peers have sent to the worker over its fabrics and was dropped, by reason.
+  absl::StatusOr<std::vector<DropCount>> GetDropped(absl::Duration timeout);
   // What the lease has used so far. NOT_FOUND if it is not open any more.
   absl::StatusOr<Usage> GetLeaseUsage(uint64_t lease, absl::Duration timeout);
   // FAILED_PRECONDITION if the server takes no other servers' usage.

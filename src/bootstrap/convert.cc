@@ -1,5 +1,6 @@
 #include "src/bootstrap/convert.h"
 
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -68,6 +69,22 @@ absl::Status GetNotification(v1::Notification value, bool allow_auto,
   return absl::OkStatus();
 }
 
+absl::Status GetDataAuth(v1::DataAuth value, DataAuth* auth) {
+  absl::StatusOr<DataAuth> result = FromProto(value);
+  if (!result.ok()) return result.status();
+  *auth = *result;
+  return absl::OkStatus();
+}
+
+absl::Status GetDataKey(absl::string_view field, const std::string& bytes, DataKey* key) {
+  if (bytes.size() != key->size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " has ", bytes.size(), " bytes; a key has ", key->size()));
+  }
+  std::memcpy(key->data(), bytes.data(), key->size());
+  return absl::OkStatus();
+}
+
 absl::Status GetOffers(const v1::GetWorkerInfoReply& message, std::vector<FabricOffer>* offers) {
   const size_t count = static_cast<size_t>(message.fabrics_size());
   if (count == 0 || count > kMaxFabrics) {
@@ -94,6 +111,18 @@ std::string PrintableText(absl::string_view text, size_t limit) {
     if (byte < ' ' || byte > '~') byte = '?';
   }
   return printable;
+}
+
+// The numbers are the same.
+v1::DataAuth ToProto(DataAuth auth) { return static_cast<v1::DataAuth>(auth); }
+
+absl::StatusOr<DataAuth> FromProto(v1::DataAuth auth) {
+  // Whatever number the other side sent.
+  if (auth < v1::DATA_AUTH_OFF || auth > v1::DATA_AUTH_FULL) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data_auth has the unknown value ", static_cast<int>(auth)));
+  }
+  return static_cast<DataAuth>(auth);
 }
 
 v1::Notification ToProto(transport::Notification notification) {
@@ -176,6 +205,7 @@ v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
   capacity->set_allow_upload(info.capacity.allow_upload);
   capacity->set_python(info.capacity.python);
   capacity->set_waiting(info.capacity.waiting);
+  message.set_data_auth(ToProto(info.data_auth));
   return message;
 }
 
@@ -191,6 +221,7 @@ absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
   info.software_version = message.software_version();
   absl::Status status = GetOffers(message, &info.fabrics);
   status.Update(GetNotification(message.notification(), /*allow_auto=*/true, &info.notification));
+  status.Update(GetDataAuth(message.data_auth(), &info.data_auth));
   if (!status.ok()) return status;
   info.window_bytes = message.window_bytes();
   info.executors = message.executors();
@@ -223,6 +254,7 @@ v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request
   message.set_eager_bytes(request.eager_bytes);
   message.set_executor(request.executor);
   message.set_session_token(request.session_token);
+  message.set_data_auth(ToProto(request.data_auth));
   return message;
 }
 
@@ -244,6 +276,7 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
       GetSessionNumber("response_session", message.response_session(), &request.response_session));
   status.Update(
       GetNotification(message.notification(), /*allow_auto=*/true, &request.notification));
+  status.Update(GetDataAuth(message.data_auth(), &request.data_auth));
   if (!status.ok()) return status;
   return request;
 }
@@ -258,6 +291,11 @@ v1::OpenSessionReply ToProto(const OpenSessionReply& reply) {
   message.set_epoch(reply.epoch);
   message.set_notification(ToProto(reply.notification));
   message.set_eager_bytes(reply.eager_bytes);
+  if (reply.data_auth != DataAuth::kOff) {
+    message.set_data_auth(ToProto(reply.data_auth));
+    message.set_request_tag_key(reply.data_keys.request.data(), kDataKeyBytes);
+    message.set_response_tag_key(reply.data_keys.response.data(), kDataKeyBytes);
+  }
   for (const FunctionInfo& function : reply.functions) {
     message.add_functions()->set_name(function.name);
   }
@@ -279,6 +317,13 @@ absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message) 
   status.Update(
       GetSessionNumber("request_session", message.request_session(), &reply.request_session));
   status.Update(GetNotification(message.notification(), /*allow_auto=*/false, &reply.notification));
+  status.Update(GetDataAuth(message.data_auth(), &reply.data_auth));
+  if (reply.data_auth != DataAuth::kOff) {
+    status.Update(
+        GetDataKey("request_tag_key", message.request_tag_key(), &reply.data_keys.request));
+    status.Update(
+        GetDataKey("response_tag_key", message.response_tag_key(), &reply.data_keys.response));
+  }
   if (!status.ok()) return status;
   return reply;
 }

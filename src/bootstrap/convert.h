@@ -29,6 +29,9 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
 v1::OpenSessionReply ToProto(const OpenSessionReply& reply);
 absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message);
 
+v1::DataAuth ToProto(DataAuth auth);
+absl::StatusOr<DataAuth> FromProto(v1::DataAuth auth);
+
 v1::Notification ToProto(transport::Notification notification);
 // kAuto is a request, not a method: whoever needs a method passes allow_auto = false.
 absl::StatusOr<transport::Notification> FromProto(v1::Notification notification, bool allow_auto);

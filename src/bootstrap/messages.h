@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "src/bootstrap/data_auth.h"
 #include "src/bootstrap/function_filter.h"
 #include "src/transport/notification.h"
 
@@ -146,6 +147,12 @@ struct UsageRecord {
   bool contributed = false;  // a sum of what other servers have added here
 };
 
+// Messages on the data path that led to nothing, for one reason.
+struct DropCount {
+  std::string reason;
+  uint64_t count = 0;
+};
+
 // A server that is about to add what its tenants have used to another's counters.
 struct Contribution {
   uint64_t contributor = 0;  // random: which server
@@ -206,6 +213,7 @@ struct WorkerInfo {
   bool draining = false;
   std::vector<FunctionInfo> functions;
   Capacity capacity;
+  DataAuth data_auth = DataAuth::kOff;  // the least that a session has
 };
 
 struct OpenSessionRequest {
@@ -222,7 +230,8 @@ struct OpenSessionRequest {
   std::string downgrade_reason;
   // The most bytes that the client's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
-  uint32_t executor = 0;  // of a lease with executors of its own: which
+  uint32_t executor = 0;                // of a lease with executors of its own: which
+  DataAuth data_auth = DataAuth::kOff;  // the least that the client wants
   // One that the lease's stream has granted. A secret.
   std::string session_token;
   // Which functions the session may call; nullptr: all. The server's to fill in.
@@ -244,6 +253,8 @@ struct OpenSessionReply {
   // The most bytes that the executor's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
   std::vector<FunctionInfo> functions;  // what the session can call; an id is a position here
+  DataAuth data_auth = DataAuth::kOff;  // the stronger of what both sides want
+  DataKeys data_keys;                   // unless data_auth is kOff
 };
 
 }  // namespace invoker::bootstrap

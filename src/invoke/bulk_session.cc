@@ -97,6 +97,7 @@ absl::StatusOr<std::shared_ptr<ClientWindow>> BulkSession::FindWindow(uint16_t n
 
 std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& request,
                                                        const std::byte* payload,
+                                                       const std::byte* flags,
                                                        absl::Span<std::byte> output,
                                                        int64_t now_ns) {
   BulkCall::Parts parts;
@@ -135,7 +136,7 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
   parts.output_window = *std::move(out);
   parts.input = {payload + kBulkDescriptorBytes, inline_bytes};
   parts.output = output;
-  parts.flags = payload - kHeaderBytes + kFlagsOffset;
+  parts.flags = flags;
   if (request.deadline_us != 0) parts.deadline_ns = now_ns + int64_t{request.deadline_us} * 1000;
   calls_.push_back(std::make_unique<BulkCall>(std::move(parts)));
   return std::nullopt;

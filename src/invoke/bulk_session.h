@@ -51,8 +51,10 @@ class BulkSession {
   };
   // Starts the call of a request whose header has been admitted. `output` is the response's place.
   // The payload stays as it is until the response, as every request's.
+  // `flags` is the header's byte where the client may still change it.
   std::optional<Refusal> Start(const RequestHeader& request, const std::byte* payload,
-                               absl::Span<std::byte> output, int64_t now_ns);
+                               const std::byte* flags, absl::Span<std::byte> output,
+                               int64_t now_ns);
 
   bool active() const { return !calls_.empty(); }
   bool Has(uint64_t sequence) const;

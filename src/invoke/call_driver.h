@@ -45,6 +45,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   const WindowGeometry& geometry() const { return session_->geometry(); }
   const transport::Reactor& reactor() const { return *reactor_; }
   transport::Notification notification() const { return session_->notification(); }
+  DataAuth data_auth() const { return session_->data_auth(); }
+  ResponseDropCounters dropped_responses();
 
   // Starts the request, waits for its end and returns its response. Waits for free cells too, if
   // need be. Blocks.

@@ -28,6 +28,12 @@ void CallDriver::RunLocked(absl::FunctionRef<void()> task) {
   lock_.Unlock();
 }
 
+ResponseDropCounters CallDriver::dropped_responses() {
+  ResponseDropCounters dropped;
+  RunLocked([&] { dropped = session_->dropped(); });
+  return dropped;
+}
+
 void CallDriver::LetTransfersEnd() {
   // Where a target takes part by polling, they stand in its queue, which this empties.
   constexpr int kPolls = 64;

@@ -110,7 +110,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
     return TooLarge("a response_capacity", capacity, geometry);
   }
   if (capacity == 0) {
-    const uint64_t share = geometry.window_bytes() / kDefaultCallsPerWindow - kHeaderBytes;
+    const uint64_t share = geometry.window_bytes() / kDefaultCallsPerWindow - geometry.overhead();
     capacity = static_cast<uint32_t>(std::max<uint64_t>(input.size(), share));
   }
   *request = {MessageKind::kRequest,
@@ -138,8 +138,12 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
   if (ABSL_PREDICT_FALSE(buffer.driver_ != driver_ || size > buffer.size())) {
     return WrongBuffer(buffer.driver_ == driver_, size, buffer.size());
   }
-  return MakeRequest(function, Bytes(buffer.data().data(), size), buffer.cells_, buffer.busy_.get(),
-                     options, request);
+  const Bytes input(buffer.data().data(), size);
+  // The tag's place would be in what the caller has behind the request.
+  if (ABSL_PREDICT_FALSE(driver_->geometry().tagged()) && size < buffer.size()) {
+    return MakeRequest(function, input, HeldCells(), nullptr, options, request);
+  }
+  return MakeRequest(function, input, buffer.cells_, buffer.busy_.get(), options, request);
 }
 
 absl::Status Client::MakeBulkRequest(uint16_t function, Bytes payload, bool* busy,
@@ -257,6 +261,8 @@ const std::string& Client::fabric_choice() const { return connection_->fabric_ch
 transport::Notification Client::notification() const { return driver_->notification(); }
 const std::string& Client::downgrade_reason() const { return connection_->downgrade_reason(); }
 uint64_t Client::max_payload() const { return driver_->geometry().MaxPayload(); }
+DataAuth Client::data_auth() const { return driver_->data_auth(); }
+ResponseDropCounters Client::dropped_responses() const { return driver_->dropped_responses(); }
 uint32_t Client::executor() const { return connection_->executor(); }
 
 Future::Future(Future&& other) noexcept

@@ -29,8 +29,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "src/bootstrap/data_auth.h"
 #include "src/invoke/call_fate.h"
 #include "src/invoke/client_session.h"
+#include "src/invoke/drop_counters.h"
 #include "src/invoke/response.h"
 #include "src/security/client_credentials.h"
 #include "src/transport/notification.h"
@@ -81,6 +83,9 @@ struct ClientOptions {
   // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
   // more CPU.
   absl::Duration hot_timeout = absl::Milliseconds(1);
+  // How much of each message is to be under a keyed tag at least (docs/security.md). A session has
+  // the stronger of this and what the worker wants (--data_auth).
+  DataAuth data_auth = DataAuth::kOff;
   // Where sequence numbers begin. They wrap; starting near the end makes them wrap soon.
   uint64_t first_sequence = 1;
   // Where what each step of connecting took is added; nullptr: not wanted. Until Connect returns.
@@ -278,6 +283,10 @@ class Client {
   // Largest payload of a request or a response, in bytes.
   uint64_t max_payload() const;
   uint32_t executor() const;
+  // How much of each message is under a keyed tag.
+  DataAuth data_auth() const;
+  // What came into the response window, or over the endpoint, and was dropped, by reason.
+  ResponseDropCounters dropped_responses() const;
 
  private:
   explicit Client(std::unique_ptr<Connection> connection);

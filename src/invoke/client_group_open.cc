@@ -76,8 +76,8 @@ absl::StatusOr<std::vector<uint32_t>> Spread(const std::vector<std::string>& ser
   }
   absl::StatusOr<std::vector<bootstrap::Capacity>> capacities = OfEach<bootstrap::Capacity>(
       servers.size(), [&](size_t i) -> absl::StatusOr<bootstrap::Capacity> {
-        auto client =
-            bootstrap::BootstrapClient::Connect(servers[i], options.client.connect_timeout, options.client.credentials);
+        auto client = bootstrap::BootstrapClient::Connect(
+            servers[i], options.client.connect_timeout, options.client.credentials);
         if (!client.ok()) return client.status();
         return (*client)->worker_info().capacity;
       });

@@ -43,6 +43,7 @@ ClientSession::ClientSession(transport::Reactor* reactor, const Options& options
       geometry_(geometry),
       staging_(std::move(staging)),
       responses_(std::move(responses)),
+      response_bytes_(responses_.data()),
       request_cells_(geometry.cells()),
       response_cells_(geometry.cells()),
       next_sequence_(options.first_sequence),
@@ -65,6 +66,7 @@ bootstrap::OpenSessionRequest ClientSession::MakeRequest(
   request.response_session = options_.number;
   request.notification = notification;
   request.eager_bytes = reactor_->eager_bytes();
+  request.data_auth = options_.data_auth;
   return request;
 }
 
@@ -74,6 +76,7 @@ absl::Status ClientSession::Attach(const bootstrap::OpenSessionReply& reply) {
                                             reply.request_window.length, " bytes; ",
                                             geometry_.window_bytes(), " were asked for"));
   }
+  if (absl::Status status = AttachSeals(reply); !status.ok()) return status;
   absl::StatusOr<const transport::Peer*> peer = reactor_->peers().Insert(reply.endpoint_address);
   if (!peer.ok()) return peer.status();
   peer_ = *peer;
@@ -117,7 +120,7 @@ Call* ClientSession::Start(const Request& request) {
     if (cells.cells == 0) return nullptr;
   }
   const uint32_t response_cells =
-      geometry_.CellsFor(uint64_t{kHeaderBytes} + request.response_capacity);
+      geometry_.CellsFor(geometry_.MessageBytes(request.response_capacity));
   const std::optional<uint32_t> response = response_cells_.Allocate(response_cells);
   Call* call = response.has_value() ? AcquireCall() : nullptr;
   if (call == nullptr) {
@@ -164,8 +167,11 @@ Call* ClientSession::Start(const Request& request) {
     memcpy(message + kHeaderBytes, request.input.data(), request.input.size());
   }
   EncodeRequest(header, message);
+  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) {
+    seals_->requests.Close(message, header.payload_bytes);
+  }
   requests_->Add(request.kind, cells.first,
-                 kHeaderBytes + static_cast<uint32_t>(request.input.size()));
+                 static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes)));
   return call;
 }
 
@@ -219,14 +225,29 @@ void ClientSession::TakeFailure(const ResponseHeader& header, const std::byte* p
   FailCall(call, std::move(status));
 }
 
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const ResponseHeader& header,
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const HeaderSnapshot& snapshot,
+                                                                     const ResponseHeader& header,
                                                                      uint32_t cell,
                                                                      const std::byte* payload) {
   // A session that has failed has ended its calls already.
-  if (by_response_cell_[cell] == 0 || !failure_.ok()) return false;
+  if (ABSL_PREDICT_FALSE(by_response_cell_[cell] == 0 || !failure_.ok())) {
+    ++dropped_.no_such_call;
+    return false;
+  }
   Call* call = by_index_[by_response_cell_[cell] - 1];
-  if (header.epoch != epoch_ || header.sequence != call->sequence ||
-      header.payload_bytes > call->response_capacity) {
+  if (ABSL_PREDICT_FALSE(header.epoch != epoch_)) {
+    ++dropped_.wrong_epoch;
+    return false;
+  }
+  if (ABSL_PREDICT_FALSE(header.sequence != call->sequence)) {
+    ++dropped_.wrong_sequence;
+    return false;
+  }
+  if (ABSL_PREDICT_FALSE(header.payload_bytes > call->response_capacity)) {
+    ++dropped_.too_long;
+    return false;
+  }
+  if (ABSL_PREDICT_FALSE(seals_ != nullptr) && !OpenSealed(snapshot, header, cell, &payload)) {
     return false;
   }
   by_response_cell_[cell] = 0;
@@ -247,7 +268,7 @@ void ClientSession::OnToken(uint32_t token) {
   const std::optional<Immediate> immediate = Immediate::Decode(token);
   if (!immediate.has_value() || immediate->kind != MessageKind::kResponse ||
       immediate->session != options_.number) {
-    ++dropped_;
+    ++dropped_.unknown_session;
     return;
   }
   ++doorbells_;
@@ -255,18 +276,19 @@ void ClientSession::OnToken(uint32_t token) {
   bool more = true;
   while (more) {
     if (!geometry_.Fits(cell, kHeaderBytes)) {
-      ++dropped_;
+      ++dropped_.outside_window;
       return;
     }
     const std::byte* message = responses_.data() + geometry_.OffsetOf(cell);
     ResponseHeader header;
-    if (DecodeResponse(HeaderSnapshot::Take(message), &header) != WireError::kNone ||
-        !TakeResponse(header, cell, message + kHeaderBytes)) {
-      ++dropped_;
+    const HeaderSnapshot snapshot = HeaderSnapshot::Take(message);
+    if (DecodeResponse(snapshot, &header) != WireError::kNone) {
+      ++dropped_.not_a_header;
       return;
     }
+    if (!TakeResponse(snapshot, header, cell, message + kHeaderBytes)) return;
     more = (header.flags & kMoreFollows) != 0;
-    cell += geometry_.CellsFor(uint64_t{kHeaderBytes} + header.payload_bytes);
+    cell += geometry_.CellsFor(geometry_.MessageBytes(header.payload_bytes));
   }
 }
 
@@ -293,7 +315,7 @@ void ClientSession::Abandon(Call* call) {
 }
 
 HeldCells ClientSession::AllocateRequestCells(uint64_t payload_bytes) {
-  const uint32_t cells = geometry_.CellsFor(kHeaderBytes + payload_bytes);
+  const uint32_t cells = geometry_.CellsFor(geometry_.overhead() + payload_bytes);
   const std::optional<uint32_t> first = request_cells_.Allocate(cells);
   return first.has_value() ? HeldCells{*first, cells} : HeldCells{};
 }

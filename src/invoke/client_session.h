@@ -23,7 +23,9 @@
 #include "src/invoke/call_fate.h"
 #include "src/invoke/call_waiter.h"
 #include "src/invoke/cell_allocator.h"
+#include "src/invoke/drop_counters.h"
 #include "src/invoke/message_batch.h"
+#include "src/invoke/message_seal.h"
 #include "src/invoke/path_check.h"
 #include "src/invoke/response.h"
 #include "src/invoke/sequence_window.h"
@@ -87,6 +89,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     uint64_t window_bytes = 0;
     uint16_t number = 0;  // in response immediates
     uint64_t first_sequence = 1;
+    DataAuth data_auth = DataAuth::kOff;  // the least that will do
   };
 
   // Registers the windows of a session that is not open yet. `reactor` outlives the session.
@@ -158,7 +161,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void FreeResponseCells(HeldCells cells) { Freed(response_cells_.Free(cells.first, cells.cells)); }
   std::byte* RequestPayload(HeldCells cells) const;
   const std::byte* ResponsePayload(HeldCells cells) const {
-    return responses_.data() + geometry_.OffsetOf(cells.first) + kHeaderBytes;
+    return response_bytes_ + geometry_.OffsetOf(cells.first) + kHeaderBytes;
   }
 
   // A thread to wake whenever cells become free.
@@ -192,7 +195,10 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // Calls that have ended and have an on_done, which whoever empties this runs outside the lock.
   std::vector<Call*>& finished() { return finished_; }
 
-  uint64_t dropped() const { return dropped_; }
+  const ResponseDropCounters& dropped() const { return dropped_; }
+  // Of cells that were free already: an error of this side's.
+  uint64_t bad_frees() const { return bad_frees_; }
+  DataAuth data_auth() const { return data_auth_; }
 
   // What a PathCheck needs to know. Looks at every call if no doorbell has come since
   // `known_doorbells`.
@@ -228,21 +234,29 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void FreeLate(Call* call);
   void FreeRequest(Call* call);
   void Freed(bool valid) {
-    if (!valid) ++dropped_;
+    if (!valid) ++bad_frees_;
     ++changes_;
     if (!room_waiters_.empty()) WakeRoomWaiters();
   }
   void WakeRoomWaiters();
   void HandleFailedPosts(int64_t now_ns);
-  bool TakeResponse(const ResponseHeader& header, uint32_t cell, const std::byte* payload);
+  absl::Status AttachSeals(const bootstrap::OpenSessionReply& reply);
+  bool TakeResponse(const HeaderSnapshot& snapshot, const ResponseHeader& header, uint32_t cell,
+                    const std::byte* payload);
+  ABSL_ATTRIBUTE_NOINLINE bool OpenSealed(const HeaderSnapshot& snapshot,
+                                          const ResponseHeader& header, uint32_t cell,
+                                          const std::byte** payload);
   void TakeLateResponse(Call* call);
   void TakeFailure(const ResponseHeader& header, const std::byte* payload, Call* call);
 
   transport::Reactor* reactor_;
   Options options_;
   WindowGeometry geometry_;
-  transport::MemoryRegion staging_;    // requests are encoded here
-  transport::MemoryRegion responses_;  // the executor writes here
+  transport::MemoryRegion staging_;      // requests are encoded here
+  transport::MemoryRegion responses_;    // the executor writes here
+  std::unique_ptr<SessionSeals> seals_;  // nullptr: messages have no tags
+  const std::byte* response_bytes_;      // where callers read them: responses_, or copies
+  DataAuth data_auth_ = DataAuth::kOff;
   const transport::Peer* peer_ = nullptr;
   uint32_t epoch_ = 0;
   transport::Notification notification_ = transport::Notification::kWriteImm;
@@ -269,7 +283,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   std::vector<FailedPost> failed_posts_;  // handled on a tick, since a post may fail inside Start
   int64_t hold_ns_ = 0;                   // how long after the first of them
   int64_t held_until_ns_ = 0;             // 0: none is held
-  uint64_t dropped_ = 0;
+  ResponseDropCounters dropped_;
+  uint64_t bad_frees_ = 0;  // of cells that were free
   uint64_t doorbells_ = 0;
   absl::Status failure_;
 };

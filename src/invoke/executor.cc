@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "src/invoke/message_seal.h"
 #include "src/transport/random.h"
 
 namespace invoker {
@@ -248,6 +249,12 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
   absl::StatusOr<transport::HostBuffer> staging =
       transport::HostBuffer::Allocate(request.window_bytes);
   if (!staging.ok()) return staging.status();
+  DataKeys data_keys;
+  if (request.data_auth != DataAuth::kOff) {
+    absl::StatusOr<DataKeys> drawn = DrawDataKeys();
+    if (!drawn.ok()) return drawn.status();
+    data_keys = *drawn;
+  }
   absl::StatusOr<bootstrap::OpenSessionReply> reply =
       absl::UnavailableError("the executor has stopped");
   if (absl::Status status = port.Open(); !status.ok()) return status;
@@ -257,7 +264,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
       return;
     }
     reply = port.OpenSession(request, notification, *std::move(window), *std::move(staging),
-                             std::move(meter));
+                             data_keys, std::move(meter));
     awaits_first_ = true;
   });
   return reply;
@@ -341,7 +348,11 @@ absl::Status Executor::CloseSession(SessionKey key) {
 ExecutorCounters Executor::Counters() {
   ExecutorCounters sum;
   const auto add = [&] {
-    for (const std::unique_ptr<FabricPort>& port : ports_) sum.Add(port->Counters());
+    for (const std::unique_ptr<FabricPort>& port : ports_) {
+      if (port->open()) port->CountStrayMessages();
+      sum.Add(port->Counters());
+    }
+    LoadShared(shared_.dropped, &sum.dropped);
     Publish();
     const UsageCounters& usage = shared_.usage;
     sum.function_ns = usage.function_ns;

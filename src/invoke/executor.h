@@ -95,9 +95,10 @@ class Executor {
 
   // These block until the thread's next turn, which may be after a function that is running.
 
-  // `notification` is what the session is to use, already decided. The reply's handle is left to
-  // the caller. Opens the fabric's endpoint if need be, on the calling thread. `meter` shows what
-  // the session uses, and is let go of when the session has ended; nullptr: nobody reads it.
+  // `notification` and the request's data_auth are what the session is to use, already decided. The
+  // reply's handle is left to the caller. Opens the fabric's endpoint if need be, on the calling
+  // thread. `meter` shows what the session uses, and is let go of when the session has ended;
+  // nullptr: nobody reads it.
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       size_t fabric, const bootstrap::OpenSessionRequest& request,
       transport::Notification notification, std::shared_ptr<UsageMeter> meter = nullptr);
@@ -120,6 +121,10 @@ class Executor {
   // What all sessions have used so far, those that have ended included. Does not block: what has
   // run in the last 64 turns, or runs now, may be missing.
   UsageCounters Usage() const { return shared_.watch->usage().Read(); }
+
+  // Adds what peers have sent so far that was dropped. Does not block: of what is no doorbell, the
+  // last millisecond's may be missing.
+  void AddDropped(DropCounters* sum) const { LoadShared(shared_.dropped, sum); }
 
   // Offers further functions from now on, in every session: all of them, under the next ids, or, if
   // one is refused, none. What they point into must outlive the executor. UNAVAILABLE if the

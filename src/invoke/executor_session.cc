@@ -23,6 +23,19 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
     Parts parts, const bootstrap::OpenSessionRequest& request) {
   absl::StatusOr<WindowGeometry> geometry = WindowGeometry::Make(request.window_bytes);
   if (!geometry.ok()) return geometry.status();
+  std::unique_ptr<SessionSeals> seals;
+  if (parts.data_auth != DataAuth::kOff) {
+    geometry = geometry->WithTags();
+    transport::HostBuffer copies;
+    if (parts.data_auth == DataAuth::kFull) {
+      absl::StatusOr<transport::HostBuffer> buffer =
+          transport::HostBuffer::Allocate(2 * request.window_bytes);
+      if (!buffer.ok()) return buffer.status();
+      copies = *std::move(buffer);
+    }
+    seals = std::make_unique<SessionSeals>(parts.data_auth, parts.data_keys, std::move(copies));
+    Wipe(&parts.data_keys);
+  }
   transport::Reactor* reactor = parts.reactor;
   absl::StatusOr<transport::MemoryRegion> requests =
       reactor->Register(std::move(parts.request_window), transport::RegionUse::kRemoteTarget);
@@ -32,14 +45,16 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
   if (!staging.ok()) return staging.status();
   absl::StatusOr<const transport::Peer*> peer = reactor->peers().Insert(request.endpoint_address);
   if (!peer.ok()) return peer.status();
-  return std::unique_ptr<ExecutorSession>(new ExecutorSession(
-      std::move(parts), *peer, *std::move(requests), *std::move(staging), request, *geometry));
+  return std::unique_ptr<ExecutorSession>(
+      new ExecutorSession(std::move(parts), *peer, *std::move(requests), *std::move(staging),
+                          request, *geometry, std::move(seals)));
 }
 
 ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                                  transport::MemoryRegion requests, transport::MemoryRegion staging,
                                  const bootstrap::OpenSessionRequest& request,
-                                 const WindowGeometry& geometry)
+                                 const WindowGeometry& geometry,
+                                 std::unique_ptr<SessionSeals> seals)
     : parts_(std::move(parts)),
       peer_(peer),
       geometry_(geometry),
@@ -50,6 +65,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                  transport::GetNotifier(parts_.notification, parts_.reactor->profile().send_order),
                  this),
       control_(parts_.reactor),
+      seals_(std::move(seals)),
       sequences_(parts_.first_sequence) {}
 
 ExecutorSession::~ExecutorSession() {
@@ -80,9 +96,12 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Respond(const RequestH
   header.sequence = request.sequence;
   header.epoch = parts_.epoch;
   header.detail = detail;
-  EncodeResponse(header, staging_.data() + geometry_.OffsetOf(request.response_cell));
+  std::byte* message = staging_.data() + geometry_.OffsetOf(request.response_cell);
+  EncodeResponse(header, message);
+  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) seals_->responses.Close(message, payload_bytes);
   const bool first = !responses_.pending();
-  responses_.Add(MessageKind::kResponse, request.response_cell, kHeaderBytes + payload_bytes);
+  responses_.Add(MessageKind::kResponse, request.response_cell,
+                 static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes)));
   if (first) pending_since_ns_ = clock_ns_;
 }
 
@@ -125,28 +144,63 @@ void ExecutorSession::RespondFailure(const RequestHeader& request, const CallOut
   error_text_.fill(0);
 }
 
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ExecutorSession::Admit(const RequestHeader& header) {
-  DropCounters& dropped = counters_.dropped;
-  if (header.epoch != parts_.epoch) {
-    ++dropped.wrong_epoch;
-    return false;
-  }
-  if (!geometry_.Fits(header.response_cell, uint64_t{kHeaderBytes} + header.response_capacity)) {
-    ++dropped.bad_response_run;
-    return false;
-  }
-  switch (sequences_.Accept(header.sequence)) {
+void ExecutorSession::Drop(uint64_t DropCounters::*reason) {
+  ++(counters_.dropped.*reason);
+  if (parts_.dropped != nullptr) CountShared(reason, 1, parts_.dropped);
+}
+
+bool ExecutorSession::CountVerdict(SequenceWindow::Verdict verdict) {
+  switch (verdict) {
     case SequenceWindow::Verdict::kNew:
       return true;
     case SequenceWindow::Verdict::kReplayed:
-      ++dropped.replayed;
+      Drop(&DropCounters::replayed);
       return false;
     case SequenceWindow::Verdict::kTooOld:
     case SequenceWindow::Verdict::kTooFar:
-      ++dropped.stale_sequence;
+      Drop(&DropCounters::stale_sequence);
       return false;
   }
   return false;
+}
+
+// Whether the tag is right. The cheap question first: a doorbell that is rung again for a message
+// that has been served costs no look at its payload.
+bool ExecutorSession::OpenSealed(const HeaderSnapshot& snapshot, const RequestHeader& header,
+                                 const std::byte** payload) {
+  if (!CountVerdict(sequences_.Judge(header.sequence))) return false;
+  *payload = seals_->requests.Open(snapshot, *payload, header.payload_bytes, seals_->copies.data());
+  if (*payload != nullptr) return true;
+  Drop(&DropCounters::bad_tag);
+  return false;
+}
+
+// The input of a bulk call that comes in its message, to be read after other messages have been
+// opened. Messages that are under way lie beside one another, and so do these.
+const std::byte* ExecutorSession::KeepInput(const RequestHeader& header, const std::byte* payload,
+                                            uint32_t cell) {
+  if (seals_ == nullptr || seals_->copies.data() == nullptr) return payload;
+  std::byte* kept =
+      seals_->copies.data() + geometry_.window_bytes() + geometry_.OffsetOf(cell) + kHeaderBytes;
+  memcpy(kept, payload, header.payload_bytes);
+  return kept;
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ExecutorSession::Admit(const HeaderSnapshot& snapshot,
+                                                                const RequestHeader& header,
+                                                                const std::byte** payload) {
+  if (header.epoch != parts_.epoch) {
+    Drop(&DropCounters::wrong_epoch);
+    return false;
+  }
+  if (!geometry_.Fits(header.response_cell, geometry_.MessageBytes(header.response_capacity))) {
+    Drop(&DropCounters::bad_response_run);
+    return false;
+  }
+  if (ABSL_PREDICT_FALSE(seals_ != nullptr) && !OpenSealed(snapshot, header, payload)) {
+    return false;
+  }
+  return CountVerdict(sequences_.Accept(header.sequence));
 }
 
 // Whether a function that has always been tiny runs without a look at the clock; only so many in a
@@ -163,7 +217,8 @@ bool ExecutorSession::Unclocked(const RequestHeader& header) {
 }
 
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeader& header,
-                                                              const std::byte* payload) {
+                                                              const std::byte* payload,
+                                                              const std::byte* flags) {
   std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
   if (ABSL_PREDICT_FALSE(header.kind == MessageKind::kProbe)) {
     const uint32_t bytes = std::min(header.payload_bytes, header.response_capacity);
@@ -199,7 +254,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
       return;
     }
   }
-  control_.Begin(payload - kHeaderBytes + kFlagsOffset,
+  control_.Begin(flags,
                  ABSL_PREDICT_TRUE(header.deadline_us == 0) ? 0 : DeadlineOf(header, clocked));
   parts_.watch->Begin(header.function_id, counters_.executed);
   const CallOutcome outcome = RunFunctionCleared(
@@ -232,11 +287,12 @@ int64_t ExecutorSession::DeadlineOf(const RequestHeader& header, bool clocked) c
   return since_ns + int64_t{header.deadline_us} * 1000;
 }
 
-void ExecutorSession::RunOther(const RequestHeader& header, const std::byte* payload) {
+void ExecutorSession::RunOther(const RequestHeader& header, const std::byte* payload,
+                               uint32_t cell) {
   if ((header.flags & kCancelled) != 0) {
     Refuse(header, StatusCode::kCancelled, "");
   } else {
-    StartBulk(header, payload);
+    StartBulk(header, KeepInput(header, payload, cell), cell);
   }
 }
 
@@ -244,35 +300,36 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
   turn_began_ns_ = turn_began_ns;
   clock_ns_ = std::max(clock_ns_, turn_began_ns);
   clock_is_now_ = false;
-  DropCounters& dropped = counters_.dropped;
   bool more = true;
   while (more) {
     if (!geometry_.Fits(cell, kHeaderBytes)) {
-      ++dropped.outside_window;
+      Drop(&DropCounters::outside_window);
       return;
     }
     const std::byte* message = requests_.data() + geometry_.OffsetOf(cell);
     RequestHeader header;
-    if (DecodeRequest(HeaderSnapshot::Take(message), &header) != WireError::kNone) {
-      ++dropped.not_a_header;
+    const HeaderSnapshot snapshot = HeaderSnapshot::Take(message);
+    if (DecodeRequest(snapshot, &header) != WireError::kNone) {
+      Drop(&DropCounters::not_a_header);
       return;
     }
     if (header.kind != kind) {
-      ++dropped.kind_mismatch;
+      Drop(&DropCounters::kind_mismatch);
       return;
     }
-    const uint64_t message_bytes = uint64_t{kHeaderBytes} + header.payload_bytes;
+    const uint64_t message_bytes = geometry_.MessageBytes(header.payload_bytes);
     if (!geometry_.Fits(cell, message_bytes)) {
-      ++dropped.outside_window;
+      Drop(&DropCounters::outside_window);
       return;
     }
     more = (header.flags & kMoreFollows) != 0;
     if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
-    if (Admit(header)) {
+    const std::byte* payload = message + kHeaderBytes;
+    if (Admit(snapshot, header, &payload)) {
       if (ABSL_PREDICT_TRUE((header.flags & (kBulk | kCancelled)) == 0)) {
-        Run(header, message + kHeaderBytes);
+        Run(header, payload, message + kFlagsOffset);
       } else {
-        RunOther(header, message + kHeaderBytes);
+        RunOther(header, payload, cell);
       }
     }
     cell += geometry_.CellsFor(message_bytes);

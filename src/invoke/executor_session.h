@@ -20,9 +20,11 @@
 #include "src/bootstrap/messages.h"
 #include "src/invoke/bulk_session.h"
 #include "src/invoke/call_control.h"
+#include "src/invoke/drop_counters.h"
 #include "src/invoke/executor_watch.h"
 #include "src/invoke/function_registry.h"
 #include "src/invoke/message_batch.h"
+#include "src/invoke/message_seal.h"
 #include "src/invoke/sequence_window.h"
 #include "src/invoke/usage_meter.h"
 #include "src/invoke/wire.h"
@@ -58,23 +60,6 @@ class FunctionTimes {
   std::vector<int64_t> ns_;
 };
 
-// Why messages were dropped. None of them is fatal, and none is answered: whoever sent it may not
-// be who it says.
-struct DropCounters {
-  uint64_t outside_window = 0;
-  uint64_t not_a_header = 0;
-  uint64_t kind_mismatch = 0;  // doorbell and header disagree
-  uint64_t wrong_epoch = 0;
-  uint64_t bad_response_run = 0;
-  uint64_t replayed = 0;
-  uint64_t stale_sequence = 0;  // too old or too far ahead to judge
-
-  uint64_t total() const {
-    return outside_window + not_a_header + kind_mismatch + wrong_epoch + bad_response_run +
-           replayed + stale_sequence;
-  }
-};
-
 struct ExecutorSessionCounters {
   uint64_t executed = 0;   // functions run
   uint64_t refused = 0;    // answered without running
@@ -95,6 +80,7 @@ class ExecutorSession final : public transport::OperationOwner {
     ExecutorWatch* watch = nullptr;                           // the executor's
     const std::atomic<bool>* draining = nullptr;              // the executor's
     FunctionTimes* times = nullptr;                           // the executor's
+    DropCounters* dropped = nullptr;                          // the executor's, shared; or nullptr
     std::shared_ptr<UsageMeter> meter;        // of this session; nullptr: nobody reads it
     std::shared_ptr<BulkBudget> bulk_budget;  // the worker's; nullptr: no bulk calls
     // Told the number when the session needs Continue in every turn, unless it is there; or
@@ -105,6 +91,8 @@ class ExecutorSession final : public transport::OperationOwner {
     uint32_t epoch = 0;
     uint64_t first_sequence = 1;
     transport::Notification notification = transport::Notification::kWriteImm;
+    DataAuth data_auth = DataAuth::kOff;
+    DataKeys data_keys;  // unless that is kOff
     transport::HostBuffer request_window;
     transport::HostBuffer response_staging;
   };
@@ -167,13 +155,20 @@ class ExecutorSession final : public transport::OperationOwner {
  private:
   ExecutorSession(Parts parts, const transport::Peer* peer, transport::MemoryRegion requests,
                   transport::MemoryRegion staging, const bootstrap::OpenSessionRequest& request,
-                  const WindowGeometry& geometry);
+                  const WindowGeometry& geometry, std::unique_ptr<SessionSeals> seals);
 
-  bool Admit(const RequestHeader& header);
+  bool Admit(const HeaderSnapshot& snapshot, const RequestHeader& header,
+             const std::byte** payload);
+  ABSL_ATTRIBUTE_NOINLINE bool OpenSealed(const HeaderSnapshot& snapshot,
+                                          const RequestHeader& header, const std::byte** payload);
+  const std::byte* KeepInput(const RequestHeader& header, const std::byte* payload, uint32_t cell);
+  bool CountVerdict(SequenceWindow::Verdict verdict);
+  ABSL_ATTRIBUTE_NOINLINE void Drop(uint64_t DropCounters::*reason);
   // Nullptr if there is none with this id, or none for this client.
   const FunctionEntry* FindFunction(uint16_t id) const;
   bool Unclocked(const RequestHeader& header);
-  void Run(const RequestHeader& header, const std::byte* payload);
+  // `flags` is the header's byte in the window, where the client may still write.
+  void Run(const RequestHeader& header, const std::byte* payload, const std::byte* flags);
   ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(const RequestHeader& header, bool clocked) const;
   // Respond, for other source files.
   ABSL_ATTRIBUTE_NOINLINE void RespondTo(const RequestHeader& request, StatusCode status,
@@ -181,8 +176,10 @@ class ExecutorSession final : public transport::OperationOwner {
   // The first reason stays.
   void Fail(const absl::Status& reason);
   // What is no plain request: cancelled, or bulk.
-  ABSL_ATTRIBUTE_NOINLINE void RunOther(const RequestHeader& header, const std::byte* payload);
-  ABSL_ATTRIBUTE_NOINLINE void StartBulk(const RequestHeader& header, const std::byte* payload);
+  ABSL_ATTRIBUTE_NOINLINE void RunOther(const RequestHeader& header, const std::byte* payload,
+                                        uint32_t cell);
+  ABSL_ATTRIBUTE_NOINLINE void StartBulk(const RequestHeader& header, const std::byte* payload,
+                                         uint32_t cell);
   bool ContinueBulk();
   void RunBulk(BulkCall* call);
   void RespondBulk(const BulkCall& call);
@@ -200,7 +197,8 @@ class ExecutorSession final : public transport::OperationOwner {
   transport::MemoryRegion requests_;
   transport::MemoryRegion staging_;
   MessageBatch responses_;
-  std::unique_ptr<BulkSession> bulk_;  // nullptr: no window has been registered
+  std::unique_ptr<SessionSeals> seals_;  // nullptr: messages have no tags
+  std::unique_ptr<BulkSession> bulk_;    // nullptr: no window has been registered
   CallControl control_;
   SequenceWindow sequences_;
   int64_t turn_began_ns_ = 0;     // 0: nothing has run before the message at hand

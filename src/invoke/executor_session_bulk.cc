@@ -32,7 +32,8 @@ absl::Status ExecutorSession::ForgetWindow(uint16_t number, std::function<void()
 }
 
 // What is refused is so before anything is read.
-void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* payload) {
+void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* payload,
+                                uint32_t cell) {
   if (parts_.draining->load(std::memory_order_relaxed)) {
     return Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
   }
@@ -42,7 +43,8 @@ void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* pa
   }
   std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
   const std::optional<BulkSession::Refusal> refusal =
-      bulk_->Start(header, payload, {output, header.response_capacity}, transport::MonotonicNs());
+      bulk_->Start(header, payload, requests_.data() + geometry_.OffsetOf(cell) + kFlagsOffset,
+                   {output, header.response_capacity}, transport::MonotonicNs());
   if (refusal.has_value()) return Refuse(header, refusal->status, refusal->reason);
   std::vector<uint16_t>* unfinished = parts_.unfinished;
   if (unfinished != nullptr &&

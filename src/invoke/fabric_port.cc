@@ -21,8 +21,7 @@ void ExecutorCounters::Add(const ExecutorCounters& other) {
   executed += other.executed;
   refused += other.refused;
   forbidden += other.forbidden;
-  dropped += other.dropped;
-  unknown_doorbells += other.unknown_doorbells;
+  LoadShared(other.dropped, &dropped);
   live_sessions += other.live_sessions;
   peers += other.peers;
   regions += other.regions;
@@ -70,7 +69,7 @@ void FabricPort::OnToken(uint32_t token) {
     session = sessions_[immediate->session].get();
   }
   if (ABSL_PREDICT_FALSE(session == nullptr)) {
-    ++unknown_doorbells_;
+    CountShared(&DropCounters::unknown_session, 1, &shared_->dropped);
     return;
   }
   if (!turn_began_) {
@@ -151,8 +150,16 @@ bool FabricPort::FlushDirty() {
   return moving;
 }
 
+void FabricPort::CountStrayMessages() {
+  const uint64_t stray = reactor_->counters().stray_messages;
+  if (stray == stray_messages_) return;
+  CountShared(&DropCounters::stray_message, stray - stray_messages_, &shared_->dropped);
+  stray_messages_ = stray;
+}
+
 void FabricPort::OnTick(int64_t now_ns) {
   static_cast<void>(now_ns);
+  CountStrayMessages();
   const absl::Status& health = reactor_->health();
   if (!health.ok()) {
     healthy_.store(false, std::memory_order_relaxed);
@@ -186,7 +193,6 @@ void FabricPort::EndSession(uint16_t number) {
   ended_.executed += counters.executed;
   ended_.refused += counters.refused;
   ended_.forbidden += counters.forbidden;
-  ended_.dropped += counters.dropped.total();
   sessions_[number].reset();
   numbers_.erase(std::find(numbers_.begin(), numbers_.end(), number));
   dirty_.erase(std::remove(dirty_.begin(), dirty_.end(), number), dirty_.end());
@@ -213,7 +219,7 @@ ExecutorSession* FabricPort::Find(SessionKey key) {
 absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
     const bootstrap::OpenSessionRequest& request, transport::Notification notification,
     transport::HostBuffer request_window, transport::HostBuffer response_staging,
-    std::shared_ptr<UsageMeter> meter) {
+    const DataKeys& data_keys, std::shared_ptr<UsageMeter> meter) {
   if (!reactor_->health().ok()) return reactor_->health();
   absl::StatusOr<uint16_t> number = FreeNumber();
   if (!number.ok()) return number.status();
@@ -224,6 +230,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   parts.watch = shared_->watch;
   parts.draining = &shared_->draining;
   parts.times = &shared_->times;
+  parts.dropped = &shared_->dropped;
   parts.meter = std::move(meter);
   parts.bulk_budget = shared_->bulk_budget;
   parts.unfinished = &dirty_;
@@ -232,6 +239,8 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   parts.epoch = shared_->next_epoch++;
   parts.first_sequence = request.first_sequence;
   parts.notification = notification;
+  parts.data_auth = request.data_auth;
+  parts.data_keys = data_keys;
   parts.request_window = std::move(request_window);
   parts.response_staging = std::move(response_staging);
   absl::StatusOr<std::unique_ptr<ExecutorSession>> session =
@@ -245,6 +254,8 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   reply.epoch = (*session)->epoch();
   reply.notification = notification;
   reply.eager_bytes = reactor_->eager_bytes();
+  reply.data_auth = request.data_auth;
+  reply.data_keys = data_keys;
   sessions_[*number] = *std::move(session);
   if (numbers_.empty()) shared_->rearrange = true;
   numbers_.push_back(*number);
@@ -269,9 +280,7 @@ ExecutorCounters FabricPort::Counters() const {
     sum.executed += counters.executed;
     sum.refused += counters.refused;
     sum.forbidden += counters.forbidden;
-    sum.dropped += counters.dropped.total();
   }
-  sum.unknown_doorbells = unknown_doorbells_;
   sum.live_sessions = numbers_.size();
   if (reactor_ != nullptr) {
     const transport::PeerTable& peers = reactor_->peers();

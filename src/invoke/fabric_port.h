@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/messages.h"
+#include "src/invoke/drop_counters.h"
 #include "src/invoke/executor_session.h"
 #include "src/invoke/executor_watch.h"
 #include "src/invoke/function_registry.h"
@@ -36,9 +37,8 @@ namespace invoker {
 struct ExecutorCounters {
   uint64_t executed = 0;
   uint64_t refused = 0;
-  uint64_t forbidden = 0;          // of those, calls of functions not for their clients
-  uint64_t dropped = 0;            // bad messages, by sessions
-  uint64_t unknown_doorbells = 0;  // of no session, or no doorbell at all
+  uint64_t forbidden = 0;  // of those, calls of functions not for their clients
+  DropCounters dropped;    // bad messages
   uint64_t live_sessions = 0;
   // What the endpoints hold for peers, those included that have gone and are not forgotten yet.
   uint64_t peers = 0;    // in the address vectors
@@ -72,7 +72,8 @@ struct ExecutorShared {
   bool rearrange = false;                   // a port has got its first session, or lost its last
   std::shared_ptr<BulkBudget> bulk_budget;  // of all the worker's executors
   TickScale scale;
-  UsageCounters usage;  // of all ports' sessions, those that have ended included
+  UsageCounters usage;   // of all ports' sessions, those that have ended included
+  DropCounters dropped;  // the same; any thread may read it (LoadShared)
   std::atomic<uint32_t> live_sessions{0};
   std::atomic<bool> busy{false};
   std::atomic<bool> draining{false};
@@ -124,13 +125,15 @@ class FabricPort final : public transport::ReactorHandler {
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       const bootstrap::OpenSessionRequest& request, transport::Notification notification,
       transport::HostBuffer request_window, transport::HostBuffer response_staging,
-      std::shared_ptr<UsageMeter> meter);
+      const DataKeys& data_keys, std::shared_ptr<UsageMeter> meter);
   ExecutorSession* Find(SessionKey key);
   // The session must live.
   void EndSession(uint16_t number);
 
   // Whether responses that are ready have still to leave, and can.
   bool finishing() const;
+  // Counts what the endpoint has dropped since the last time.
+  void CountStrayMessages();
   // Adds what sessions have used since the last time to the executor's usage, and shows it in their
   // meters.
   void Publish();
@@ -176,11 +179,11 @@ class FabricPort final : public transport::ReactorHandler {
   std::vector<uint16_t> failed_;       // sessions that can no longer answer, until the next tick
   std::vector<uint16_t> numbers_;      // of live sessions
   uint32_t next_number_;
-  bool turn_began_ = false;    // a doorbell of this turn has been taken
-  int64_t turn_began_ns_ = 0;  // when the first one was; 0: it came alone
-  ExecutorCounters ended_;     // what ended sessions add to Counters()
-  uint64_t unknown_doorbells_ = 0;
-  bool quiet_ = true;  // once ended: no peer's write can be under way to the endpoint
+  bool turn_began_ = false;      // a doorbell of this turn has been taken
+  int64_t turn_began_ns_ = 0;    // when the first one was; 0: it came alone
+  ExecutorCounters ended_;       // what ended sessions add to Counters()
+  uint64_t stray_messages_ = 0;  // that are counted in shared_
+  bool quiet_ = true;            // once ended: no peer's write can be under way to the endpoint
 };
 
 }  // namespace invoker

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/invoke/connect_times.h"
+#include "src/invoke/message_seal.h"
 #include "src/transport/random.h"
 
 namespace invoker {
@@ -112,6 +113,7 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
   session.window_bytes =
       options().window_bytes == 0 ? setting_.info->window_bytes : options().window_bytes;
   session.first_sequence = options().first_sequence;
+  session.data_auth = options().data_auth;
   auto driver = std::make_shared<CallDriver>(*std::move(reactor), options().hot_timeout);
   if (absl::Status status = driver->Prepare(session); !status.ok()) return status;
   driver_ = std::move(driver);
@@ -136,6 +138,7 @@ absl::Status FabricSession::OpenSession(Notification wanted, absl::string_view d
   if (!reply.ok()) return reply.status();
   reply_ = *std::move(reply);
   absl::Status attached = driver_->Attach(reply_);
+  Wipe(&reply_.data_keys);
   setting_.watch->Opened(reply_.handle);
   return attached;
 }

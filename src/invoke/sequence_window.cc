@@ -4,21 +4,27 @@
 
 namespace invoker {
 
-SequenceWindow::Verdict SequenceWindow::AcceptOutOfOrder(uint64_t sequence) {
+SequenceWindow::Verdict SequenceWindow::Judge(uint64_t sequence) const {
   const uint64_t ahead =
       sequence - highest_;  // modulo 2^64: half of the circle is ahead, half behind
   const uint64_t behind = highest_ - sequence;
-  if (ahead != 0 && ahead < behind) {
-    if (ahead > kMaxAdvance) return Verdict::kTooFar;
+  if (ahead != 0 && ahead < behind) return ahead > kMaxAdvance ? Verdict::kTooFar : Verdict::kNew;
+  if (behind >= kWidth) return Verdict::kTooOld;
+  const uint64_t word = seen_[sequence % kWidth / kWordBits];
+  const uint64_t bit = uint64_t{1} << (sequence % kWordBits);
+  return (word & bit) != 0 ? Verdict::kReplayed : Verdict::kNew;
+}
+
+SequenceWindow::Verdict SequenceWindow::AcceptOutOfOrder(uint64_t sequence) {
+  const Verdict verdict = Judge(sequence);
+  if (verdict != Verdict::kNew) return verdict;
+  const uint64_t ahead = sequence - highest_;
+  if (ahead <= kMaxAdvance) {
     ForgetAfterHighest(ahead - 1);
     Mark(sequence);
-    return Verdict::kNew;
+  } else {
+    seen_[sequence % kWidth / kWordBits] |= uint64_t{1} << (sequence % kWordBits);
   }
-  if (behind >= kWidth) return Verdict::kTooOld;
-  uint64_t& word = seen_[sequence % kWidth / kWordBits];
-  const uint64_t bit = uint64_t{1} << (sequence % kWordBits);
-  if ((word & bit) != 0) return Verdict::kReplayed;
-  word |= bit;
   return Verdict::kNew;
 }
 

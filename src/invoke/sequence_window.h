@@ -37,6 +37,9 @@ class SequenceWindow {
     seen_.fill(~uint64_t{0});
   }
 
+  // What Accept would say. Changes nothing.
+  [[nodiscard]] Verdict Judge(uint64_t sequence) const;
+
   // Judges a sequence. Only kNew changes anything.
   [[nodiscard]] Verdict Accept(uint64_t sequence) {
     if (sequence != highest_ + 1) return AcceptOutOfOrder(sequence);

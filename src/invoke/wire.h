@@ -24,6 +24,7 @@
 namespace invoker {
 
 inline constexpr uint32_t kHeaderBytes = 32;
+inline constexpr uint32_t kTagBytes = 8;  // behind the payload, in sessions that have tags
 inline constexpr uint32_t kCellBits =
     14;  // of the immediate; a window has no more cells than that names
 inline constexpr uint32_t kMaxCells = 1u << kCellBits;
@@ -39,6 +40,9 @@ inline constexpr uint8_t kBulk = 0x02;  // of a request: the payload begins with
 // Of a request: nobody waits for its answer any more, so it is not to be run. The client may write
 // this byte again, with the flag, after the request.
 inline constexpr uint8_t kCancelled = 0x04;
+// What is set after a message has been tagged, and so is not under the tag: kMoreFollows, when
+// another message joins it, and kCancelled.
+inline constexpr uint8_t kUnsealedFlags = kMoreFollows | kCancelled;
 inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk | kCancelled;
 inline constexpr uint8_t kKnownResponseFlags = kMoreFollows;
 
@@ -272,11 +276,26 @@ class WindowGeometry {
   uint32_t cell_bytes() const { return 1u << cell_shift_; }
   uint32_t cells() const { return cells_; }
 
-  // Largest payload that one message can have: it then fills the window alone.
-  uint32_t MaxPayload() const { return static_cast<uint32_t>(window_bytes_) - kHeaderBytes; }
+  // The same window, of a session whose messages have tags.
+  WindowGeometry WithTags() const {
+    WindowGeometry tagged = *this;
+    tagged.overhead_ = kHeaderBytes + kTagBytes;
+    return tagged;
+  }
+  bool tagged() const { return overhead_ != kHeaderBytes; }
 
-  // Cells that `bytes`, header included, occupy. More than a window holds gives cells() + 1, which
-  // no allocator grants, so that a size cannot be cut into a small one on its way there.
+  // Bytes of a message that are not its payload's: the header, and the tag if there is one.
+  uint32_t overhead() const { return overhead_; }
+  // Of a whole message with so much payload.
+  uint64_t MessageBytes(uint32_t payload_bytes) const {
+    return uint64_t{overhead_} + payload_bytes;
+  }
+
+  // Largest payload that one message can have: it then fills the window alone.
+  uint32_t MaxPayload() const { return static_cast<uint32_t>(window_bytes_) - overhead_; }
+
+  // Cells that `bytes`, header and tag included, occupy. More than a window holds gives cells() +
+  // 1, which no allocator grants, so that a size cannot be cut into a small one on its way there.
   uint32_t CellsFor(uint64_t bytes) const {
     if (bytes > window_bytes_) return cells_ + 1;
     return static_cast<uint32_t>((bytes + cell_bytes() - 1) >> cell_shift_);
@@ -285,9 +304,8 @@ class WindowGeometry {
   // Byte offset of a cell from the window's start. Exact for any cell, in the window or not.
   uint64_t OffsetOf(uint32_t cell) const { return static_cast<uint64_t>(cell) << cell_shift_; }
 
-  // Whether a message of `message_bytes`, header included, that begins at `cell` lies in the
-  // window. Both may come from a peer. If the bytes fit then so do their cells, since a window is
-  // whole cells.
+  // Whether a message of `message_bytes`, all of it, that begins at `cell` lies in the window. Both
+  // may come from a peer. If the bytes fit then so do their cells, since a window is whole cells.
   bool Fits(uint32_t cell, uint64_t message_bytes) const {
     return message_bytes <= window_bytes_ && OffsetOf(cell) <= window_bytes_ - message_bytes;
   }
@@ -301,6 +319,7 @@ class WindowGeometry {
   uint64_t window_bytes_;
   uint32_t cell_shift_;  // log2 of the cell's bytes
   uint32_t cells_;
+  uint32_t overhead_ = kHeaderBytes;
 };
 
 }  // namespace invoker

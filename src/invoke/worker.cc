@@ -110,6 +110,7 @@ bootstrap::WorkerInfo Worker::Info() const {
   info.window_bytes = options_.window_bytes;
   info.executors = static_cast<uint32_t>(executors_.size());
   info.host_identity = HostIdentity();
+  info.data_auth = options_.data_auth;
   absl::MutexLock lock(&mutex_);
   info.functions = InfosOf(functions_);
   return info;
@@ -182,9 +183,11 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
     if (draining_) return absl::UnavailableError("the worker is shutting down");
     ++opening_;
   }
+  bootstrap::OpenSessionRequest agreed = request;
+  agreed.data_auth = std::max(request.data_auth, options_.data_auth);
   const auto meter = std::make_shared<UsageMeter>();
   absl::StatusOr<bootstrap::OpenSessionReply> reply =
-      executor->OpenSession(*fabric, request, *notification, meter);
+      executor->OpenSession(*fabric, agreed, *notification, meter);
   absl::Status status = reply.status();
   {
     absl::MutexLock lock(&mutex_);
@@ -388,6 +391,20 @@ ExecutorCounters Worker::Counters() {
   ExecutorCounters sum;
   for (const std::unique_ptr<Executor>& executor : executors_) sum.Add(executor->Counters());
   return sum;
+}
+
+DropCounters Worker::Dropped() const {
+  DropCounters sum;
+  for (const std::unique_ptr<Executor>& executor : executors_) executor->AddDropped(&sum);
+  return sum;
+}
+
+std::vector<bootstrap::DropCount> Worker::DroppedMessages() const {
+  std::vector<bootstrap::DropCount> counts;
+  ForEachDrop(Dropped(), [&counts](absl::string_view reason, uint64_t count) {
+    counts.push_back({std::string(reason), count});
+  });
+  return counts;
 }
 
 }  // namespace invoker

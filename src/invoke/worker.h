@@ -44,6 +44,7 @@ struct WorkerOptions {
   // Memory for the input and output of bulk calls at a time, of all executors together. Calls that
   // want more together wait for one another; one that wants more by itself is refused.
   uint64_t bulk_bytes = kDefaultBulkBytes;
+  DataAuth data_auth = DataAuth::kOff;  // the least that a session has
   ExecutorOptions executor;  // of each; the index and the budget of bulk calls are set for it
 };
 
@@ -121,6 +122,10 @@ class Worker final : public bootstrap::SessionHost {
   // missing. An open lease's polling time is nobody's but its executors', and 0 here.
   UsageCounters Usage() const;
   UsageCounters LeaseUsage(uint64_t lease) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // What peers have sent so far that was dropped. Does not block.
+  DropCounters Dropped() const;
+  std::vector<bootstrap::DropCount> DroppedMessages() const override;
 
   // Sessions whose clients have given up write-with-immediate.
   uint64_t downgrades() const { return downgrades_.load(std::memory_order_relaxed); }

@@ -49,6 +49,9 @@ absl::StatusOr<WorkerOptions> ToOptions(const Environment& environment) {
   if (!notification.ok()) return notification.status();
   options.notification = *notification;
   options.window_bytes = environment.window_bytes();
+  absl::StatusOr<DataAuth> data_auth = bootstrap::FromProto(environment.data_auth());
+  if (!data_auth.ok()) return data_auth.status();
+  options.data_auth = *data_auth;
   options.executor.hot_timeout = FromNanoseconds(environment.hot_timeout_ns());
   return options;
 }

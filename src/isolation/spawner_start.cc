@@ -121,6 +121,7 @@ absl::Status ProcessTable::MakeEnvironment() {
   environment.set_preferred_ip(worker.addresses.preferred_ip);
   environment.set_notification(bootstrap::ToProto(worker.notification));
   environment.set_window_bytes(worker.window_bytes);
+  environment.set_data_auth(bootstrap::ToProto(worker.data_auth));
   environment.set_hot_timeout_ns(ToNanoseconds(worker.executor.hot_timeout));
   if (options_.libraries.size() > ControlSocket::kMostFds) {
     return absl::InvalidArgumentError(absl::StrCat("executors load at most ",

@@ -86,6 +86,9 @@ class LeaseHost final : public bootstrap::SessionHost {
   // Ends the lease's executors, and so whatever waits for them.
   void AbandonLease(uint64_t lease) override;
   absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override;
+  std::vector<bootstrap::DropCount> DroppedMessages() const override {
+    return shared_.host->DroppedMessages();
+  }
   bootstrap::Usage CloseLease(uint64_t lease) override;
 
   // Executors of leases' own refuse calls from now on. Does not block.

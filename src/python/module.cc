@@ -58,6 +58,8 @@ PYBIND11_MODULE(_invoker, module) {
       .def_property_readonly("provider", &NativeClient::provider)
       .def_property_readonly("fabric_choice", &NativeClient::fabric_choice)
       .def_property_readonly("notification", &NativeClient::notification)
+      .def_property_readonly("data_auth", &NativeClient::data_auth)
+      .def("dropped_responses", &NativeClient::DroppedResponses)
       .def_property_readonly("downgrade_reason", &NativeClient::downgrade_reason)
       .def_property_readonly("max_payload", &NativeClient::max_payload);
 
@@ -68,14 +70,15 @@ PYBIND11_MODULE(_invoker, module) {
   module.def(
       "connect",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
-         const py::tuple& credentials, double peer_timeout) {
+         const std::string& notify, const std::string& data_auth, uint64_t window,
+         double connect_timeout, double hot_timeout, const py::tuple& credentials,
+         double peer_timeout) {
         return NativeClient::Connect(
-            server, {provider, fabric_address, notify, window, connect_timeout, hot_timeout,
-                     CredentialsOf(credentials), peer_timeout});
+            server, {provider, fabric_address, notify, data_auth, window, connect_timeout,
+                     hot_timeout, CredentialsOf(credentials), peer_timeout});
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
+      py::arg("data_auth"), py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
       py::arg("credentials"), py::arg("peer_timeout"));
 
   py::class_<NativeLease>(module, "NativeLease")
@@ -92,16 +95,18 @@ PYBIND11_MODULE(_invoker, module) {
   module.def(
       "lease",
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, double connect_timeout, double hot_timeout,
-         const py::tuple& credentials, double peer_timeout, const py::dict& terms) {
-        return NativeLease::Acquire(server,
-                                    {provider, fabric_address, notify, window, connect_timeout,
-                                     hot_timeout, CredentialsOf(credentials), peer_timeout},
-                                    terms);
+         const std::string& notify, const std::string& data_auth, uint64_t window,
+         double connect_timeout, double hot_timeout, const py::tuple& credentials,
+         double peer_timeout, const py::dict& terms) {
+        return NativeLease::Acquire(
+            server,
+            {provider, fabric_address, notify, data_auth, window, connect_timeout, hot_timeout,
+             CredentialsOf(credentials), peer_timeout},
+            terms);
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"), py::arg("credentials"),
-      py::arg("peer_timeout"), py::arg("terms"));
+      py::arg("data_auth"), py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
+      py::arg("credentials"), py::arg("peer_timeout"), py::arg("terms"));
   module.def("cancelled", &invoker::python::PythonFunction::IsCancelled);
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
   module.def(
@@ -123,15 +128,15 @@ PYBIND11_MODULE(_invoker, module) {
       "serve",
       [](const std::vector<std::tuple<std::string, py::object, bool, std::string>>& functions,
          const std::string& listen, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, uint64_t window, uint32_t executors, double hot_timeout,
-         const py::tuple& security) {
+         const std::string& notify, const std::string& data_auth, uint64_t window,
+         uint32_t executors, double hot_timeout, const py::tuple& security) {
         std::vector<NativeServer::Function> list;
         for (const auto& [name, callable, framed, doc] : functions) {
           list.push_back({name, callable, framed, doc});
         }
         const auto text = [&security](size_t field) { return security[field].cast<std::string>(); };
-        NativeServer::Options options = {listen, provider,  fabric_address, notify,
-                                         window, executors, hot_timeout};
+        NativeServer::Options options = {listen,    provider, fabric_address, notify,
+                                         data_auth, window,   executors,      hot_timeout};
         options.tls = {text(0), text(1), text(2)};
         options.token_file = text(3);
         options.policy_file = text(4);
@@ -139,6 +144,6 @@ PYBIND11_MODULE(_invoker, module) {
         return NativeServer::Start(std::move(list), options);
       },
       py::arg("functions"), py::arg("listen"), py::arg("provider"), py::arg("fabric_address"),
-      py::arg("notify"), py::arg("window"), py::arg("executors"), py::arg("hot_timeout"),
-      py::arg("security"));
+      py::arg("notify"), py::arg("data_auth"), py::arg("window"), py::arg("executors"),
+      py::arg("hot_timeout"), py::arg("security"));
 }

@@ -116,6 +116,12 @@ ClientOptions NativeClient::MakeClientOptions(const Options& options) {
         absl::StrCat("notify=\"", options.notify,
                      "\" is not one of \"auto\", \"write_imm\", \"send_after_write\"")));
   }
+  const std::optional<DataAuth> data_auth = ParseDataAuth(options.data_auth);
+  if (!data_auth.has_value()) {
+    Raise(absl::InvalidArgumentError(absl::StrCat(
+        "data_auth=\"", options.data_auth, "\" is not one of \"off\", \"header\", \"full\"")));
+  }
+  client_options.data_auth = *data_auth;
   client_options.provider = options.provider;
   client_options.fabric_address = options.fabric_address;
   client_options.window_bytes = options.window_bytes;
@@ -165,6 +171,18 @@ RemoteFunction NativeClient::Function(const std::string& name) const {
 }
 
 std::vector<std::string> NativeClient::FunctionNames() const { return Get()->FunctionNames(); }
+
+std::string NativeClient::data_auth() const {
+  return std::string(DataAuthName(Get()->data_auth()));
+}
+
+py::dict NativeClient::DroppedResponses() const {
+  py::dict dropped;
+  ForEachDrop(Get()->dropped_responses(), [&dropped](absl::string_view reason, uint64_t count) {
+    dropped[py::str(std::string(reason))] = count;
+  });
+  return dropped;
+}
 
 std::string NativeClient::notification() const {
   return std::string(transport::NotificationName(Get()->notification()));

@@ -27,6 +27,7 @@ class NativeClient {
     std::string provider;
     std::string fabric_address;
     std::string notify;
+    std::string data_auth;
     uint64_t window_bytes = 0;
     double connect_timeout_s = 0;
     double hot_timeout_s = 0;
@@ -99,6 +100,8 @@ class NativeClient {
 
   std::string provider() const { return Get()->provider(); }
   std::string notification() const;
+  std::string data_auth() const;
+  pybind11::dict DroppedResponses() const;
   std::string fabric_choice() const { return Get()->fabric_choice(); }
   std::string downgrade_reason() const { return Get()->downgrade_reason(); }
   uint64_t max_payload() const { return Get()->max_payload(); }

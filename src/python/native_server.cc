@@ -44,6 +44,12 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const NativeServer::Options& opt
         absl::StrCat("notify=\"", options.notify,
                      "\" is not one of \"auto\", \"write_imm\", \"send_after_write\""));
   }
+  const std::optional<DataAuth> data_auth = ParseDataAuth(options.data_auth);
+  if (!data_auth.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data_auth=\"", options.data_auth, "\" is not one of \"off\", \"header\", \"full\""));
+  }
+  worker.data_auth = *data_auth;
   if (options.window_bytes != 0) worker.window_bytes = options.window_bytes;
   worker.executors = options.executors;
   worker.executor.hot_timeout = absl::Seconds(options.hot_timeout_s);

@@ -27,6 +27,7 @@ class NativeServer {
     std::string provider;
     std::string fabric_address;
     std::string notify;
+    std::string data_auth;
     uint64_t window_bytes = 0;  // 0: the default
     uint32_t executors = 1;
     double hot_timeout_s = 0;

@@ -61,6 +61,9 @@ class SignalKeepingHost final : public bootstrap::SessionHost {
     return host_->LeaseUsage(lease);
   }
   void AbandonLease(uint64_t lease) override { host_->AbandonLease(lease); }
+  std::vector<bootstrap::DropCount> DroppedMessages() const override {
+    return host_->DroppedMessages();
+  }
   bootstrap::Usage CloseLease(uint64_t lease) override { return host_->CloseLease(lease); }
 
  private:

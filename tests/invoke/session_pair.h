@@ -111,6 +111,7 @@ class SessionPair final : public transport::ReactorHandler {
     uint64_t first_sequence = 1;
     uint32_t epoch = 7;
     uint16_t number = 3;
+    DataAuth data_auth = DataAuth::kOff;
     transport::ReactorOptions client_reactor;
   };
 
@@ -144,6 +145,9 @@ class SessionPair final : public transport::ReactorHandler {
     parts.epoch = options.epoch;
     parts.first_sequence = request_.first_sequence;
     parts.notification = way.notification;
+    if (options.data_auth != DataAuth::kOff) data_keys = *DrawDataKeys();
+    parts.data_auth = options.data_auth;
+    parts.data_keys = data_keys;
     parts.request_window = *transport::HostBuffer::Allocate(options.window_bytes);
     parts.response_staging = *transport::HostBuffer::Allocate(options.window_bytes);
     auto executor = ExecutorSession::Open(std::move(parts), request_);
@@ -156,6 +160,8 @@ class SessionPair final : public transport::ReactorHandler {
     reply.request_session = options.number;
     reply.epoch = options.epoch;
     reply.notification = way.notification;
+    reply.data_auth = options.data_auth;
+    reply.data_keys = data_keys;
     reply.eager_bytes = way.eager ? executor_reactor_->eager_bytes() : 0;
     const absl::Status attached = client_->Attach(reply);
     EXPECT_TRUE(attached.ok()) << attached;
@@ -262,6 +268,7 @@ class SessionPair final : public transport::ReactorHandler {
   const std::shared_ptr<BulkBudget> bulk_budget = std::make_shared<BulkBudget>();
   std::optional<FunctionTimes> times;
   uint64_t tokens = 0;  // that the executor got
+  DataKeys data_keys;   // of the session's tags, if it has any
 
  private:
   FunctionRegistry registry_;

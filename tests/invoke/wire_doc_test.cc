@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
+#include "src/invoke/message_seal.h"
 #include "src/invoke/wire.h"
 #include "src/transport/ring_message.h"
 
@@ -142,8 +143,8 @@ TEST_F(WireDocTest, HasTheBlocksCheckedHereAndNoOthers) {
   std::vector<std::string> names;
   for (const auto& [name, bytes] : blocks_) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"bulk_descriptor", "coalesced_pair", "eager_header",
-                                             "request", "request_immediate", "response",
-                                             "response_immediate"}));
+                                             "request", "request_immediate", "request_tag",
+                                             "response", "response_immediate"}));
 }
 
 TEST_F(WireDocTest, EncodersWriteTheExample) {
@@ -233,6 +234,16 @@ TEST_F(WireDocTest, ClientReadsTheResponse) {
   EXPECT_EQ(header.detail, 0u);
   ASSERT_EQ(header.payload_bytes, bytes.size() - kHeaderBytes);
   EXPECT_EQ(Payload(bytes, 0, header.payload_bytes), "hello");
+}
+
+TEST_F(WireDocTest, TheTagIsAsTheExampleSays) {
+  DataKey key;
+  for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::byte>(i);
+  Bytes message = Block("request");
+  message.resize(message.size() + kTagBytes);
+  MessageSeal(DataAuth::kFull, key).Close(message.data(), 5);
+  EXPECT_EQ(Bytes(message.end() - kTagBytes, message.end()), Block("request_tag"));
+  EXPECT_TRUE(absl::StrContains(text_, absl::StrCat(message.size(), " in all")));
 }
 
 TEST_F(WireDocTest, EagerHeaderIsAsTheExampleSays) {

@@ -44,6 +44,17 @@ def test_takes_the_fabric_that_is_named(server_of_all):
         assert client.call("echo", b"hello") == b"hello"
 
 
+@pytest.mark.parametrize("data_auth", ["off", "header", "full"])
+def test_calls_with_tags(server, data_auth):
+    with invoker.connect(server.address, data_auth=data_auth) as client:
+        assert client.data_auth == data_auth
+        for size in (0, 1, 1000, 100_000):
+            payload = bytes(range(256)) * (size // 256 + 1)
+            assert client.call("test.echo", payload[:size]) == payload[:size]
+        dropped = client.dropped_responses()
+        assert "bad_tag" in dropped and not any(dropped.values())
+
+
 @pytest.mark.parametrize("notify", ["auto", "write_imm", "send_after_write"])
 def test_calls_with_either_notification(server, notify):
     with invoker.connect(server.address, notify=notify) as client:

@@ -130,6 +130,7 @@ def test_another_provider_than_the_workers_is_refused(server):
     "options",
     [
         {"notify": "loudly"},
+        {"data_auth": "loudly"},
         {"window": 0},
         {"window": -4096},
         {"window": 5000},
@@ -155,6 +156,7 @@ def test_options_out_of_range_are_value_errors(server, options):
         {"provider": 5},
         {"fabric_address": 5},
         {"notify": None},
+        {"data_auth": None},
         {"window": "1M"},
         {"window": 4096.0},
         {"connect_timeout": "1"},

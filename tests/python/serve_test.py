@@ -201,6 +201,7 @@ def test_a_function_may_call_another_server():
         ({"f": bytes}, {"listen": "nowhere"}, ValueError),
         ({"f": bytes}, {"provider": "no such"}, invoker.InvokerError),
         ({"f": bytes}, {"notify": "loudly"}, ValueError),
+        ({"f": bytes}, {"data_auth": "loudly"}, ValueError),
         ({"f": bytes}, {"window": 5000}, ValueError),
         ({"f": bytes}, {"window": 0}, ValueError),
         ({"f": bytes}, {"executors": 0}, ValueError),

@@ -58,6 +58,9 @@ class NativeClient:
     @property
     def notification(self) -> str: ...
     @property
+    def data_auth(self) -> str: ...
+    def dropped_responses(self) -> Dict[str, int]: ...
+    @property
     def downgrade_reason(self) -> str: ...
     @property
     def max_payload(self) -> int: ...
@@ -90,6 +93,7 @@ def connect(
     provider: str,
     fabric_address: str,
     notify: str,
+    data_auth: str,
     window: int,
     connect_timeout: float,
     hot_timeout: float,
@@ -114,6 +118,7 @@ def lease(
     provider: str,
     fabric_address: str,
     notify: str,
+    data_auth: str,
     window: int,
     connect_timeout: float,
     hot_timeout: float,
@@ -143,6 +148,7 @@ def serve(
     provider: str,
     fabric_address: str,
     notify: str,
+    data_auth: str,
     window: int,
     executors: int,
     hot_timeout: float,

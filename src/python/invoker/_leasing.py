@@ -33,6 +33,7 @@ class Connecting(NamedTuple):
     provider: str = ""
     fabric_address: str = ""
     notify: str = "auto"
+    data_auth: str = "off"
     window: int = 0
     connect_timeout: float = 10.0
     hot_timeout: float = 0.001

@@ -188,6 +188,15 @@ class Client(Calls, Leasing, Closing):
         return self._native.notification
 
     @property
+    def data_auth(self) -> str:
+        """How much of each message is under a keyed tag: "off", "header" or "full"."""
+        return self._native.data_auth
+
+    def dropped_responses(self) -> Dict[str, int]:
+        """How much came in that was no response to a call of this client's, by reason."""
+        return self._native.dropped_responses()
+
+    @property
     def downgrade_reason(self) -> str:
         """Empty, or why write_imm was given up for send_after_write."""
         return self._native.downgrade_reason

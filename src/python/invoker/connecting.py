@@ -18,6 +18,7 @@ def connect(
     provider: Optional[str] = "auto",
     fabric_address: Optional[str] = None,
     notify: str = "auto",
+    data_auth: str = "off",
     window: Optional[int] = None,
     connect_timeout: float = 10.0,
     hot_timeout: float = 0.001,
@@ -41,6 +42,8 @@ def connect(
         the one that routes to the worker.
     notify: how a peer learns of a write: "write_imm", "send_after_write", or "auto": write_imm if a probe
         proves it.
+    data_auth: how much of each message is to be under a keyed tag at least, against peers that forge them: "off",
+        "header", "full". A worker may want more; Client.data_auth says what it is.
     window: bytes per direction, a power of two and at most the worker's; None: the worker's.
     connect_timeout: seconds for each step of connecting.
     hot_timeout: seconds for which a waiting thread busy-polls before it sleeps. Longer: lower latency of
@@ -69,6 +72,7 @@ def connect(
         _arguments.optional_text("provider", provider),
         _arguments.optional_text("fabric_address", fabric_address),
         _arguments.text("notify", notify),
+        _arguments.text("data_auth", data_auth),
         _arguments.whole("window", window or 0),
         _arguments.seconds_from("connect_timeout", connect_timeout, zero=False),
         _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),

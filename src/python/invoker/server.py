@@ -61,6 +61,7 @@ def serve(
     provider: Optional[str] = "auto",
     fabric_address: Optional[str] = None,
     notify: str = "auto",
+    data_auth: str = "off",
     window: Optional[int] = None,
     executors: int = 1,
     hot_timeout: float = 0.001,
@@ -81,6 +82,7 @@ def serve(
     provider, fabric_address: the fabrics to serve: "auto" or None for every one that works here, or names of libfabric
         providers, separated by commas; and their addresses, as for invoker_server.
     notify: as for connect().
+    data_auth: as for connect(), for all sessions.
     window: the largest window per session and direction, in bytes, a power of two; None: 2 MiB.
     executors: threads that run functions. Python code of all of them shares one GIL.
     hot_timeout: seconds for which an executor busy-polls after the last message before it sleeps until the next. Longer:
@@ -113,6 +115,7 @@ def serve(
         _arguments.optional_text("provider", provider),
         _arguments.optional_text("fabric_address", fabric_address),
         _arguments.text("notify", notify),
+        _arguments.text("data_auth", data_auth),
         _arguments.whole("window", window or 0),
         _arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
         _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
