@@ -167,6 +167,7 @@ class ExecutorSession final : public transport::OperationOwner {
   bool Admit(const RequestHeader& header);
   bool Unclocked(const RequestHeader& header);
   void Run(const RequestHeader& header, const std::byte* payload);
+  ABSL_ATTRIBUTE_NOINLINE bool WasCancelledMeanwhile(const std::byte* payload);
   ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(const RequestHeader& header, bool clocked) const;
   // Respond, for other source files.
   ABSL_ATTRIBUTE_NOINLINE void RespondTo(const RequestHeader& request, StatusCode status,
