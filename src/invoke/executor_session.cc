@@ -11,6 +11,9 @@
 namespace invoker {
 namespace {
 
+// What of a turn counts as long: letting the provider work once more is nothing beside it.
+constexpr int64_t kLongNs = 1'000'000;
+
 transport::RemoteWindow ResponseWindow(const transport::Peer* peer,
                                        const bootstrap::OpenSessionRequest& request) {
   const bootstrap::WindowDescriptor& window = request.response_window;
@@ -241,6 +244,10 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
                        !Unclocked(header);
   if (clocked) {
     if (!clock_is_now_) clock_ns_ = transport::MonotonicNs();
+    const bool after_long = clock_ns_ - turn_began_ns_ > kLongNs && turn_began_ns_ != 0;
+    if (ABSL_PREDICT_FALSE(after_long) && WasCancelledMeanwhile(flags)) {
+      return Refuse(header, StatusCode::kCancelled, "");
+    }
     if (responses_.pending() &&
         (clock_ns_ - pending_since_ns_ > kCoalesceNs || parts_.times->IsSlow(header.function_id))) {
       responses_.Flush();
@@ -285,6 +292,12 @@ int64_t ExecutorSession::DeadlineOf(const RequestHeader& header, bool clocked) c
   const int64_t now_ns = clocked ? clock_ns_ : transport::MonotonicNs();
   const int64_t since_ns = turn_began_ns_ != 0 ? turn_began_ns_ : now_ns;
   return since_ns + int64_t{header.deadline_us} * 1000;
+}
+
+// Others of this turn have run for long, and their clients may have lost patience meanwhile.
+bool ExecutorSession::WasCancelledMeanwhile(const std::byte* flags) {
+  parts_.reactor->LetProviderWork();
+  return IsMarkedCancelled(flags);
 }
 
 void ExecutorSession::RunOther(const RequestHeader& header, const std::byte* payload,

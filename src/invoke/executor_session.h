@@ -169,6 +169,7 @@ class ExecutorSession final : public transport::OperationOwner {
   bool Unclocked(const RequestHeader& header);
   // `flags` is the header's byte in the window, where the client may still write.
   void Run(const RequestHeader& header, const std::byte* payload, const std::byte* flags);
+  ABSL_ATTRIBUTE_NOINLINE bool WasCancelledMeanwhile(const std::byte* flags);
   ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(const RequestHeader& header, bool clocked) const;
   // Respond, for other source files.
   ABSL_ATTRIBUTE_NOINLINE void RespondTo(const RequestHeader& request, StatusCode status,

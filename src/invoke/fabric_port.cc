@@ -15,6 +15,10 @@ constexpr uint32_t kSessionNumbers = 1u << 16;
 // that took so long.
 constexpr uint64_t kLongTicks = 1u << 21;
 
+// After so long, the provider is let work so often before the next turn. It may take several times
+// to bring what is there.
+constexpr int kLooksAfterLong = 16;
+
 }  // namespace
 
 void ExecutorCounters::Add(const ExecutorCounters& other) {
@@ -102,7 +106,11 @@ void FabricPort::PublishLater(ExecutorSession* session, uint16_t number, uint64_
     session->set_unpublished();
     unpublished_.push_back(number);
   }
-  if (ticks >= kLongTicks) Publish();
+  if (ticks < kLongTicks) return;
+  Publish();
+  // What has come meanwhile is to be there before the next request is looked at: some of them may
+  // have been cancelled.
+  for (int i = 0; i < kLooksAfterLong; ++i) reactor_->LetProviderWork();
 }
 
 void FabricPort::Publish() {

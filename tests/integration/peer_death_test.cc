@@ -128,7 +128,7 @@ TEST_P(PeerDeathTest, AClientDoesNotTakeItsOwnAbsenceForItsWorkers) {
 
 TEST_P(PeerDeathTest, ASilentClientLosesItsSessionAndCannotGoOnWithIt) {
   ServerOptions options;
-  options.more = {"--peer_timeout=300ms"};
+  options.more = {"--peer_timeout=2s"};
   ServerProcess* server = StartServer(options);
   const std::unique_ptr<Client> other = Connect(server);
   ASSERT_NE(other, nullptr);

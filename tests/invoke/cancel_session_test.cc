@@ -13,9 +13,7 @@ class CancelSessionTest : public testing::TestWithParam<Way> {
   static void Cancel(SessionPair* pair, Call* call) {
     pair->client().EndEarly(call, absl::StatusCode::kCancelled, "cancelled by the test");
   }
-  static absl::string_view Fate(const Call& call) {
-    return CallFateName(GetCallFate(call.status));
-  }
+  static absl::string_view Fate(const Call& call) { return CallFateName(GetCallFate(call.status)); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, CancelSessionTest, testing::ValuesIn(kWays), NameOfWay);

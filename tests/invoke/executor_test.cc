@@ -86,6 +86,23 @@ TEST_P(ExecutorTest, SessionNumbersAndEpochsWrapAndSkipLiveOnes) {
   EXPECT_EQ(executor->live_sessions(), 3u);
 }
 
+// As those of a server before and after a restart: what was meant for the one is of no session of
+// the other.
+TEST_P(ExecutorTest, NoTwoExecutorsBeginWithTheSameEpochNorAllWithTheSameNumber) {
+  constexpr int kExecutors = 6;
+  std::set<uint32_t> epochs;
+  std::set<uint16_t> numbers;
+  for (int i = 0; i < kExecutors; ++i) {
+    std::unique_ptr<Executor> executor = Start();
+    auto key = Open(executor.get());
+    ASSERT_TRUE(key.ok()) << key.status();
+    epochs.insert(key->epoch);
+    numbers.insert(key->number);
+  }
+  EXPECT_EQ(epochs.size(), size_t{kExecutors});
+  EXPECT_GT(numbers.size(), 1u);
+}
+
 TEST_P(ExecutorTest, AWholeRoundOfNumbersSkipsTheLiveOne) {
   ExecutorOptions options;
   options.first_session = 65535;
