@@ -323,9 +323,8 @@ TEST_P(Contribution, WhatMayHaveBeenAddedIsNotAddedAgain) {
   ASSERT_TRUE(worker.ok()) << worker.status();
   bootstrap::ServerOptions server_options;
   server_options.listen = kAnyPort;
-  server_options.services.push_back([](const bootstrap::ServiceParts&) {
-    return std::make_unique<VanishedService>(GetParam());
-  });
+  server_options.services.push_back(
+      [](const bootstrap::ServiceParts&) { return std::make_unique<VanishedService>(GetParam()); });
   auto server = bootstrap::Server::Start(server_options, worker->get());
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string address = (*server)->listen_address();
