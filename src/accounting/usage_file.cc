@@ -47,13 +47,19 @@ bool FromLine(const std::string& text, std::string* tenant, bootstrap::Usage* us
     }
     return found->get<uint64_t>();
   };
+  // Of time: a number that has no place in an int64_t would become a negative one.
+  const auto time = [&](const char* name) {
+    const uint64_t value = number(name);
+    if (value > static_cast<uint64_t>(INT64_MAX)) good = false;
+    return static_cast<int64_t>(value);
+  };
   *tenant = line["tenant"].get<std::string>();
-  usage->lease_time = absl::Microseconds(static_cast<int64_t>(number("lease_us")));
-  usage->cpu_time = absl::Microseconds(static_cast<int64_t>(number("cpu_us")));
+  usage->lease_time = absl::Microseconds(time("lease_us"));
+  usage->cpu_time = absl::Microseconds(time("cpu_us"));
   usage->memory_byte_seconds = number("memory_byte_seconds");
   usage->calls = number("calls");
-  usage->function_time = absl::Nanoseconds(static_cast<int64_t>(number("function_ns")));
-  usage->polling_time = absl::Nanoseconds(static_cast<int64_t>(number("polling_ns")));
+  usage->function_time = absl::Nanoseconds(time("function_ns"));
+  usage->polling_time = absl::Nanoseconds(time("polling_ns"));
   usage->bytes_in = number("bytes_in");
   usage->bytes_out = number("bytes_out");
   return good;

@@ -116,7 +116,7 @@ class Served {
   Served() {
     bootstrap::ServerOptions options;
     options.listen = "127.0.0.1:0";
-    options.lease_expiry = absl::Hours(1000);
+    options.lease_expiry = absl::Hours(24);
     options.heartbeat_interval = absl::Hours(1);
     auto server = bootstrap::Server::Start(options, &host_);
     FUZZ_CHECK(server.ok());

@@ -67,8 +67,10 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const PyGILState_STATE state = PyGILState_Ensure();
-  PyObject* result = PyObject_CallFunction(run, "y#", reinterpret_cast<const char*>(data),
-                                           static_cast<Py_ssize_t>(size));
+  PyObject* bytes =
+      PyBytes_FromStringAndSize(reinterpret_cast<const char*>(data), static_cast<Py_ssize_t>(size));
+  PyObject* result = PyObject_CallOneArg(run, bytes);
+  Py_DECREF(bytes);
   if (result == nullptr) Give("more than an exception");
   Py_DECREF(result);
   PyGILState_Release(state);

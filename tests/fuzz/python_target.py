@@ -208,11 +208,12 @@ def _ping(maker):
 
 
 def _native(maker):
+    # Without what belongs to the threads of the package: results that they wait for, and its end.
     native = _CLIENT._native
-    names = [name for name in dir(native) if not name.startswith("_") and name not in ("close", "fail", "abandon")]
-    attribute = getattr(native, maker.pick(names))
+    attribute = getattr(native, maker.pick(["function", "ping", "call_frame", "call_frame", "function_names", "max_payload"]))
     if callable(attribute):
-        attribute(*[maker.any() for _ in range(maker.byte() % 5)])
+        first = native.function(maker.pick(_NAMES)) if maker.byte() % 4 else maker.any()
+        attribute(first, *[maker.any() for _ in range(maker.byte() % 5)])
 
 
 def _pieces(maker):

@@ -220,9 +220,9 @@ void Player::RareEvent() {
       network.RefusePosts(input_.Pick(8));
       break;
     case 1:
-      // A write without a completion is one whose loss nobody can hear of.
+      // A fabric loses nothing without a word, and what has completed cannot fail any more.
       if (Flight* flight = PickFlight()) {
-        if (flight->completes && flight->from != nullptr) network.Fail(flight);
+        if (!flight->completed && flight->from != nullptr) network.Fail(flight);
       }
       break;
     case 2:

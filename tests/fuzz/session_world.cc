@@ -288,11 +288,13 @@ void SessionWorld::Drain() {
   if (lived && !hostile_) {
     FUZZ_CHECK(client_->outstanding() == 0);
     FUZZ_CHECK(client_->answered());
-    if (!forged_) FUZZ_CHECK(executor_->counters().dropped.total() == 0);
+    if (!forged_) {
+      FUZZ_CHECK(executor_->counters().dropped.total() == 0);
+      FUZZ_CHECK(client_->dropped() == 0);
+    }
   } else {
     client_->Fail(absl::UnavailableError("the worker has gone"));
   }
-  if (!forged_ && !hostile_) FUZZ_CHECK(client_->dropped() == 0);
   uint64_t executed = 0;
   const uint64_t dropped = client_->dropped();
   JudgeAll();
