@@ -117,6 +117,29 @@ bool FaultControl::IsVictim(const std::string& raw_address) {
   return victims_.count(raw_address) > 0;
 }
 
+bool FaultControl::ClosesLater(fid* object) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!closes_later_ || object->fclass == FI_CLASS_MR) return false;
+  to_close_.push_back(object);
+  return true;
+}
+
+void FaultControl::CloseLater() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  closes_later_ = true;
+}
+
+// In the order in which they were to be closed.
+void FaultControl::CloseNow() {
+  std::vector<fid*> objects;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closes_later_ = false;
+    objects.swap(to_close_);
+  }
+  for (fid* object : objects) object->ops->close(object);
+}
+
 std::string FaultCounts::Text() const {
   return absl::StrCat(posts, " posts; again ", again, ", late ", late, ", posts failed ",
                       post_fails, ", completions failed ", completion_fails, ", completions lost ",
@@ -127,6 +150,8 @@ std::string FaultCounts::Text() const {
 
 void Arm(const FaultPlan& plan, uint64_t seed) { FaultControl::Get().Arm(plan, seed); }
 void Disarm() { FaultControl::Get().Disarm(); }
+void CloseLater() { FaultControl::Get().CloseLater(); }
+void CloseNow() { FaultControl::Get().CloseNow(); }
 bool IsVictim(absl::string_view raw_address) {
   return FaultControl::Get().IsVictim(std::string(raw_address));
 }

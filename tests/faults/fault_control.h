@@ -10,7 +10,9 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "src/transport/libfabric.h"
 #include "tests/faults/fault_plan.h"
 #include "tests/faults/faulty_fabric.h"
 #include "tests/faults/live_counts.h"
@@ -41,6 +43,11 @@ class FaultControl {
   void AddVictim(const std::string& raw_address);
   bool IsVictim(const std::string& raw_address);
 
+  // Whether the object, which is being closed, is left to CloseNow.
+  bool ClosesLater(fid* object);
+  void CloseLater();
+  void CloseNow();
+
   LiveCounts& counts;
 
  private:
@@ -53,6 +60,8 @@ class FaultControl {
   uint64_t objects_ = 0;                              // opened since Arm
   Dice shared_{0, 0};
   std::set<std::string> victims_;
+  bool closes_later_ = false;
+  std::vector<fid*> to_close_;
 };
 
 }  // namespace invoker::faults

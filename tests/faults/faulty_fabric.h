@@ -60,6 +60,12 @@ void Arm(const FaultPlan& plan, uint64_t seed);
 // with the next reads.
 void Disarm();
 
+// From now on what is closed stays open in the provider until CloseNow, but for registrations. On a
+// fabric of shared memory, endpoints of one process use each other's memory itself, which goes with
+// its owner's endpoint; of another process they would have a mapping of their own, which stays.
+void CloseLater();
+void CloseNow();
+
 FaultCounts Given();
 OpenObjects Open();
 

@@ -314,6 +314,7 @@ void Soak::RunFor(absl::Duration duration) {
 
 // The first quarter warms up what allocators, gRPC and the fabric keep.
 void Soak::Run() {
+  Print("start", Sample(server_->pid(), *counts_));
   RunFor(options_.duration / 4);
   const ServerSample before = WaitUntilIdle();
   Print("idle", before);
