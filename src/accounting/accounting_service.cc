@@ -42,7 +42,14 @@ class AccountingService final : public v1::Accounting::Service {
   grpc::Status GetDropped(grpc::ServerContext* context, const v1::GetDroppedRequest*,
                           v1::GetDroppedReply* reply) override {
     bootstrap::Mark(context);
-    for (const bootstrap::DropCount& drop : host_->DroppedMessages()) {
+    const absl::StatusOr<security::Caller> caller = bootstrap::CallerOf(*context, parts_.access);
+    if (!caller.ok()) return bootstrap::ToGrpc(caller.status());
+    if (caller->tenant != nullptr && !caller->tenant->sees_others_usage) {
+      return bootstrap::ToGrpc(absl::PermissionDeniedError(
+          absl::StrCat("this server's policy does not show tenant \"", caller->name,
+                       "\" what others have sent (sees_others_usage)")));
+    }
+    for (const bootstrap::DropCount& drop : parts_.host->DroppedMessages()) {
       v1::GetDroppedReply::Count* count = reply->add_dropped();
       count->set_reason(drop.reason);
       count->set_count(drop.count);

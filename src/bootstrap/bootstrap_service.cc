@@ -53,7 +53,7 @@ grpc::Status BootstrapService::FindRequest(grpc::ServerContext* context,
                                            const v1::FindRequestRequest* message,
                                            v1::FindRequestReply* reply) {
   Mark(context);
-  absl::StatusOr<LeaseTable::Use> use = table_->Acquire(message->lease());
+  absl::StatusOr<LeaseTable::Use> use = AcquireFor(*context, access_, table_, message->lease());
   if (!use.ok()) return ToGrpc(use.status());
   absl::StatusOr<RequestState> state =
       host_->FindRequest(message->lease(), message->handle(), message->sequence());
