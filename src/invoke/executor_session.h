@@ -198,9 +198,9 @@ class ExecutorSession final : public transport::OperationOwner {
   transport::MemoryRegion requests_;
   transport::MemoryRegion staging_;
   MessageBatch responses_;
+  CallControl control_;
   std::unique_ptr<SessionSeals> seals_;  // nullptr: messages have no tags
   std::unique_ptr<BulkSession> bulk_;    // nullptr: no window has been registered
-  CallControl control_;
   SequenceWindow sequences_;
   int64_t turn_began_ns_ = 0;     // 0: nothing has run before the message at hand
   int64_t clock_ns_ = 0;          // when the clock was last read
