@@ -127,10 +127,11 @@ void ClientChannel::Authorize(grpc::ClientContext* context) const {
 absl::Status ClientChannel::Explain(absl::string_view operation, const grpc::ClientContext& context,
                                     const grpc::Status& status, absl::Duration timeout) const {
   if (status.ok()) return absl::OkStatus();
+  // By CancelCalls, or by a server that ends.
   if (status.error_code() == grpc::StatusCode::CANCELLED && !Answered(context)) {
-    return absl::UnavailableError(
-        absl::StrCat("could not ", operation, ": invoker_server at ", name_,
-                     " has stopped answering heartbeats; it is stopped, or the network is down"));
+    return absl::UnavailableError(absl::StrCat(
+        "could not ", operation, ": invoker_server at ", name_,
+        " answers no more: it is shutting down, or is stopped, or the network is down"));
   }
   FailedCall call;
   call.operation = operation;

@@ -270,7 +270,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   std::vector<Call*> free_calls_;
   std::vector<uint16_t> by_response_cell_;  // 1 + the index of the call whose response begins there
   uint32_t outstanding_ = 0;
-  uint32_t late_ = 0;  // calls in kTimedOut
+  uint32_t late_ = 0;   // calls in kTimedOut
+  uint32_t marks_ = 0;  // that are being written
   uint64_t changes_ = 0;
   int64_t earliest_deadline_ns_ = 0;  // no call's deadline is before it; 0: none has one
   std::vector<Call*> finished_;

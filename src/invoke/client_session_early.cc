@@ -4,6 +4,13 @@
 #include "src/invoke/client_session.h"
 
 namespace invoker {
+namespace {
+
+// At a time. Each takes a slot of the reactor's until the executor's side has taken it, which on
+// some fabrics is not before a function there ends, and requests need slots too.
+constexpr uint32_t kMostMarks = 64;
+
+}  // namespace
 
 // Whether the worker may hear of the request. What waits to be posted, or to be posted again, is
 // still in staging alone, and can be changed there.
@@ -24,17 +31,19 @@ bool ClientSession::HasLeft(const Call& call) const {
 }
 
 // Marks the request as cancelled: here if it has not left, else in the worker's window, by one byte
-// that lands before or after the worker has looked. Where there is no room to post that, the call
-// is left to itself.
+// that lands before or after the worker has looked. Where too many are under way, or there is no
+// room to post one, the call is left to itself.
 CallFate ClientSession::Withdraw(Call* call) {
   const bool has_left = HasLeft(*call);
   const uint64_t offset = geometry_.OffsetOf(call->request.first) + kFlagsOffset;
   std::byte* const flags = staging_.data() + offset;
   *flags |= static_cast<std::byte>(kCancelled);
   if (!has_left) return CallFate::kNotSent;
+  if (marks_ >= kMostMarks) return CallFate::kMaybeExecuted;
   call->marking = reactor_->PostTransfer(transport::TransferDirection::kWrite, requests_->window(),
                                          offset, flags, staging_.descriptor(), /*length=*/1, this,
                                          kMarkTag | call->index);
+  marks_ += call->marking ? 1 : 0;
   return CallFate::kMaybeExecuted;
 }
 
@@ -55,6 +64,7 @@ void ClientSession::EndEarly(Call* call, absl::StatusCode code, absl::string_vie
 void ClientSession::OnTransferDone(uint64_t tag) {
   Call* const call = by_index_[tag & ~kMarkTag];
   call->marking = false;
+  --marks_;
   if (call->answered) FreeLate(call);
 }
 

@@ -74,8 +74,8 @@ typedef struct invoker_call {
 } invoker_call;
 
 /* For functions in C: whether the call is one that nobody waits for any more. */
-#define INVOKER_CALL_CANCELLED(call)                                           \
-  ((call)->struct_size >= sizeof(invoker_call) && (call)->cancelled != NULL && \
+#define INVOKER_CALL_CANCELLED(call)                                                     \
+  ((call)->struct_size >= offsetof(invoker_call, worker) && (call)->cancelled != NULL && \
    (call)->cancelled(call) != 0)
 
 /* Returns the number of bytes written to `output`, 0 to output_capacity, or one of the negative

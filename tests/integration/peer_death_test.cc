@@ -126,6 +126,21 @@ TEST_P(PeerDeathTest, AClientDoesNotTakeItsOwnAbsenceForItsWorkers) {
   EXPECT_EQ((*child)->Wait(), 0) << (*child)->Errors();
 }
 
+TEST_P(PeerDeathTest, AServerDoesNotTakeItsOwnAbsenceForItsClients) {
+  ServerOptions options;
+  options.more = {"--peer_timeout=1500ms"};
+  ServerProcess* server = StartServer(options);
+  ClientOptions patient;
+  patient.peer_timeout = kPatience;
+  const std::unique_ptr<Client> client = Connect(server, patient);
+  ASSERT_NE(client, nullptr);
+  server->Suspend();
+  absl::SleepFor(absl::Seconds(3));
+  server->Resume();
+  EXPECT_EQ(MakeRandomCalls(client.get(), TestSeed(), 100, 1000), absl::OkStatus());
+  EXPECT_EQ(client->status(), absl::OkStatus());
+}
+
 TEST_P(PeerDeathTest, ASilentClientLosesItsSessionAndCannotGoOnWithIt) {
   ServerOptions options;
   options.more = {"--peer_timeout=2s"};

@@ -92,6 +92,23 @@ TEST(Lifetime, AHundredExecutorsLeaveNothing) {
   EXPECT_THAT(left, testing::IsEmpty());
 }
 
+TEST(Lifetime, AnExecutorThatIsStoppedIsKilledUnlessItGoesOn) {
+  std::unique_ptr<ExecutorSpawner> spawner = StartSpawner(TestSpawnerOptions());
+  ASSERT_NE(spawner, nullptr);
+  WatchedExecutor goes_on(spawner.get());
+  WatchedExecutor stays(spawner.get());
+  ASSERT_TRUE(goes_on.ok() && stays.ok());
+  ASSERT_EQ(kill(goes_on.process().pid(), SIGSTOP), 0);
+  ASSERT_EQ(kill(stays.process().pid(), SIGSTOP), 0);
+  ASSERT_EQ(kill(goes_on.process().pid(), SIGCONT), 0);
+  const ExecutorEnd end = stays.WaitForEnd();
+  EXPECT_EQ(end.cause, bootstrap::LeaseEndCause::kCrashed);
+  EXPECT_THAT(end.reason, HasSubstr("was stopped by a signal"));
+  EXPECT_FALSE(goes_on.ended());
+  goes_on.process().Stop(absl::Seconds(20));
+  EXPECT_EQ(goes_on.WaitForEnd().cause, bootstrap::LeaseEndCause::kReleased);
+}
+
 TEST(Lifetime, WhenTheServerIsKilledNothingIsLeft) {
   FILE* out = popen("exec tests/isolation/doomed_server", "r");
   ASSERT_NE(out, nullptr);

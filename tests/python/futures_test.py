@@ -50,7 +50,7 @@ def test_errors_are_in_the_future(client):
 
 
 def test_a_call_under_way_can_be_cancelled_and_one_that_has_ended_cannot(client):
-    future = client.submit("test.sleep", microseconds(200_000))
+    future = client.submit("test.sleep", microseconds(2_000_000))
     queued = client.submit("echo", b"queued")
     assert future.running()
     called_back = []
@@ -66,7 +66,7 @@ def test_a_call_under_way_can_be_cancelled_and_one_that_has_ended_cannot(client)
 
 def test_cancelling_a_task_cancels_its_call(client):
     async def main():
-        slow = client.submit("test.sleep", microseconds(200_000))
+        slow = client.submit("test.sleep", microseconds(2_000_000))
         task = asyncio.ensure_future(client.acall("echo", b"queued"))
         await asyncio.sleep(0)
         assert not task.done()

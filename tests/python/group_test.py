@@ -219,7 +219,7 @@ def test_a_call_is_tried_again_only_if_its_caller_asks(own_server):
             with invoker.connect(
                 "%s,%s" % (doomed.address, own_server.address), reconnect=False
             ) as group:
-                future = group.submit("test.sleep", microseconds(2_000_000), retry=retry)
+                future = group.submit("test.sleep", microseconds(3_000_000), retry=retry)
                 doomed.kill()
                 if retry:
                     assert future.result() == b""
