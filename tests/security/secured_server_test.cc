@@ -111,12 +111,11 @@ class SecuredServerTest : public ServerTest {
       }
     }
   }
-}
 
-TestFiles files_;
-TestAuthority authority_{&files_, "authority"};
-std::string server_key_;
-std::string said_;  // by all commands
+  TestFiles files_;
+  TestAuthority authority_{&files_, "authority"};
+  std::string server_key_;
+  std::string said_;  // by all commands
 };
 
 TEST_F(SecuredServerTest, CallsWorkAndFunctionsOfOthersAreAsIfTheyWereNotThere) {
