@@ -176,9 +176,9 @@ void LeaseReactor::HandleRequest() {
     Advance(std::move(lock));
   } else if (request_.has_more_session_tokens()) {
     std::unique_lock<std::mutex> lock(mutex_);
-    tokens_wanted_ = std::min(tokens_wanted_ + std::min(request_.more_session_tokens().count(),
-                                                        SessionTokens::kMostAtOnce),
-                              SessionTokens::kMostAtOnce);
+    const uint32_t more =
+        std::min(request_.more_session_tokens().count(), SessionTokens::kMostAtOnce);
+    tokens_wanted_ = std::min<uint32_t>(tokens_wanted_ + more, SessionTokens::kMostOfLease);
     Advance(std::move(lock));
   }
 }
@@ -228,9 +228,11 @@ void LeaseReactor::Advance(std::unique_lock<std::mutex> lock) {
     Finish(status);
     return;
   } else if (tokens_wanted_ != 0 && !broken_) {
-    // As many as fit into one answer: a client that asks and does not read costs no memory either.
+    // Only their number is kept: a client that asks and does not read costs no memory either.
     outgoing_.Clear();
-    FillTokens(std::exchange(tokens_wanted_, 0), outgoing_.mutable_session_tokens());
+    const uint32_t count = std::min(tokens_wanted_, SessionTokens::kMostAtOnce);
+    tokens_wanted_ -= count;
+    FillTokens(count, outgoing_.mutable_session_tokens());
   } else if (acknowledge_.has_value() && !broken_) {
     // Only the newest is kept: a client that sends faster than it reads costs no memory.
     outgoing_.Clear();

@@ -6,6 +6,8 @@
 #ifndef INVOKER_SRC_BOOTSTRAP_SESSION_TOKEN_POOL_H_
 #define INVOKER_SRC_BOOTSTRAP_SESSION_TOKEN_POOL_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -30,6 +32,7 @@ class SessionTokenPool {
     absl::MutexLock lock(&mutex_);
     // They have been under way for a while, and will be once more.
     const absl::Time stale_at = absl::Now() + expiry / 2;
+    coming_ -= std::min<size_t>(coming_, tokens.size());
     for (std::string& token : tokens) tokens_.push_back({std::move(token), stale_at});
   }
 
@@ -38,11 +41,18 @@ class SessionTokenPool {
   absl::StatusOr<std::string> Take(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     while (!tokens_.empty() && tokens_.front().stale_at <= absl::Now()) tokens_.pop_front();
-    if (tokens_.empty() && !closed_) {
+    // Another thread's token may be taken before that thread has woken up: what counts is that
+    // there is one for each.
+    ++waiting_;
+    if (tokens_.size() + coming_ < waiting_ && !closed_) {
       ++wanted_;
+      ++coming_;
       ask_();
     }
-    if (!mutex_.AwaitWithTimeout(absl::Condition(this, &SessionTokenPool::HasAnswer), timeout)) {
+    const bool answered =
+        mutex_.AwaitWithTimeout(absl::Condition(this, &SessionTokenPool::HasAnswer), timeout);
+    --waiting_;
+    if (!answered) {
       return absl::DeadlineExceededError("the worker has sent no session token in time");
     }
     if (tokens_.empty()) return std::string();
@@ -77,7 +87,9 @@ class SessionTokenPool {
   const std::function<void()> ask_;
   absl::Mutex mutex_;
   std::deque<Token> tokens_ ABSL_GUARDED_BY(mutex_);  // the oldest first
-  uint32_t wanted_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;        // threads in Take
+  uint32_t wanted_ ABSL_GUARDED_BY(mutex_) = 0;       // not asked for yet
+  size_t coming_ ABSL_GUARDED_BY(mutex_) = 0;         // wanted ones, until they are there
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -59,7 +59,7 @@ absl::StatusOr<std::shared_ptr<const AccessControl::State>> AccessControl::Read(
   return state;
 }
 
-void AccessControl::Take(absl::StatusOr<std::shared_ptr<const State>> read, bool say) {
+void AccessControl::Take(absl::StatusOr<std::shared_ptr<const State>> read) {
   if (!read.ok()) {
     if (options_.log) {
       options_.log(
@@ -68,7 +68,7 @@ void AccessControl::Take(absl::StatusOr<std::shared_ptr<const State>> read, bool
     return;
   }
   state_ = *std::move(read);
-  if (say && options_.log) {
+  if (options_.log) {
     options_.log(options_.policy_file.empty()
                      ? absl::StrCat("tokens read again from ", path(), ": ", state_->tokens.size())
                      : absl::StrCat("policy read again from ", path(), ": ",
@@ -81,7 +81,7 @@ std::shared_ptr<const AccessControl::State> AccessControl::Current() {
   absl::MutexLock lock(&mutex_);
   if (now != stamp_) {
     stamp_ = now;
-    Take(Read(), /*say=*/true);
+    Take(Read());
   }
   return state_;
 }
@@ -90,7 +90,7 @@ void AccessControl::Reload() {
   if (!required()) return;
   absl::MutexLock lock(&mutex_);
   stamp_ = StampOf(path());
-  Take(Read(), /*say=*/true);
+  Take(Read());
 }
 
 absl::StatusOr<Caller> AccessControl::Identify(absl::string_view authorization, Shown certificate) {

@@ -73,7 +73,7 @@ class AccessControl {
   absl::StatusOr<std::shared_ptr<const State>> Read() const;
   // As the file says now.
   std::shared_ptr<const State> Current() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Take(absl::StatusOr<std::shared_ptr<const State>> read, bool say)
+  void Take(absl::StatusOr<std::shared_ptr<const State>> read)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AccessOptions options_;

@@ -120,7 +120,9 @@ TEST(CertificatesTest, WhatCannotBeUsedIsNamedWithoutTheKey) {
 // Sets variables for its lifetime.
 class Environment {
  public:
-  explicit Environment(std::vector<std::pair<const char*, std::string>> values) {
+  using Values = std::vector<std::pair<const char*, std::string>>;
+
+  explicit Environment(const Values& values) {
     for (const char* name : kNames) unsetenv(name);
     for (const auto& [name, value] : values) setenv(name, value.c_str(), 1);
   }
@@ -135,10 +137,10 @@ class Environment {
 };
 
 TEST(ClientCredentialsTest, WhatIsNotGivenComesFromTheEnvironment) {
-  const Environment environment({{"INVOKER_TLS_CA", "env.ca"},
-                                 {"INVOKER_TOKEN_FILE", "env.token"},
-                                 {"INVOKER_TLS_CERT", "env.pem"},
-                                 {"INVOKER_TLS_KEY", "env.key"}});
+  const Environment environment(Environment::Values{{"INVOKER_TLS_CA", "env.ca"},
+                                                    {"INVOKER_TOKEN_FILE", "env.token"},
+                                                    {"INVOKER_TLS_CERT", "env.pem"},
+                                                    {"INVOKER_TLS_KEY", "env.key"}});
   auto all = Complete({});
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->tls_ca, "env.ca");
@@ -179,10 +181,11 @@ TEST(ClientCredentialsTest, ContradictionsAreNamed) {
   given.plaintext = true;
   EXPECT_THAT(error(given), HasSubstr("--plaintext"));
   {
-    const Environment environment({{"INVOKER_TLS_CA", "env.ca"}, {"INVOKER_PLAINTEXT", "1"}});
+    const Environment environment(
+        Environment::Values{{"INVOKER_TLS_CA", "env.ca"}, {"INVOKER_PLAINTEXT", "1"}});
     EXPECT_THAT(error({}), HasSubstr("INVOKER_PLAINTEXT=1"));
   }
-  const Environment environment({{"INVOKER_PLAINTEXT", "yes"}});
+  const Environment environment(Environment::Values{{"INVOKER_PLAINTEXT", "yes"}});
   EXPECT_THAT(error({}), HasSubstr("\"yes\""));
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "src/bootstrap/client.h"
+#include "src/bootstrap/lease.h"
 #include "src/code/sha256.h"
 #include "src/invoke/lease.h"
 #include "tests/integration/fabric_test.h"
@@ -33,6 +34,7 @@ using testing::Not;
 constexpr char kInvoker[] = "tools/invoker";
 constexpr char kAlice[] = "alices-token-0123456789";
 constexpr char kBob[] = "bobs-token-0123456789ab";
+constexpr char kCarol[] = "carols-token-0123456789";
 
 std::string Tenant(const std::string& name, const std::string& token, const std::string& more) {
   return absl::StrCat("tenant {\n  name: \"", name, "\"\n  token_sha256: \"",
@@ -43,7 +45,8 @@ std::string PolicyText() {
   return Tenant("alice", kAlice,
                 "  function: \"*\"\n  upload: ALL\n  sees_others_usage: true\n"
                 "  contributes_usage: true\n") +
-         Tenant("bob", kBob, "  function: \"test.echo\"\n  max_cores: 1\n");
+         Tenant("bob", kBob, "  function: \"test.echo\"\n  max_cores: 1\n") +
+         Tenant("carol", kCarol, "  upload: ALL\n");
 }
 
 std::string FileOf(pid_t process, const std::string& name) {
@@ -101,8 +104,11 @@ class SecuredServerTest : public ServerTest {
   }
   void ExpectNoSecretIn(const std::string& text) {
     EXPECT_THAT(text, AllOf(Not(HasSubstr(kAlice)), Not(HasSubstr(kBob))));
-    for (const std::string line : absl::StrSplit(TestFiles::Read(server_key_), '\n')) {
-      if (line.size() > 20 && line[0] != '-') EXPECT_THAT(text, Not(HasSubstr(line)));
+    const std::string key = TestFiles::Read(server_key_);
+    for (const absl::string_view line : absl::StrSplit(key, '\n')) {
+      if (line.size() > 20 && line[0] != '-') {
+        EXPECT_THAT(text, Not(HasSubstr(std::string(line))));
+      }
     }
   }
 
@@ -168,6 +174,42 @@ TEST_F(SecuredServerTest, LeasedExecutorsKeepToThePolicyToo) {
   EXPECT_TRUE((*bob)->Release().ok());
   auto again = Lease::Acquire(server->address(), LeaseAs(kBob, 1));
   EXPECT_TRUE(again.ok()) << again.status();
+}
+
+TEST_F(SecuredServerTest, ALeaseIsItsTenantsInEveryService) {
+  ServerProcess* server = Start(Leasing());
+  ASSERT_NE(server, nullptr);
+  const auto connect = [&](const char* token) {
+    auto client = bootstrap::BootstrapClient::Connect(server->address(), kPatience, As(token));
+    EXPECT_TRUE(client.ok()) << client.status();
+    return client.ok() ? *std::move(client) : nullptr;
+  };
+  const auto alice = connect(kAlice);
+  const auto bob = connect(kBob);
+  const auto carol = connect(kCarol);
+  ASSERT_TRUE(alice != nullptr && bob != nullptr && carol != nullptr);
+  auto lease = bootstrap::Lease::Acquire(alice.get(), {}, {}, kPatience);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  const uint64_t id = (*lease)->id();
+  const std::string code = "no code";
+  const std::string sha256 = HashOf(code)->ToBytes();
+  EXPECT_TRUE(alice->GetLeaseUsage(id, kPatience).ok());
+  EXPECT_TRUE(alice->Upload(id, sha256, code, kPatience).ok());
+  const std::vector<absl::Status> refusals = {
+      carol->GetLeaseUsage(id, kPatience).status(),
+      carol->Upload(id, sha256, code, kPatience).status(),
+      carol->Load(id, sha256, bootstrap::CodeKind::kLibrary, "x", kPatience).status()};
+  for (const absl::Status& refusal : refusals) {
+    EXPECT_EQ(refusal.code(), absl::StatusCode::kNotFound) << refusal;
+    EXPECT_THAT(std::string(refusal.message()), HasSubstr("lease is not known"));
+  }
+  for (const absl::Status& refusal :
+       {bob->Upload(id, sha256, code, kPatience).status(),
+        bob->Load(id, sha256, bootstrap::CodeKind::kPython, "x", kPatience).status(),
+        bob->Contribute({}, kPatience).status(), bob->GetUsage("alice", kPatience).status()}) {
+    EXPECT_EQ(refusal.code(), absl::StatusCode::kPermissionDenied) << refusal;
+    EXPECT_THAT(std::string(refusal.message()), HasSubstr("policy"));
+  }
 }
 
 TEST_F(SecuredServerTest, TheCommandLineTakesFilesAndTheEnvironment) {

@@ -6,7 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <set>
+#include <atomic>
 #include <thread>
 
 #include "proto/bootstrap.grpc.pb.h"
@@ -14,6 +14,7 @@
 #include "src/bootstrap/convert.h"
 #include "src/bootstrap/lease.h"
 #include "src/bootstrap/server.h"
+#include "src/bootstrap/session_token_pool.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {
@@ -176,17 +177,32 @@ TEST_F(SessionTokenServiceTest, AClientOpensAsManySessionsAsItLikesOnSeveralThre
   EXPECT_TRUE((*lease)->Release(kPatience).ok());
 }
 
-TEST_F(SessionTokenServiceTest, AClientDoesNotSendWhatHasGoneStale) {
-  Start(absl::Seconds(2));
-  auto client = BootstrapClient::Connect(server_->listen_address(), kPatience);
-  ASSERT_TRUE(client.ok()) << client.status();
-  auto lease = Lease::Acquire(client->get(), {}, {}, kPatience);
-  ASSERT_TRUE(lease.ok()) << lease.status();
-  // Twice as long as the client trusts a token: nothing tells of that time but the clock.
-  absl::SleepFor(absl::Seconds(2));
-  const auto opened = (*client)->OpenSession((*lease)->id(), SampleRequest(), absl::Seconds(20));
-  EXPECT_TRUE(opened.ok()) << opened.status();
-  EXPECT_EQ(server_->refused_session_tokens().total(), 0u);
+TEST(SessionTokenPoolTest, WhatHasGoneStaleIsNotTakenAndAnotherIsAskedFor) {
+  std::atomic<int> asked{0};
+  SessionTokenPool pool([&asked] { ++asked; });
+  pool.Add({"stale"}, absl::ZeroDuration());
+  pool.Add({"fresh"}, absl::Hours(1));
+  EXPECT_EQ(*pool.Take(kPatience), "fresh");
+  EXPECT_EQ(asked, 0);
+  std::thread taker([&pool] { EXPECT_EQ(*pool.Take(kPatience), "asked for"); });
+  uint32_t wanted = 0;
+  while (wanted == 0) wanted = pool.TakeWanted();
+  EXPECT_EQ(wanted, 1u);
+  EXPECT_EQ(asked, 1);
+  pool.Add({"asked for"}, absl::Hours(1));
+  taker.join();
+}
+
+TEST(SessionTokenPoolTest, TheLeasesEndEndsTheWait) {
+  SessionTokenPool pool([] {});
+  std::thread taker([&pool] { EXPECT_EQ(*pool.Take(kPatience), ""); });
+  while (pool.TakeWanted() == 0) std::this_thread::yield();
+  pool.Close();
+  taker.join();
+  EXPECT_EQ(*pool.Take(kPatience), "");
+  SessionTokenPool silent([] {});
+  EXPECT_EQ(silent.Take(absl::Milliseconds(1)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
 }
 
 }  // namespace
