@@ -2,6 +2,7 @@
 // what was converted converts to the same again; and a server in this process answers any request,
 // under a lease or not, and lives.
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -187,6 +188,12 @@ void Stream(Input* input) {
 
 }  // namespace
 }  // namespace invoker::fuzz
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  // A word about each string that is not UTF-8.
+  google::protobuf::SetLogHandler(nullptr);
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace invoker::fuzz;

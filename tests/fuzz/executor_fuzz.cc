@@ -2,6 +2,7 @@
 // socket, the page that they share, the status that it ends with. Whatever comes, a request that
 // was sent to it ends, and its end is told once and in words.
 
+#include <google/protobuf/stubs/logging.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -128,6 +129,12 @@ void Play(Input* input) {
 
 }  // namespace
 }  // namespace invoker::fuzz
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  // A word about each string that is not UTF-8.
+  google::protobuf::SetLogHandler(nullptr);
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   invoker::fuzz::Input input(data, size);

@@ -450,8 +450,10 @@ proctype Life(byte c) {
        head[c] = c
      }
   :: d_step {
-       (client_state[c] == CLIENT_OUTSTANDING || client_state[c] == CLIENT_ABANDONED) && client_live &&
-           session[c] == current && request_write[c] >= POSTED && cancel_write[c] == NOWHERE && cancels < CANCELS ->
+       (client_state[c] == CLIENT_OUTSTANDING || client_state[c] == CLIENT_TIMED_OUT ||
+        client_state[c] == CLIENT_ABANDONED) &&
+           client_live && session[c] == current && request_write[c] >= POSTED && cancel_write[c] == NOWHERE &&
+           cancels < CANCELS ->
        cancels++;
        cancel_write[c] = POSTED;
 #ifndef CANCEL_CUTS_CHAIN
