@@ -4,6 +4,7 @@
 //
 //   harmful_faults_test [--provider=NAME] [--plan=NAME[,NAME...]] [--seeds=A-B]
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -116,10 +117,12 @@ void RunSeed(const FaultPlan& plan, uint64_t seed, bool look_for_leaks) {
     EXPECT_TRUE(Eventually([&] { return world.worker().Counters().live_sessions == 1; }));
     Disarm();
     if (look_for_leaks) {
-      // What ended sessions had is retired first, and let go of after a while.
+      // What ended sessions had is retired first, and let go of after a while. On shm the provider
+      // keeps operations to those that ended without taking them, and so their addresses.
+      const uint64_t kept = is_shm ? std::count(is_victim.begin(), is_victim.end(), true) : 0;
       EXPECT_TRUE(Eventually([&] {
         const ExecutorCounters counters = world.worker().Counters();
-        return counters.peers == 1 && counters.regions == 1;
+        return counters.peers <= 1 + kept && counters.regions == 1;
       })) << world.worker().Counters().peers
           << " peers, " << world.worker().Counters().regions << " regions";
     }
