@@ -63,6 +63,7 @@ struct Call {
   // The flags byte of its request is being written anew, which must not land in another message.
   bool marking = false;
   bool answered = false;  // kTimedOut and marking: the response has come
+  uint8_t marks = 0;      // that have been written again
   uint64_t sequence = 0;
   HeldCells request;
   HeldCells response;
@@ -231,6 +232,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
 
   bool HasLeft(const Call& call) const;
   CallFate Withdraw(Call* call);
+  void PostMark(Call* call);
   void FreeLate(Call* call);
   void FreeRequest(Call* call);
   void Freed(bool valid) {

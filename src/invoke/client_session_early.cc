@@ -10,6 +10,9 @@ namespace {
 // some fabrics is not before a function there ends, and requests need slots too.
 constexpr uint32_t kMostMarks = 64;
 
+// Of one call's mark. Each waits until the one before has been delivered.
+constexpr uint8_t kMostRepeats = 8;
+
 }  // namespace
 
 // Whether the worker may hear of the request. What waits to be posted, or to be posted again, is
@@ -39,12 +42,17 @@ CallFate ClientSession::Withdraw(Call* call) {
   std::byte* const flags = staging_.data() + offset;
   *flags |= static_cast<std::byte>(kCancelled);
   if (!has_left) return CallFate::kNotSent;
-  if (marks_ >= kMostMarks) return CallFate::kMaybeExecuted;
-  call->marking = reactor_->PostTransfer(transport::TransferDirection::kWrite, requests_->window(),
-                                         offset, flags, staging_.descriptor(), /*length=*/1, this,
-                                         kMarkTag | call->index);
-  marks_ += call->marking ? 1 : 0;
+  call->marks = 0;
+  if (marks_ < kMostMarks) PostMark(call);
   return CallFate::kMaybeExecuted;
+}
+
+void ClientSession::PostMark(Call* call) {
+  const uint64_t offset = geometry_.OffsetOf(call->request.first) + kFlagsOffset;
+  call->marking = reactor_->PostTransfer(transport::TransferDirection::kWrite, requests_->window(),
+                                         offset, staging_.data() + offset, staging_.descriptor(),
+                                         /*length=*/1, this, kMarkTag | call->index);
+  marks_ += call->marking ? 1 : 0;
 }
 
 void ClientSession::EndEarly(Call* call, absl::StatusCode code, absl::string_view what) {
@@ -65,7 +73,15 @@ void ClientSession::OnTransferDone(uint64_t tag) {
   Call* const call = by_index_[tag & ~kMarkTag];
   call->marking = false;
   --marks_;
-  if (call->answered) FreeLate(call);
+  if (call->answered) return FreeLate(call);
+  // A request that went inside a send is put into its place only when the executor gets to it, and
+  // then lies over a mark that has come before.
+  const bool may_be_covered = notification_ == transport::Notification::kSendAfterWrite &&
+                              requests_->window().eager_bytes > 0;
+  if (may_be_covered && call->state == Call::State::kTimedOut && call->marks < kMostRepeats) {
+    ++call->marks;
+    PostMark(call);
+  }
 }
 
 }  // namespace invoker

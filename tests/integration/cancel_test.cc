@@ -22,6 +22,9 @@ class CancelTest : public FabricTest {
 };
 
 TEST_P(CancelTest, AQueuedCallEndsAtOnceAndNeverRuns) {
+  if (GetParam().notify == "send_after_write") {
+    GTEST_SKIP() << "a request inside a send may come over its mark";
+  }
   Rendezvous running;
   Rendezvous queued;
   ServerProcess* server = StartServer();
@@ -41,6 +44,24 @@ TEST_P(CancelTest, AQueuedCallEndsAtOnceAndNeverRuns) {
   EXPECT_EQ(client->Ping({}), absl::OkStatus());
   EXPECT_FALSE(queued.HasBegun());
   EXPECT_EQ(client->status(), absl::OkStatus());
+}
+
+// Whether it begins or not: if it does, it learns that it has been cancelled.
+TEST_P(CancelTest, AQueuedCallDoesNotRunForEver) {
+  Rendezvous running;
+  Rendezvous queued;
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  Future first = client->InvokeAsync(FunctionNamed(*client, "test.rendezvous"), running.path());
+  ASSERT_TRUE(running.WaitUntilRunning());
+  Future second =
+      client->InvokeAsync(FunctionNamed(*client, "test.until_cancelled"), queued.path());
+  EXPECT_TRUE(second.Cancel());
+  ExpectCancelled(second.Get().status(), "maybe_executed");
+  running.Release();
+  EXPECT_TRUE(first.Get().ok());
+  EXPECT_EQ(client->Ping({}), absl::OkStatus());
 }
 
 TEST_P(CancelTest, AFunctionThatRunsLearnsOfIt) {
@@ -114,6 +135,9 @@ TEST_P(CancelTest, TheirCellsComeBackAndNoByteLandsInAnotherMessage) {
 }
 
 TEST_P(CancelTest, AnInterruptedCallIsCancelled) {
+  if (GetParam().notify == "send_after_write") {
+    GTEST_SKIP() << "a request inside a send may come over its mark";
+  }
   static std::atomic<bool> interrupted;
   interrupted = false;
   Rendezvous running;
