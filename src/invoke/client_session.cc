@@ -130,8 +130,6 @@ Call* ClientSession::Start(const Request& request) {
   }
   call->state = Call::State::kOutstanding;
   call->detached = false;
-  call->marking = false;
-  call->answered = false;
   call->owns_request_cells = !in_buffer;
   call->buffer_busy = request.buffer_busy;
   call->sequence = next_sequence_++;
@@ -203,6 +201,7 @@ void ClientSession::TakeLateResponse(Call* call) {
 
 // Too late for its caller, but now the cells are free.
 void ClientSession::FreeLate(Call* call) {
+  call->answered = false;
   FreeRequest(call);
   FreeResponseCells(call->response);
   call->response = HeldCells{};

@@ -105,6 +105,7 @@ absl::Status Run(const Settings& settings) {
   if (!worker.ok()) return worker.status();
   bootstrap::ServerOptions server_options;
   server_options.listen = "127.0.0.1:0";
+  server_options.lease_expiry = absl::Seconds(60);
   absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =
       bootstrap::Server::Start(server_options, worker->get());
   if (!server.ok()) return server.status();
@@ -112,6 +113,7 @@ absl::Status Run(const Settings& settings) {
   ClientOptions client_options;
   client_options.connect_timeout = absl::Seconds(60);
   client_options.probe_timeout = absl::Seconds(60);
+  client_options.peer_timeout = absl::Seconds(60);
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect((*server)->listen_address(), client_options);
   if (!client.ok()) return client.status();
