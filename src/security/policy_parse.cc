@@ -47,11 +47,8 @@ class TenantParser {
   absl::StatusOr<Tenant> Parse() {
     absl::Status status = ParseIdentity();
     if (status.ok()) status = ParseLimits();
+    if (status.ok()) status = ParseUpload();
     if (!status.ok()) return status;
-    tenant_.may_upload_libraries =
-        message_.upload() == policy::v1::LIBRARY || message_.upload() == policy::v1::ALL;
-    tenant_.may_upload_python =
-        message_.upload() == policy::v1::PYTHON || message_.upload() == policy::v1::ALL;
     for (int i = 0; i < message_.function_size(); ++i) {
       if (message_.function(i).empty()) return Wrong("function", i, "is empty; write * for all");
       tenant_.functions.push_back(message_.function(i));
@@ -114,6 +111,18 @@ class TenantParser {
                    "certificate_name");
     }
     return absl::OkStatus();
+  }
+
+  absl::Status ParseUpload() {
+    const std::string& upload = message_.upload();
+    tenant_.may_upload_libraries = upload == "library" || upload == "all";
+    tenant_.may_upload_python = upload == "python" || upload == "all";
+    if (tenant_.may_upload_libraries || tenant_.may_upload_python || upload.empty() ||
+        upload == "none") {
+      return absl::OkStatus();
+    }
+    return Wrong("upload", 0,
+                 absl::StrCat("is \"", upload, "\"; it is none, library, python or all"));
   }
 
   absl::Status ParseLimits() {

@@ -76,7 +76,7 @@ TEST(PolicyTest, WhatIsNotGivenIsNotAllowed) {
 TEST(PolicyTest, EveryFieldIsRead) {
   const auto policy = Policy::Parse(
       With("  max_leases: 3\n  max_cores: 0\n  max_memory: \"16G\"\n  max_ttl: \"90s\"\n"
-           "  upload: PYTHON\n  function: \"resize\"\n  function: \"image.*\"\n"
+           "  upload: \"python\"\n  function: \"resize\"\n  function: \"image.*\"\n"
            "  sees_others_usage: true\n  contributes_usage: true\n"),
       "policy.txt");
   ASSERT_TRUE(policy.ok()) << policy.status();
@@ -126,8 +126,8 @@ TEST(PolicyTest, MistakesAreNamedWithFileLineAndField) {
               AllOf(StartsWith("policy.txt:2:"), HasSubstr("nmae")));
   EXPECT_THAT(Error(With("  max_cores: many\n")),
               AllOf(StartsWith("policy.txt:5:"), HasSubstr("many")));
-  EXPECT_THAT(Error(With("  upload: EVERYTHING\n")),
-              AllOf(StartsWith("policy.txt:5:"), HasSubstr("EVERYTHING")));
+  EXPECT_THAT(Error(With("  upload: \"everything\"\n")),
+              AllOf(StartsWith("policy.txt:5:"), HasSubstr("everything")));
   EXPECT_THAT(Error(With("  max_memory: \"lots\"\n")),
               AllOf(StartsWith("policy.txt:5:"), HasSubstr("max_memory of tenant \"vision\""),
                     HasSubstr("16G")));

@@ -43,10 +43,10 @@ std::string Tenant(const std::string& name, const std::string& token, const std:
 
 std::string PolicyText() {
   return Tenant("alice", kAlice,
-                "  function: \"*\"\n  upload: ALL\n  sees_others_usage: true\n"
+                "  function: \"*\"\n  upload: \"all\"\n  sees_others_usage: true\n"
                 "  contributes_usage: true\n") +
          Tenant("bob", kBob, "  function: \"test.echo\"\n  max_cores: 1\n") +
-         Tenant("carol", kCarol, "  upload: ALL\n");
+         Tenant("carol", kCarol, "  upload: \"all\"\n");
 }
 
 std::string FileOf(pid_t process, const std::string& name) {
