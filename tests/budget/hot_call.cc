@@ -40,6 +40,7 @@ struct Settings {
   uint32_t warm_up = 1000;
   uint32_t bytes = 64;
   bool waste = false;
+  std::string data_auth = "off";
 };
 
 // What no hot call may do, for the test of the counting: one allocation, one lock, one system call.
@@ -114,6 +115,7 @@ absl::Status Run(const Settings& settings) {
   client_options.connect_timeout = absl::Seconds(60);
   client_options.probe_timeout = absl::Seconds(60);
   client_options.peer_timeout = absl::Seconds(60);
+  client_options.data_auth = ParseDataAuth(settings.data_auth).value_or(DataAuth::kOff);
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect((*server)->listen_address(), client_options);
   if (!client.ok()) return client.status();
@@ -140,6 +142,8 @@ int main(int argc, char** argv) {
   app.add_option("--calls", settings.calls, "how many are counted")->capture_default_str();
   app.add_option("--warm_up", settings.warm_up, "how many come before")->capture_default_str();
   app.add_option("--bytes", settings.bytes, "payload")->capture_default_str();
+  app.add_option("--data_auth", settings.data_auth, "what is under tags: off, header, full")
+      ->capture_default_str();
   app.add_flag("--waste", settings.waste,
                "also do at each call what none may do, to see that it is counted");
   CLI11_PARSE(app, argc, argv);

@@ -1,0 +1,101 @@
+#include "tests/hostile/attacker.h"
+
+#include <cstring>
+#include <utility>
+
+#include "src/transport/notifier.h"
+#include "tests/hostile/raw_session.h"
+
+namespace invoker::hostile {
+namespace {
+
+constexpr uint64_t kSourceBytes = 1 << 20;
+// What is refused for so long is given up: the target may have ended the connection.
+constexpr int64_t kPatienceNs = 200'000'000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Attacker>> Attacker::Open(const std::string& provider,
+                                                         const std::string& target,
+                                                         uint64_t* refused) {
+  auto reactor = OpenReactor(provider);
+  if (!reactor.ok()) return reactor.status();
+  std::unique_ptr<Attacker> attacker(new Attacker(*std::move(reactor), refused));
+  attacker->reactor_->set_handler(attacker.get());
+  auto buffer = transport::HostBuffer::Allocate(kSourceBytes);
+  if (!buffer.ok()) return buffer.status();
+  auto source = attacker->reactor_->Register(*std::move(buffer), transport::RegionUse::kSource);
+  if (!source.ok()) return source.status();
+  attacker->source_ = *std::move(source);
+  auto peer = attacker->reactor_->peers().Insert(target);
+  if (!peer.ok()) return peer.status();
+  attacker->peer_ = *peer;
+  return attacker;
+}
+
+Attacker::~Attacker() {
+  reactor_->Disown(this);
+  if (peer_ != nullptr) reactor_->peers().Release(peer_);
+  reactor_->Retire(std::move(source_));
+}
+
+// Room that nothing under way is read from, as far as that can be known.
+std::byte* Attacker::NextPlace(absl::Span<const std::byte> bytes) {
+  if (next_ + bytes.size() > source_.size()) {
+    Settle();
+    next_ = 0;
+  }
+  std::byte* place = source_.data() + next_;
+  memcpy(place, bytes.data(), bytes.size());
+  next_ += (bytes.size() + 63) / 64 * 64;
+  return place;
+}
+
+void Attacker::Write(const bootstrap::WindowDescriptor& window, uint64_t offset,
+                     absl::Span<const std::byte> bytes, uint32_t token) {
+  const transport::RemoteWindow remote = {peer_->address, window.base, window.length, window.key};
+  const transport::Notifier* notifier =
+      transport::GetNotifier(reactor_->profile().notification, reactor_->profile().send_order);
+  const std::byte* place = NextPlace(bytes);
+  const int64_t give_up_ns = transport::MonotonicNs() + kPatienceNs;
+  while (!reactor_->PostWrite(notifier, remote, offset, place, source_.descriptor(), bytes.size(),
+                              token, this, 0)) {
+    reactor_->Poll();
+    if (transport::MonotonicNs() > give_up_ns) {
+      ++*refused_;
+      return;
+    }
+  }
+  reactor_->Poll();
+}
+
+void Attacker::Send(absl::Span<const std::byte> message) {
+  const std::byte* place = NextPlace(message);
+  fid_ep* endpoint = reactor_->endpoint().get();
+  const int64_t give_up_ns = transport::MonotonicNs() + kPatienceNs;
+  ssize_t code = -FI_EAGAIN;
+  while (code == -FI_EAGAIN && transport::MonotonicNs() < give_up_ns) {
+    // What is longer completes for an operation that the reactor does not know, which it ignores.
+    code = message.size() <= reactor_->profile().inject_bytes
+               ? fi_inject(endpoint, place, message.size(), peer_->address)
+               : fi_send(endpoint, place, message.size(), source_.descriptor(), peer_->address,
+                         &contexts_[next_context_ % contexts_.size()]);
+    reactor_->Poll();
+  }
+  ++next_context_;
+  if (code != 0) ++*refused_;
+}
+
+void Attacker::Ring(uint32_t token) {
+  Send({reinterpret_cast<const std::byte*>(&token), sizeof(token)});
+}
+
+void Attacker::Settle() {
+  const int64_t give_up_ns = transport::MonotonicNs() + kPatienceNs;
+  while (reactor_->operations().outstanding() > 0 && transport::MonotonicNs() < give_up_ns) {
+    reactor_->Poll();
+  }
+  for (int i = 0; i < 100; ++i) reactor_->Poll();
+}
+
+}  // namespace invoker::hostile

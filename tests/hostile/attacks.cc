@@ -1,0 +1,84 @@
+#include "tests/hostile/attacks.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+
+namespace invoker::hostile {
+namespace {
+
+bootstrap::WindowDescriptor WindowFrom(const nlohmann::json& window) {
+  return {window["base"], window["length"], window["key"]};
+}
+
+// The attacker's own troubles are no result.
+std::unique_ptr<Attacker> OpenOrDie(const std::string& provider, const std::string& target,
+                                    uint64_t* refused) {
+  absl::StatusOr<std::unique_ptr<Attacker>> attacker = Attacker::Open(provider, target, refused);
+  if (attacker.ok()) return *std::move(attacker);
+  std::fprintf(stderr, "hostile: cannot open an endpoint: %s\n",
+               attacker.status().ToString().c_str());
+  std::exit(1);
+}
+
+}  // namespace
+
+VictimFacts VictimFacts::From(const nlohmann::json& facts) {
+  VictimFacts victim;
+  victim.endpoint = absl::HexStringToBytes(facts["endpoint"].get<std::string>());
+  victim.response_window = WindowFrom(facts["response_window"]);
+  victim.response_session = facts["response_session"];
+  victim.request_window = WindowFrom(facts["request_window"]);
+  victim.request_session = facts["request_session"];
+  victim.epoch = facts["epoch"];
+  return victim;
+}
+
+absl::Status Battle::Renew() {
+  own.reset();
+  absl::StatusOr<std::unique_ptr<RawSession>> session = RawSession::Open(server, provider);
+  if (!session.ok()) return session.status();
+  own = *std::move(session);
+  geometry = own->session().geometry();
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Attacker> Battle::AgainstServer() {
+  return OpenOrDie(provider, own->reply().endpoint_address, &refused);
+}
+
+std::unique_ptr<Attacker> Battle::AgainstVictim() {
+  return OpenOrDie(provider, victim.endpoint, &refused);
+}
+
+RequestHeader OwnRequest(Battle* battle, uint64_t sequence) {
+  RequestHeader header;
+  header.function_id = battle->own->FunctionId("forged_call");
+  header.sequence = sequence;
+  header.epoch = battle->own->reply().epoch;
+  header.response_cell = 0;
+  header.response_capacity = 16;
+  return header;
+}
+
+std::vector<std::byte> Encode(const RequestHeader& header, absl::string_view payload) {
+  std::vector<std::byte> message(kHeaderBytes + payload.size() + kTagBytes);
+  EncodeRequest(header, message.data());
+  memcpy(message.data() + kHeaderBytes, payload.data(), payload.size());
+  return message;
+}
+
+uint32_t OwnToken(const Battle& battle, uint32_t cell, MessageKind kind) {
+  return Immediate{kind, battle.own->reply().request_session, static_cast<uint16_t>(cell)}.Encode();
+}
+
+std::vector<Attack> AllAttacks() {
+  std::vector<Attack> all = AttacksOfAnybody();
+  for (Attack& attack : AttacksFromASession()) all.push_back(std::move(attack));
+  for (Attack& attack : AttacksWithAKey()) all.push_back(std::move(attack));
+  return all;
+}
+
+}  // namespace invoker::hostile

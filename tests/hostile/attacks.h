@@ -1,0 +1,100 @@
+// What a hostile peer tries. Each attack makes so many tries, and says what it hoped for.
+//
+// One thread.
+
+#ifndef INVOKER_TESTS_HOSTILE_ATTACKS_H_
+#define INVOKER_TESTS_HOSTILE_ATTACKS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+#include "src/invoke/wire.h"
+#include "tests/hostile/attacker.h"
+#include "tests/hostile/raw_session.h"
+
+namespace invoker::hostile {
+
+// What is known of a session of somebody else's.
+struct VictimFacts {
+  std::string endpoint;  // of the client, raw
+  bootstrap::WindowDescriptor response_window;
+  uint16_t response_session = 0;
+  bootstrap::WindowDescriptor request_window;
+  uint16_t request_session = 0;
+  uint32_t epoch = 0;
+
+  static VictimFacts From(const nlohmann::json& facts);
+};
+
+// What an attack has to work with.
+class Battle {
+ public:
+  // `ask` sends the victim a line and returns the JSON that it answers; with "" it reads on.
+  Battle(std::string provider, std::string server, VictimFacts victim,
+         std::function<absl::StatusOr<nlohmann::json>(const std::string&)> ask, uint64_t seed)
+      : provider(std::move(provider)),
+        server(std::move(server)),
+        victim(std::move(victim)),
+        ask(std::move(ask)),
+        random(seed) {}
+
+  // Opens the attacker's own session.
+  absl::Status Renew();
+
+  // An endpoint of the attacker's against the server's, or against the victim's.
+  std::unique_ptr<Attacker> AgainstServer();
+  std::unique_ptr<Attacker> AgainstVictim();
+  // A new one against the server's, where the last try may have cost the connection.
+  void Replace(std::unique_ptr<Attacker>* attacker) {
+    if (*attacker == nullptr || (*attacker)->connects()) *attacker = AgainstServer();
+  }
+
+  uint64_t Random() { return random(); }
+
+  const std::string provider;
+  const std::string server;
+  const VictimFacts victim;
+  const std::function<absl::StatusOr<nlohmann::json>(const std::string&)> ask;
+  std::unique_ptr<RawSession> own;
+  WindowGeometry geometry = *WindowGeometry::Make(kMinWindowBytes);  // of all windows
+  std::mt19937_64 random;
+  // What the attacker has called in its own session, and may: once each.
+  uint64_t own_calls = 0;
+  uint64_t refused = 0;  // by the fabric
+};
+
+struct Attack {
+  const char* name;
+  // Who can do it: knows nothing but addresses, has a session of its own, or has a key that is not
+  // its own.
+  const char* knows;
+  std::function<void(Battle*, uint64_t tries)> run;
+  // Without tags it succeeds; with them it must not.
+  bool succeeds_without_tags = false;
+  // Tries at most, where each takes long.
+  uint64_t most = UINT64_MAX;
+  // Below kFull it is a race that either side may win.
+  bool race_below_full = false;
+};
+
+std::vector<Attack> AllAttacks();
+
+// The parts of AllAttacks, one file each.
+std::vector<Attack> AttacksOfAnybody();
+std::vector<Attack> AttacksFromASession();
+std::vector<Attack> AttacksWithAKey();
+
+// A request of the attacker's session, right in every field but for what the caller changes.
+RequestHeader OwnRequest(Battle* battle, uint64_t sequence);
+std::vector<std::byte> Encode(const RequestHeader& header, absl::string_view payload);
+uint32_t OwnToken(const Battle& battle, uint32_t cell, MessageKind kind = MessageKind::kRequest);
+
+}  // namespace invoker::hostile
+
+#endif  // INVOKER_TESTS_HOSTILE_ATTACKS_H_

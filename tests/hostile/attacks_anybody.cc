@@ -1,0 +1,130 @@
+// Attacks of a peer that reaches the endpoints and has nothing else: doorbells, messages, keys that
+// it guesses.
+
+#include <algorithm>
+#include <vector>
+
+#include "src/transport/ring_message.h"
+#include "tests/hostile/attacks.h"
+
+namespace invoker::hostile {
+namespace {
+
+// Of a new endpoint, since a fabric may end a connection over one of them.
+constexpr uint64_t kWritesPerEndpoint = 5;
+
+void RandomDoorbells(Battle* battle, uint64_t tries) {
+  const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  for (uint64_t i = 0; i < tries; ++i) attacker->Ring(static_cast<uint32_t>(battle->Random()));
+  attacker->Settle();
+}
+
+// Every kind and every cell, of the very session.
+void DoorbellsOfTheVictim(Battle* battle, uint64_t tries) {
+  const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  for (uint64_t i = 0; i < tries; ++i) {
+    const Immediate immediate = {static_cast<MessageKind>(i % 3), battle->victim.request_session,
+                                 static_cast<uint16_t>(i / 3 % kMaxCells)};
+    attacker->Ring(immediate.Encode());
+  }
+  attacker->Settle();
+}
+
+void DoorbellsToTheClient(Battle* battle, uint64_t tries) {
+  const std::unique_ptr<Attacker> attacker = battle->AgainstVictim();
+  for (uint64_t i = 0; i < tries; ++i) {
+    const Immediate response = {MessageKind::kResponse, battle->victim.response_session,
+                                static_cast<uint16_t>(i / 2 % kMaxCells)};
+    attacker->Ring(i % 2 == 0 ? response.Encode() : static_cast<uint32_t>(battle->Random()));
+  }
+  attacker->Settle();
+}
+
+// The victim's messages are long and arrive piece by piece. Its calls use the lowest cells, so the
+// attacker knows where.
+void DoorbellsTooEarly(Battle* battle, uint64_t tries) {
+  if (!battle->ask("large").ok()) return;
+  const std::unique_ptr<Attacker> server = battle->AgainstServer();
+  const std::unique_ptr<Attacker> client = battle->AgainstVictim();
+  for (uint64_t i = 0; i < tries; ++i) {
+    server->Ring(Immediate{MessageKind::kRequest, battle->victim.request_session, 0}.Encode());
+    client->Ring(Immediate{MessageKind::kResponse, battle->victim.response_session, 0}.Encode());
+  }
+  server->Settle();
+  client->Settle();
+}
+
+std::vector<std::byte> RandomBytes(Battle* battle, size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(battle->Random());
+  return bytes;
+}
+
+// Of every length up to more than a ring's buffer takes.
+void MessagesOfNoKind(Battle* battle, uint64_t tries) {
+  std::unique_ptr<Attacker> attacker;
+  for (uint64_t i = 0; i < tries; ++i) {
+    // One that is too long for its buffer may cost the connection.
+    if (i % 10 == 0) battle->Replace(&attacker);
+    size_t size = battle->Random() % (i % 10 == 9 ? attacker->longest() : 200);
+    if (size == transport::kTokenBytes) ++size;
+    std::vector<std::byte> message = RandomBytes(battle, size);
+    // Half of them have a type that there is.
+    if (i % 2 == 0 && size >= transport::kRingHeaderBytes) {
+      message[0] = static_cast<std::byte>(1 + battle->Random() % 2);
+      std::fill(message.begin() + 1, message.begin() + 4, std::byte{0});
+    }
+    attacker->Send(message);
+    attacker->Settle();
+  }
+}
+
+// A whole request inside a message, for a window whose key is a guess.
+void EagerMessagesWithGuessedKeys(Battle* battle, uint64_t tries) {
+  const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  const std::vector<std::byte> request = Encode(OwnRequest(battle, 1), "");
+  std::vector<std::byte> message(transport::kRingHeaderBytes + request.size());
+  std::copy(request.begin(), request.end(), message.begin() + transport::kRingHeaderBytes);
+  for (uint64_t i = 0; i < tries; ++i) {
+    transport::RingHeader header;
+    header.token = Immediate{MessageKind::kRequest, battle->victim.request_session, 9}.Encode();
+    header.key = battle->Random() >> (i % 64);
+    header.offset = battle->geometry.OffsetOf(9);
+    transport::EncodeRingHeader(header, message.data());
+    attacker->Send(message);
+  }
+  attacker->Settle();
+}
+
+void WritesWithGuessedKeys(Battle* battle, uint64_t tries) {
+  std::unique_ptr<Attacker> attacker;
+  const std::vector<std::byte> request = Encode(OwnRequest(battle, 1), "");
+  bootstrap::WindowDescriptor window = battle->victim.request_window;
+  const uint64_t right = window.key;
+  const uint64_t own = battle->own->reply().request_window.key;
+  for (uint64_t i = 0; i < tries; ++i) {
+    if (i % kWritesPerEndpoint == 0) battle->Replace(&attacker);
+    // Small numbers, neighbours of a key that it has, and any.
+    window.key = i % 3 == 0 ? i : i % 3 == 1 ? own + 1 + i : battle->Random();
+    if (window.key == right || window.key == own) continue;
+    attacker->Write(window, battle->geometry.OffsetOf(9), request,
+                    Immediate{MessageKind::kRequest, battle->victim.request_session, 9}.Encode());
+    attacker->Settle();
+  }
+}
+
+}  // namespace
+
+std::vector<Attack> AttacksOfAnybody() {
+  return {
+      {"random doorbells", "address", RandomDoorbells},
+      {"doorbells of the victim's session", "address", DoorbellsOfTheVictim},
+      {"doorbells to the client", "address", DoorbellsToTheClient},
+      {"doorbells too early", "address", DoorbellsTooEarly, false, UINT64_MAX, true},
+      {"messages of no kind", "address", MessagesOfNoKind, false, 500},
+      {"messages with guessed keys", "address", EagerMessagesWithGuessedKeys},
+      {"writes with guessed keys", "address", WritesWithGuessedKeys, false, 150},
+  };
+}
+
+}  // namespace invoker::hostile

@@ -1,0 +1,155 @@
+// Attacks of a client that has a session of its own, and with it the right to write into a window.
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "tests/hostile/attacks.h"
+
+namespace invoker::hostile {
+namespace {
+
+// Rings for a message in the attacker's own window, where the ones before it are still to be seen:
+// each has another place.
+void WriteOwn(Battle* battle, Attacker* attacker, absl::Span<const std::byte> message,
+              uint64_t number) {
+  constexpr uint32_t kFirst = 100;
+  const uint32_t cell = kFirst + static_cast<uint32_t>(number % 10'000);
+  attacker->Write(battle->own->reply().request_window, battle->geometry.OffsetOf(cell), message,
+                  OwnToken(*battle, cell));
+}
+
+// Everything that a header can say and must not: in a session with tags, it is refused before the
+// tag is looked at.
+void HalfWrittenMessages(Battle* battle, uint64_t tries) {
+  const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  for (uint64_t i = 0; i < tries; ++i) {
+    const std::vector<std::byte> whole = Encode(OwnRequest(battle, 1000 + i), "");
+    // Without an epoch, at the most.
+    WriteOwn(battle, attacker.get(), absl::MakeSpan(whole).subspan(0, 1 + i % 16), i);
+  }
+  attacker->Settle();
+}
+
+void LengthsBeyondTheWindow(Battle* battle, uint64_t tries) {
+  const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  const uint32_t window = static_cast<uint32_t>(battle->geometry.window_bytes());
+  for (uint64_t i = 0; i < tries; ++i) {
+    RequestHeader header = OwnRequest(battle, 1000 + i);
+    switch (i % 4) {
+      case 0:
+        header.payload_bytes = 0xffffffff;
+        break;
+      case 1:
+        header.payload_bytes = window - static_cast<uint32_t>(battle->Random() % kHeaderBytes);
+        break;
+      case 2:
+        header.response_capacity = 0xffffffff;
+        break;
+      default:
+        header.response_cell = 0xffff;
+        header.response_capacity = window;
+    }
+    WriteOwn(battle, attacker.get(), Encode(header, ""), i);
+  }
+  attacker->Settle();
+}
+
+// The attacker's own doorbell, and another's cells: there is no such thing, but beyond its window.
+void CellsBeyondTheWindow(Battle* battle, uint64_t tries) {
+  std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  const std::vector<std::byte> request = Encode(OwnRequest(battle, 5000), "");
+  const bootstrap::WindowDescriptor own = battle->own->reply().request_window;
+  for (uint64_t i = 0; i < tries; ++i) {
+    // A fabric may end a connection over one of them.
+    if (i % 5 == 0) battle->Replace(&attacker);
+    // Just behind its window, before it, and where the victim's is.
+    const uint64_t offset = i % 3 == 0   ? own.length + battle->Random() % own.length
+                            : i % 3 == 1 ? uint64_t{0} - 1 - battle->Random() % own.length
+                                         : battle->victim.request_window.base - own.base;
+    if (offset <= own.length - request.size()) continue;
+    attacker->Write(own, offset, request,
+                    Immediate{MessageKind::kRequest, battle->victim.request_session, 9}.Encode());
+    attacker->Settle();
+  }
+}
+
+// Each request twice, in any order, and its doorbell again later: each runs once.
+void ReplaysInAnyOrder(Battle* battle, uint64_t tries) {
+  const uint16_t own_call = battle->own->FunctionId("own_call");
+  for (uint64_t i = 0; i < tries; ++i) {
+    if (battle->own->Run(own_call, "mine", absl::Seconds(20)).ok()) ++battle->own_calls;
+  }
+  const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  std::vector<uint32_t> cells(std::min<uint64_t>(tries, battle->geometry.cells()));
+  std::iota(cells.begin(), cells.end(), 0);
+  std::shuffle(cells.begin(), cells.end(), battle->random);
+  for (const uint32_t cell : cells) attacker->Ring(OwnToken(*battle, cell));
+  for (const uint32_t cell : cells) attacker->Ring(OwnToken(*battle, cell));
+  attacker->Settle();
+}
+
+// Answered, and not executed.
+void UnknownFunctions(Battle* battle, uint64_t tries) {
+  const size_t known = battle->own->reply().functions.size();
+  for (uint64_t i = 0; i < tries; ++i) {
+    const uint16_t id = static_cast<uint16_t>(known + battle->Random() % (0x10000 - known));
+    battle->own->Run(id, "who", absl::Seconds(20)).IgnoreError();
+  }
+}
+
+void MalformedBulkRequests(Battle* battle, uint64_t tries) {
+  for (uint64_t i = 0; i < tries; ++i) {
+    std::string descriptor(kBulkDescriptorBytes, '\0');
+    for (char& c : descriptor) c = static_cast<char>(battle->Random() >> (i % 3 * 20));
+    ClientSession::Request request;
+    request.function_id = battle->own->FunctionId("forged_call");
+    request.flags = kBulk;
+    descriptor.resize(i % 2 == 0 ? descriptor.size() : battle->Random() % descriptor.size());
+    request.input = {reinterpret_cast<const std::byte*>(descriptor.data()), descriptor.size()};
+    request.response_capacity = 256;
+    request.deadline_ns = transport::MonotonicNs() + 20'000'000'000;
+    if (Call* call = battle->own->session().Start(request); call != nullptr) {
+      battle->own->Await(call).IgnoreError();
+    }
+  }
+}
+
+void FloodOfRequests(Battle* battle, uint64_t tries) {
+  const uint16_t own_call = battle->own->FunctionId("own_call");
+  std::vector<Call*> calls;
+  uint64_t started = 0;
+  while (started < tries || !calls.empty()) {
+    while (started < tries && calls.size() < 500) {
+      Call* call = battle->own->Start(own_call, "flood", absl::Seconds(20));
+      if (call == nullptr) break;
+      calls.push_back(call);
+      ++started;
+    }
+    battle->own->Poll();
+    calls.erase(std::remove_if(calls.begin(), calls.end(),
+                               [battle](Call* call) {
+                                 if (!call->ended()) return false;
+                                 if (call->status.ok()) ++battle->own_calls;
+                                 battle->own->session().Finish(call, false);
+                                 return true;
+                               }),
+                calls.end());
+  }
+}
+
+}  // namespace
+
+std::vector<Attack> AttacksFromASession() {
+  return {
+      {"half-written messages", "own session", HalfWrittenMessages},
+      {"lengths beyond the window", "own session", LengthsBeyondTheWindow},
+      {"cells beyond the window", "own session", CellsBeyondTheWindow, false, 150},
+      {"replays in any order", "own session", ReplaysInAnyOrder},
+      {"unknown functions", "own session", UnknownFunctions},
+      {"malformed bulk requests", "own session", MalformedBulkRequests},
+      {"a flood of requests", "own session", FloodOfRequests},
+  };
+}
+
+}  // namespace invoker::hostile

@@ -1,0 +1,341 @@
+// Attacks a real invoker_server over a fabric, while an honest client in a process of its own calls
+// it and checks every byte of every response. Prints what came of it: a table of attack, tries,
+// executed, crashed, others disturbed, and what counted the tries. Exit status 1 if anything is not
+// as it must be: nothing executes, crashes or is disturbed, but for what is said to succeed in
+// sessions without tags, and that must succeed there.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/harness/report.h"
+#include "bench/harness/server_process.h"
+#include "nlohmann/json.hpp"
+#include "tests/hostile/attacks.h"
+
+namespace invoker::hostile {
+namespace {
+
+using bench::ServerProcess;
+
+constexpr absl::Duration kTimeout = absl::Seconds(60);
+
+struct Settings {
+  std::vector<std::string> providers = {"tcp;ofi_rxm", "shm"};
+  std::vector<std::string> data_auths = {"off", "header", "full"};
+  std::string only;
+  uint64_t tries = 1000;
+  uint64_t seed = 1;
+  std::string json;
+};
+
+// The path of a built program or library, by its place in the tree.
+std::string Built(absl::string_view path) {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  return self.parent_path().parent_path().parent_path() / std::string(path);
+}
+
+using Drops = std::map<std::string, uint64_t>;
+
+// Names of counters and by how much they have grown.
+std::string Growth(const Drops& before, const Drops& after) {
+  std::string text;
+  for (const auto& [reason, count] : after) {
+    const auto had = before.find(reason);
+    const uint64_t grown = count - (had == before.end() ? 0 : had->second);
+    if (grown > 0) absl::StrAppend(&text, text.empty() ? "" : ", ", reason, " ", grown);
+  }
+  return text;
+}
+
+// How often functions have run.
+struct Counts {
+  uint64_t honest = 0;
+  uint64_t own = 0;
+  uint64_t forged = 0;
+};
+
+absl::StatusOr<Counts> ReadCounts(RawSession* session) {
+  absl::StatusOr<std::string> text = session->Run(session->FunctionId("counts"), "", kTimeout);
+  if (!text.ok()) return text.status();
+  Counts counts;
+  if (text->size() != sizeof(counts)) return absl::InternalError("counts of another size");
+  memcpy(&counts, text->data(), sizeof(counts));
+  return counts;
+}
+
+absl::StatusOr<Drops> ReadDrops(RawSession* session) {
+  auto dropped = session->bootstrap().GetDropped(kTimeout);
+  if (!dropped.ok()) return dropped.status();
+  Drops drops;
+  for (const bootstrap::DropCount& drop : *dropped) drops[drop.reason] = drop.count;
+  return drops;
+}
+
+// Until the server has nothing left of the attack: its counters stand still over several calls.
+absl::StatusOr<Drops> AwaitRest(RawSession* session) {
+  constexpr int kUnchanged = 5;
+  absl::StatusOr<Drops> last = ReadDrops(session);
+  for (int unchanged = 0; last.ok() && unchanged < kUnchanged;) {
+    if (absl::StatusOr<Counts> counts = ReadCounts(session); !counts.ok()) return counts.status();
+    absl::StatusOr<Drops> now = ReadDrops(session);
+    unchanged = now.ok() && *now == *last ? unchanged + 1 : 0;
+    last = std::move(now);
+  }
+  return last;
+}
+
+// The honest client.
+class Victim {
+ public:
+  static absl::StatusOr<std::unique_ptr<Victim>> Start(const std::string& server,
+                                                       const std::string& provider) {
+    ServerProcess::Options options;
+    options.command = {Built("tests/hostile/victim"), server, provider};
+    auto process = ServerProcess::Start(options);
+    if (!process.ok()) return process.status();
+    return std::unique_ptr<Victim>(new Victim(*std::move(process)));
+  }
+
+  VictimFacts facts() const {
+    return VictimFacts::From(nlohmann::json::parse(process_->first_line()));
+  }
+
+  // "" only reads on.
+  absl::StatusOr<nlohmann::json> Ask(const std::string& line) {
+    if (!line.empty()) {
+      if (absl::Status status = process_->WriteLine(line); !status.ok()) return status;
+    }
+    absl::StatusOr<std::string> answer = process_->ReadLine();
+    if (!answer.ok()) return answer.status();
+    return nlohmann::json::parse(*answer);
+  }
+
+ private:
+  explicit Victim(std::unique_ptr<ServerProcess> process) : process_(std::move(process)) {}
+
+  std::unique_ptr<ServerProcess> process_;
+};
+
+struct Outcome {
+  uint64_t executed = 0;   // that nobody had asked for who may
+  uint64_t crashed = 0;    // of the server and the victim
+  uint64_t disturbed = 0;  // calls of the victim that failed
+  uint64_t wrong = 0;      // answers of the victim's that were not its own
+  uint64_t calls = 0;      // of the victim meanwhile
+  std::string counted;
+};
+
+class Siege {
+ public:
+  Siege(const Settings& settings, std::string provider, DataAuth auth)
+      : settings_(settings), provider_(std::move(provider)), auth_(auth) {}
+
+  absl::Status Start() {
+    ServerProcess::Options options;
+    options.command = {Built("tools/invoker_server"),
+                       "--listen=127.0.0.1:0",
+                       "--provider=" + provider_,
+                       "--hot_timeout=50us",
+                       "--lease_cores=0",
+                       "--functions=" + Built("tests/hostile/functions.so"),
+                       absl::StrCat("--data_auth=", DataAuthName(auth_))};
+    auto server = ServerProcess::Start(options);
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    address_ = nlohmann::json::parse(server_->first_line())["listen"];
+    return absl::OkStatus();
+  }
+
+  // What must not have happened did, or the other way round: false.
+  bool Try(const Attack& attack, bench::Table* table) {
+    const uint64_t tries = std::min(settings_.tries, attack.most);
+    const bool may_succeed = attack.succeeds_without_tags && auth_ == DataAuth::kOff;
+    absl::StatusOr<Outcome> outcome = Run(attack, tries, may_succeed);
+    if (!outcome.ok()) {
+      std::fprintf(stderr, "hostile: %s, %s, %s: %s\n", provider_.c_str(), attack.name,
+                   std::string(DataAuthName(auth_)).c_str(), outcome.status().ToString().c_str());
+      return false;
+    }
+    const bool succeeded = outcome->executed + outcome->wrong > 0;
+    // With a race, whether it succeeds is chance.
+    const bool chance = attack.race_below_full && auth_ != DataAuth::kFull;
+    const bool as_it_must =
+        outcome->crashed == 0 &&
+        (chance        ? outcome->executed == 0
+         : may_succeed ? succeeded
+                       : !succeeded && outcome->disturbed == 0 && outcome->calls > 0);
+    bench::Row row;
+    row.Label("fabric", provider_)
+        .Label("data_auth", DataAuthName(auth_))
+        .Label("attack", attack.name)
+        .Label("knows", attack.knows)
+        .Label("verdict", !as_it_must   ? "WRONG"
+                          : may_succeed ? "succeeds, as documented"
+                          : chance      ? "a race, as documented"
+                                        : "fails")
+        .Label("counted", outcome->counted.empty() ? "nothing" : outcome->counted)
+        .Value("tries", static_cast<double>(tries))
+        .Value("executed", static_cast<double>(outcome->executed))
+        .Value("crashed", static_cast<double>(outcome->crashed))
+        .Value("disturbed", static_cast<double>(outcome->disturbed))
+        .Value("wrong_bytes", static_cast<double>(outcome->wrong))
+        .Value("victim_calls", static_cast<double>(outcome->calls));
+    table->rows.push_back(std::move(row));
+    return as_it_must;
+  }
+
+ private:
+  absl::StatusOr<Outcome> Run(const Attack& attack, uint64_t tries, bool may_succeed) {
+    auto victim = Victim::Start(address_, provider_);
+    if (!victim.ok()) return victim.status();
+    Battle battle(
+        provider_, address_, (*victim)->facts(),
+        [raw = victim->get()](const std::string& line) { return raw->Ask(line); }, settings_.seed);
+    if (absl::Status status = battle.Renew(); !status.ok()) return status;
+    absl::StatusOr<nlohmann::json> start = (*victim)->Ask("stat");
+    if (!start.ok()) return start.status();
+    const absl::StatusOr<Counts> before = ReadCounts(battle.own.get());
+    const absl::StatusOr<Drops> drops_before = ReadDrops(battle.own.get());
+    if (!before.ok()) return before.status();
+    if (!drops_before.ok()) return drops_before.status();
+
+    attack.run(&battle, tries);
+
+    Outcome outcome;
+    // The old session stays until what was sent to it has been looked at.
+    std::unique_ptr<RawSession> old = std::move(battle.own);
+    absl::Status alive = battle.Renew();
+    absl::StatusOr<Drops> drops = drops_before;
+    if (alive.ok()) {
+      drops = AwaitRest(battle.own.get());
+      alive = drops.status();
+    }
+    old.reset();
+    if (!alive.ok()) {
+      std::fprintf(stderr, "hostile: the server does not answer: %s\n", alive.ToString().c_str());
+      ++outcome.crashed;
+      return outcome;
+    }
+    outcome.counted = Growth(*drops_before, *drops);
+    // A session that was taken over has no more honest calls to show.
+    if (!may_succeed) Question(victim->get(), *start, &outcome);
+    if (may_succeed) {
+      // Only what it got matters: its session may be lost to it.
+      absl::StatusOr<Counts> now = ReadCounts(battle.own.get());
+      if (!now.ok()) return now.status();
+      outcome.executed = now->forged - before->forged;
+      if (outcome.executed == 0) Question(victim->get(), *start, &outcome);
+      return Finished(battle, std::move(outcome));
+    }
+    const absl::StatusOr<Counts> after = ReadCounts(battle.own.get());
+    if (!after.ok()) return after.status();
+    outcome.executed = after->forged - before->forged;
+    const uint64_t own = after->own - before->own;
+    if (own > battle.own_calls) outcome.executed += own - battle.own_calls;
+    // The victim has made some calls before this began to count.
+    const uint64_t honest = after->honest - before->honest;
+    if (honest > outcome.calls) outcome.executed += honest - outcome.calls;
+    return Finished(battle, std::move(outcome));
+  }
+
+  // Ends the victim's calling and hears how it has fared.
+  static void Question(Victim* victim, const nlohmann::json& start, Outcome* outcome) {
+    const absl::StatusOr<nlohmann::json> end = victim->Ask("quiet");
+    if (!end.ok()) {
+      std::fprintf(stderr, "hostile: the victim does not answer: %s\n",
+                   end.status().ToString().c_str());
+      ++outcome->crashed;
+      return;
+    }
+    outcome->calls = (*end)["calls"].get<uint64_t>() - start["calls"].get<uint64_t>();
+    outcome->disturbed = (*end)["failed"];
+    outcome->wrong = (*end)["wrong"];
+    const std::string dropped =
+        Growth(start["dropped"].get<Drops>(), (*end)["dropped"].get<Drops>());
+    if (dropped.empty()) return;
+    absl::StrAppend(&outcome->counted, outcome->counted.empty() ? "" : "; ", "client: ", dropped);
+  }
+
+  static Outcome Finished(const Battle& battle, Outcome outcome) {
+    if (battle.refused > 0) {
+      absl::StrAppend(&outcome.counted, outcome.counted.empty() ? "" : "; ", "fabric ",
+                      battle.refused);
+    }
+    return outcome;
+  }
+
+  const Settings& settings_;
+  const std::string provider_;
+  const DataAuth auth_;
+  std::unique_ptr<ServerProcess> server_;
+  std::string address_;
+};
+
+int Run(const Settings& settings) {
+  bench::Report report("hostile", "What can a peer do that does not keep to the protocol?");
+  bench::Table& table = report.AddTable("attacks", "Attacks on a session of somebody else's");
+  bool all_right = true;
+  for (const std::string& provider : settings.providers) {
+    for (const std::string& name : settings.data_auths) {
+      Siege siege(settings, provider, *ParseDataAuth(name));
+      if (absl::Status status = siege.Start(); !status.ok()) {
+        std::fprintf(stderr, "hostile: %s\n", status.ToString().c_str());
+        return 1;
+      }
+      for (const Attack& attack : AllAttacks()) {
+        if (!settings.only.empty() && settings.only != attack.name) continue;
+        all_right &= siege.Try(attack, &table);
+      }
+    }
+  }
+  report.Condition("seed", absl::StrCat(settings.seed));
+  report.Note(
+      "executed: functions run that no client had asked for. disturbed: calls of the victim that "
+      "failed. counted: by the server's `invoker drops`, by the victim (client), or refused by the "
+      "fabric.");
+  report.Note(
+      "Without tags, who has the key of a window, its epoch and a sequence that is still to come "
+      "can forge: documented, and the reason for --data_auth.");
+  report.Note(
+      "Not prevented by any of them: who has the key of a window can destroy messages in it, so "
+      "that calls fail; the attacks with a key keep away from the victim's cells. On shm a process "
+      "of the same user can write to the other's memory without asking any fabric.");
+  report.Print();
+  if (!settings.json.empty()) {
+    if (absl::Status status = report.WriteJson(settings.json); !status.ok()) {
+      std::fprintf(stderr, "hostile: %s\n", status.ToString().c_str());
+      return 1;
+    }
+  }
+  return all_right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace invoker::hostile
+
+int main(int argc, char** argv) {
+  invoker::hostile::Settings settings;
+  CLI::App app("Attacks an invoker_server, and says what came of it.", "hostile");
+  app.add_option("--provider", settings.providers, "over these fabrics")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--data_auth", settings.data_auths, "with these tags")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"off", "header", "full"}))
+      ->capture_default_str();
+  app.add_option("--attack", settings.only, "only this one");
+  app.add_option("--tries", settings.tries, "of each attack, but for those that take long")
+      ->capture_default_str();
+  app.add_option("--seed", settings.seed, "of what is random")->capture_default_str();
+  app.add_option("--json", settings.json, "a file for the table");
+  CLI11_PARSE(app, argc, argv);
+  return invoker::hostile::Run(settings);
+}
