@@ -274,9 +274,9 @@ bool SessionWorld::Quiet() const {
 void SessionWorld::Drain() {
   Network& network = Network::Get();
   network.RefusePosts(0);
-  // A refused post is tried again only now and then.
-  constexpr int kMostTurns = 4000;
-  for (int turn = 0; turn < kMostTurns; ++turn) {
+  // A refused post is tried again only now and then. What junk has overwritten is never answered.
+  const int most_turns = hostile_ ? 200 : 4000;
+  for (int turn = 0; turn < most_turns; ++turn) {
     for (size_t i = 0; i < network.flights().size(); ++i) network.Finish(&network.flights()[i]);
     network.Sweep();
     PollExecutor();
