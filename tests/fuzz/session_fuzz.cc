@@ -75,7 +75,7 @@ class Player {
     std::byte bytes[kHeaderBytes + kBulkDescriptorBytes] = {};
     if (to_client) {
       ResponseHeader header;
-      header.flags = input_.Take<uint8_t>() & 3;
+      header.flags = input_.Take<uint8_t>() & 7;
       header.status = static_cast<StatusCode>(input_.Pick(kStatusCodes + 1));
       header.payload_bytes = static_cast<uint32_t>(input_.TakeNumber());
       header.sequence = ~uint64_t{0} - 2 + input_.Take<uint8_t>();
@@ -85,7 +85,7 @@ class Player {
     } else {
       RequestHeader header;
       header.kind = input_.Pick(4) == 0 ? MessageKind::kProbe : MessageKind::kRequest;
-      header.flags = input_.Take<uint8_t>() & 7;
+      header.flags = input_.Take<uint8_t>() & 15;
       header.function_id = input_.Pick(5);
       header.payload_bytes = static_cast<uint32_t>(input_.TakeNumber());
       header.sequence = ~uint64_t{0} - 2 + input_.TakeNumber();
@@ -187,7 +187,14 @@ void Player::Event() {
       }
       break;
     case 11:
-      if (SessionWorld::Sent* sent = PickSent()) world_.Abandon(sent);
+      if (SessionWorld::Sent* sent = PickSent()) {
+        if (input_.TakeBool()) {
+          world_.Abandon(sent);
+        } else if (sent->call->state == Call::State::kOutstanding) {
+          world_.client().EndEarly(sent->call, absl::StatusCode::kCancelled,
+                                   "the call was cancelled");
+        }
+      }
       break;
     case 12:
       now_ns_ = std::max(now_ns_, began_ns_) + kHourNs / 2 * input_.Pick(4);
@@ -267,12 +274,14 @@ void Player::RareEvent() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace invoker::fuzz;
+  using invoker::DataAuth;
   using invoker::transport::Notification;
   Input input(data, size);
   const uint8_t how = input.Take<uint8_t>();
   const bool imm = (how & 1) == 0;
   SessionWorld world(imm ? Notification::kWriteImm : Notification::kSendAfterWrite,
-                     !imm && (how & 2) != 0, (how & 4) != 0 ? 3 : 16);
+                     !imm && (how & 2) != 0, (how & 4) != 0 ? 3 : 16,
+                     static_cast<DataAuth>(how / 16 % 3));
   Player player(&input, &world, (how & 8) != 0);
   player.Play();
   world.Drain();

@@ -68,7 +68,8 @@ void TurnRound(const uint8_t* from, size_t size, uint8_t* to) {
 
 }  // namespace
 
-SessionWorld::SessionWorld(transport::Notification notification, bool eager, uint32_t slots)
+SessionWorld::SessionWorld(transport::Notification notification, bool eager, uint32_t slots,
+                           DataAuth data_auth)
     : registry_(MakeFunctions(this)),
       executor_reactor_(OpenReactor(slots)),
       client_reactor_(OpenReactor(slots)) {
@@ -96,6 +97,9 @@ SessionWorld::SessionWorld(transport::Notification notification, bool eager, uin
   parts.epoch = 7;
   parts.first_sequence = request_.first_sequence;
   parts.notification = notification;
+  const DataKeys data_keys = data_auth == DataAuth::kOff ? DataKeys() : *DrawDataKeys();
+  parts.data_auth = data_auth;
+  parts.data_keys = data_keys;
   parts.request_window = *transport::HostBuffer::Allocate(kWindowBytes);
   parts.response_staging = *transport::HostBuffer::Allocate(kWindowBytes);
   auto executor = ExecutorSession::Open(std::move(parts), request_);
@@ -108,6 +112,8 @@ SessionWorld::SessionWorld(transport::Notification notification, bool eager, uin
   reply.request_session = kNumber;
   reply.epoch = 7;
   reply.notification = notification;
+  reply.data_auth = data_auth;
+  reply.data_keys = data_keys;
   reply.eager_bytes = eager ? executor_reactor_->eager_bytes() : 0;
   FUZZ_CHECK(client_->Attach(reply).ok());
 }
@@ -289,14 +295,13 @@ void SessionWorld::Drain() {
     FUZZ_CHECK(client_->outstanding() == 0);
     FUZZ_CHECK(client_->answered());
     if (!forged_) {
-      FUZZ_CHECK(executor_->counters().dropped.total() == 0);
-      FUZZ_CHECK(client_->dropped() == 0);
+      FUZZ_CHECK(TotalDrops(executor_->counters().dropped) == 0);
+      FUZZ_CHECK(TotalDrops(client_->dropped()) == 0);
     }
   } else {
     client_->Fail(absl::UnavailableError("the worker has gone"));
   }
   uint64_t executed = 0;
-  const uint64_t dropped = client_->dropped();
   JudgeAll();
   for (Sent& sent : sent_) {
     executed += sent.executed;
@@ -309,7 +314,7 @@ void SessionWorld::Drain() {
     if (buffer.cells.cells != 0) client_->ReleaseBuffer(buffer.cells, buffer.busy.get());
   }
   // Every run of cells that was given back had been taken.
-  FUZZ_CHECK(client_->dropped() == dropped);
+  FUZZ_CHECK(client_->bad_frees() == 0);
   if (!lived || hostile_) return;
   FUZZ_CHECK(executor_->counters().executed == executed);
   FUZZ_CHECK(client_->free_request_cells() == client_->geometry().cells());

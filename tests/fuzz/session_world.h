@@ -40,7 +40,8 @@ class SessionWorld final : public transport::ReactorHandler {
     std::unique_ptr<bool> busy;
   };
 
-  SessionWorld(transport::Notification notification, bool eager, uint32_t slots);
+  SessionWorld(transport::Notification notification, bool eager, uint32_t slots,
+               DataAuth data_auth);
   ~SessionWorld() override;
 
   ClientSession& client() { return *client_; }

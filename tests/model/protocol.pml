@@ -142,6 +142,11 @@ inline answer(c) {
   response_write[c] = READY
 }
 inline executor_answer_ok(c) { answer(c) }
+inline executor_answer_cancelled(c) {
+  assert(cancel_write[c] != NOWHERE);   /* nobody else's */
+  was_cancelled[c] = 1;
+  answer(c)
+}
 inline executor_drop_wrong_epoch(c) { skip }
 inline executor_drop_replayed(c) { skip }
 inline executor_drop_stale_sequence(c) { skip }
@@ -281,11 +286,7 @@ inline judge(c, is_cancelled) {
      response_write[c] = NOWHERE;
 #endif
         if
-        :: is_cancelled && executor_state[c] == EXECUTOR_NEW ->
-           assert(cancel_write[c] != NOWHERE);   /* nobody else's */
-           was_cancelled[c] = 1;
-           answer(c);
-           executor_state[c] = EXECUTOR_SEEN
+        :: is_cancelled -> executor_cancelled(c)
         :: else ->
            assert(session[c] == current);        /* not of an old epoch */
            executor_request(c)
@@ -455,6 +456,10 @@ proctype Life(byte c) {
            client_live && session[c] == current && request_write[c] >= POSTED && cancel_write[c] == NOWHERE &&
            cancels < CANCELS ->
        cancels++;
+       if
+       :: client_state[c] == CLIENT_OUTSTANDING -> client_cancel(c)
+       :: else                       /* its deadline has passed, or its caller has given up */
+       fi;
        cancel_write[c] = POSTED;
 #ifndef CANCEL_CUTS_CHAIN
        cancel_more[c] = more[c]

@@ -93,6 +93,8 @@ class ClientMachine {
       Respond(sequence_ + 1);
     } else if (event == "deadline") {
       client.OnTick(transport::MonotonicNs() + 2 * kHourNs);
+    } else if (event == "cancel") {
+      client.EndEarly(call_, absl::StatusCode::kCancelled, "the call was cancelled");
     } else if (event == "session_end") {
       client.Fail(absl::UnavailableError("the session has ended"));
     } else if (event == "finish") {
@@ -110,13 +112,13 @@ class ClientMachine {
     const uint32_t requests = client.free_request_cells();
     const uint32_t responses = client.free_response_cells();
     const uint32_t outstanding = client.outstanding();
-    const uint64_t dropped = client.dropped();
+    const uint64_t dropped = TotalDrops(client.dropped());
     EXPECT_TRUE(Happen(event)) << event;
     Seen seen;
     if (client.free_request_cells() > requests) seen.effects.insert("free_request");
     if (client.free_response_cells() > responses) seen.effects.insert("free_response");
     if (client.outstanding() < outstanding) seen.effects.insert("end");
-    if (client.dropped() > dropped) seen.effects.insert("drop");
+    if (TotalDrops(client.dropped()) > dropped) seen.effects.insert("drop");
     seen.next = State();
     return seen;
   }
@@ -148,12 +150,12 @@ class ClientMachine {
     header.epoch = 7;
     std::byte message[kHeaderBytes + 5] = {};
     EncodeResponse(header, message);
-    const uint64_t dropped = pair_.client().dropped();
+    const uint64_t dropped = TotalDrops(pair_.client().dropped());
     const Call::State state = call_->state;
     attacker_->Write(pair_.geometry().OffsetOf(cell_), message,
                      Immediate{MessageKind::kResponse, 9, static_cast<uint16_t>(cell_)}.Encode());
     const int64_t give_up = transport::MonotonicNs() + int64_t{60'000'000'000};
-    while (pair_.client().dropped() == dropped && call_->state == state &&
+    while (TotalDrops(pair_.client().dropped()) == dropped && call_->state == state &&
            transport::MonotonicNs() < give_up) {
       pair_.client_reactor().Poll();
       attacker_->Poll();
@@ -208,6 +210,8 @@ class ExecutorMachine {
     } else if (event == "expired") {
       header.deadline_us = 1;
       turn_began_ns = transport::MonotonicNs() - kHourNs;
+    } else if (event == "cancelled") {
+      header.flags = kCancelled;
     } else if (event == "wrong_epoch") {
       header.epoch = 8;
     } else if (event == "bad_run") {
@@ -281,8 +285,8 @@ class ExecutorMachine {
   // Of the response that arrives at the client, which knows of no such call.
   std::string Answer() {
     pair_.executor().Flush();
-    const uint64_t dropped = pair_.client().dropped();
-    EXPECT_TRUE(pair_.Until([&] { return pair_.client().dropped() > dropped; }));
+    const uint64_t dropped = TotalDrops(pair_.client().dropped());
+    EXPECT_TRUE(pair_.Until([&] { return TotalDrops(pair_.client().dropped()) > dropped; }));
     ResponseHeader header;
     const std::byte* message = pair_.client().ResponsePayload({kCell, 1}) - kHeaderBytes;
     EXPECT_EQ(DecodeResponse(HeaderSnapshot::Take(message), &header), WireError::kNone);
