@@ -66,7 +66,7 @@ std::string Growth(const ServerSample& before, const ServerSample& after, int64_
       Grew("mappings", before.mappings, after.mappings, kMappingSlack),
       Grew("endpoints", before.endpoints, after.endpoints, 0),
       Grew("registrations", before.regions, after.regions, 0),
-      Grew("addresses", before.addresses, after.addresses, lost));
+      Grew("addresses", 0, after.addresses, lost));
 }
 
 }  // namespace invoker::soak
