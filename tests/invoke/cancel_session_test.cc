@@ -107,7 +107,7 @@ TEST_P(CancelSessionTest, WhatTheProviderHasRefusedSoFarHasNotLeft) {
   EXPECT_EQ(Fate(*call), refused ? "not_sent" : "maybe_executed");
   pair.client().Finish(call, false);
   EXPECT_TRUE(pair.Until([&] { return pair.AllFree(); }));
-  if (refused) EXPECT_EQ(pair.functions.calls, 0u);
+  EXPECT_LE(pair.functions.calls, refused ? 0u : 1u);
 }
 
 TEST_P(CancelSessionTest, ADeadlineThatPassesBeforeTheRequestLeavesIsNotSent) {

@@ -43,6 +43,7 @@ class Server:
     """A server process of its own, with one provider or several, separated by commas."""
 
     def __init__(self, provider, *options, listen="127.0.0.1:0"):
+        self.provider = provider
         self.process = subprocess.Popen(
             [
                 SERVER,
