@@ -218,7 +218,7 @@ TEST_F(SecuredServerTest, TheCommandLineTakesFilesAndTheEnvironment) {
   const ClientCredentials bob = As(kBob);
   const Finished by_options =
       Run({"call", "--server=" + server->address(), "--tls_ca=" + bob.tls_ca,
-           "--token_file=" + bob.token_file, "test.echo", "hello"},
+           "--token_file=" + bob.token_file, "test.echo"},
           {"INVOKER_SERVER"});
   EXPECT_EQ(by_options.exit_code, 0) << by_options.errors;
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
