@@ -1,6 +1,8 @@
 // Sessions with tags over real servers: whatever can be called without them can be with them.
 
 #include <gmock/gmock.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -88,7 +90,9 @@ TEST_P(DataAuthOverServersTest, LargePayloadsAndInputsInTheMessageArriveWhole) {
 TEST_P(DataAuthOverServersTest, LeasedExecutorsHaveIt) {
   if (GetParam().notify != "auto") GTEST_SKIP() << "the notification plays no part";
   ServerOptions server_options;
-  server_options.more = {"--lease_cores=1", "--data_auth=header", "--executor_user=root"};
+  // shm is for processes of one user.
+  server_options.more = {"--lease_cores=1", "--data_auth=header",
+                         absl::StrCat("--executor_user=", getpwuid(geteuid())->pw_name)};
   ServerProcess* server = StartServer(server_options);
   ASSERT_NE(server, nullptr);
   LeaseOptions options;
