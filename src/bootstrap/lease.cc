@@ -206,6 +206,10 @@ class Lease::Impl {
       if (const Clock::time_point back = Clock::now(); back > due_back) heard += back - due_back;
       if (!done.has_value()) {
         if (Clock::now() < heard + silence_limit_) continue;
+        if (events_.shows_life && events_.shows_life()) {
+          heard = Clock::now();
+          continue;
+        }
         stream_.Cancel();
         stream_.Close();
         // Nor will it answer what else it has been asked.

@@ -30,6 +30,9 @@ struct LeaseEvents {
   std::function<void(uint32_t ahead)> on_queued;
   // With each heartbeat that is sent: several in LeaseTerms::peer_timeout.
   std::function<void()> on_heartbeat;
+  // Asked before a worker whose heartbeats fail to come is given up: whether it has shown in
+  // another way that it lives, since this was asked last.
+  std::function<bool()> shows_life;
   // At most once, before on_lost: the worker has ended the lease and sent the bill.
   std::function<void(const LeaseEnd&)> on_ended;
   // At most once, and the last: the lease, its sessions and its executors are gone. ABORTED if an

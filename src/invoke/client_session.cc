@@ -224,6 +224,7 @@ void ClientSession::TakeFailure(const ResponseHeader& header, const std::byte* p
   FailCall(call, std::move(status));
 }
 
+template <bool kSealed>
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const HeaderSnapshot& snapshot,
                                                                      const ResponseHeader& header,
                                                                      uint32_t cell,
@@ -246,8 +247,10 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const Heade
     ++dropped_.too_long;
     return false;
   }
-  if (ABSL_PREDICT_FALSE(seals_ != nullptr) && !OpenSealed(snapshot, header, cell, &payload)) {
-    return false;
+  if constexpr (kSealed) {
+    if (!OpenSealed(snapshot, header, cell, &payload)) return false;
+  } else {
+    static_cast<void>(snapshot);
   }
   by_response_cell_[cell] = 0;
   if (ABSL_PREDICT_FALSE(call->state == Call::State::kTimedOut)) {
@@ -263,15 +266,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const Heade
   return true;
 }
 
-void ClientSession::OnToken(uint32_t token) {
-  const std::optional<Immediate> immediate = Immediate::Decode(token);
-  if (!immediate.has_value() || immediate->kind != MessageKind::kResponse ||
-      immediate->session != options_.number) {
-    ++dropped_.unknown_session;
-    return;
-  }
-  ++doorbells_;
-  uint32_t cell = immediate->cell;
+template <bool kSealed>
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeMessages(uint32_t cell) {
   bool more = true;
   while (more) {
     if (!geometry_.Fits(cell, kHeaderBytes)) {
@@ -285,10 +281,25 @@ void ClientSession::OnToken(uint32_t token) {
       ++dropped_.not_a_header;
       return;
     }
-    if (!TakeResponse(snapshot, header, cell, message + kHeaderBytes)) return;
+    if (!TakeResponse<kSealed>(snapshot, header, cell, message + kHeaderBytes)) return;
     more = (header.flags & kMoreFollows) != 0;
-    cell += geometry_.CellsFor(geometry_.MessageBytes(header.payload_bytes));
+    cell += geometry_.CellsFor(uint64_t{kHeaderBytes} + header.payload_bytes +
+                               (kSealed ? kTagBytes : 0));
   }
+}
+
+void ClientSession::TakeSealedMessages(uint32_t cell) { TakeMessages<true>(cell); }
+
+void ClientSession::OnToken(uint32_t token) {
+  const std::optional<Immediate> immediate = Immediate::Decode(token);
+  if (!immediate.has_value() || immediate->kind != MessageKind::kResponse ||
+      immediate->session != options_.number) {
+    ++dropped_.unknown_session;
+    return;
+  }
+  ++doorbells_;
+  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) return TakeSealedMessages(immediate->cell);
+  TakeMessages<false>(immediate->cell);
 }
 
 void ClientSession::FailCall(Call* call, absl::Status status) {

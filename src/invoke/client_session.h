@@ -243,6 +243,11 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void WakeRoomWaiters();
   void HandleFailedPosts(int64_t now_ns);
   absl::Status AttachSeals(const bootstrap::OpenSessionReply& reply);
+  // Of a write whose first message is at `cell`. Without tags nothing of theirs is in the code.
+  template <bool kSealed>
+  void TakeMessages(uint32_t cell);
+  ABSL_ATTRIBUTE_NOINLINE void TakeSealedMessages(uint32_t cell);
+  template <bool kSealed>
   bool TakeResponse(const HeaderSnapshot& snapshot, const ResponseHeader& header, uint32_t cell,
                     const std::byte* payload);
   ABSL_ATTRIBUTE_NOINLINE bool OpenSealed(const HeaderSnapshot& snapshot,

@@ -30,6 +30,7 @@ absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
   events.on_session_closed = [raw = held.get()](uint64_t handle, absl::string_view reason) {
     raw->OnSessionClosed(handle, reason);
   };
+  events.shows_life = [raw = held.get()] { return raw->ShowsLife(); };
   events.on_heartbeat = [raw = held.get()] { raw->OnHeartbeat(); };
   absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
       bootstrap::Lease::Acquire(held->contact_->bootstrap(), terms, std::move(events), timeout);
@@ -78,6 +79,13 @@ void HeldLease::OnLost(const absl::Status& reason) {
   }
   const int64_t deadline_ns = SessionWatch::DeliveryDeadlineNs();
   for (const std::shared_ptr<SessionWatch>& watch : watches()) watch->OnLost(reason, deadline_ns);
+}
+
+// On a machine with too few processors for all, calls may be answered where heartbeats wait.
+bool HeldLease::ShowsLife() {
+  uint64_t doorbells = 0;
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) doorbells += watch->Doorbells();
+  return std::exchange(doorbells_, doorbells) != doorbells;
 }
 
 // Who has a watch has been given the lease: its id is there.

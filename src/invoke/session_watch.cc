@@ -153,6 +153,17 @@ void SessionWatch::Answered(uint64_t handle, uint64_t sequence,
   Break(driver.get(), symptom);
 }
 
+uint64_t SessionWatch::Doorbells() const {
+  std::shared_ptr<CallDriver> driver;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (driver_ == nullptr || handle_ == 0) return 0;
+    driver = driver_;
+  }
+  // No session has had as many, so it does not look at every call.
+  return driver->ViewPath(UINT64_MAX).doorbells;
+}
+
 void SessionWatch::Break(CallDriver* driver, absl::string_view symptom) {
   const absl::Status reason = Ended(absl::UnavailableError(
       absl::StrCat("the fabric's path is broken, though the bootstrap's is not: ", symptom)));

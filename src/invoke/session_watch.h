@@ -62,6 +62,9 @@ class SessionWatch {
   void Answered(uint64_t handle, uint64_t sequence,
                 const absl::StatusOr<bootstrap::RequestState>& state) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // That have come in the present session.
+  uint64_t Doorbells() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // For `deadline_ns` above: from now.
   static int64_t DeliveryDeadlineNs();
 
