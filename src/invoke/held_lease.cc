@@ -30,7 +30,8 @@ absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
   events.on_session_closed = [raw = held.get()](uint64_t handle, absl::string_view reason) {
     raw->OnSessionClosed(handle, reason);
   };
-  events.shows_life = [raw = held.get()] { return raw->ShowsLife(); };
+  // On a machine with too few processors for all, calls may be answered where heartbeats wait.
+  events.shows_life = [raw = held.get()] { return raw->Doorbells() != raw->doorbells_; };
   events.on_heartbeat = [raw = held.get()] { raw->OnHeartbeat(); };
   absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
       bootstrap::Lease::Acquire(held->contact_->bootstrap(), terms, std::move(events), timeout);
@@ -81,15 +82,15 @@ void HeldLease::OnLost(const absl::Status& reason) {
   for (const std::shared_ptr<SessionWatch>& watch : watches()) watch->OnLost(reason, deadline_ns);
 }
 
-// On a machine with too few processors for all, calls may be answered where heartbeats wait.
-bool HeldLease::ShowsLife() {
+uint64_t HeldLease::Doorbells() const {
   uint64_t doorbells = 0;
   for (const std::shared_ptr<SessionWatch>& watch : watches()) doorbells += watch->Doorbells();
-  return std::exchange(doorbells_, doorbells) != doorbells;
+  return doorbells;
 }
 
 // Who has a watch has been given the lease: its id is there.
 void HeldLease::OnHeartbeat() {
+  doorbells_ = Doorbells();
   for (const std::shared_ptr<SessionWatch>& watch : watches()) {
     watch->CheckPath([&](uint64_t handle, uint64_t sequence) {
       askers_.Run([this, id = lease_->id(), watch, handle, sequence] {
