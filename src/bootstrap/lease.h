@@ -31,7 +31,7 @@ struct LeaseEvents {
   // With each heartbeat that is sent: several in LeaseTerms::peer_timeout.
   std::function<void()> on_heartbeat;
   // Asked before a worker whose heartbeats fail to come is given up: whether it has shown in
-  // another way that it lives, since this was asked last.
+  // another way that it lives, since on_heartbeat was last called.
   std::function<bool()> shows_life;
   // At most once, before on_lost: the worker has ended the lease and sent the bill.
   std::function<void(const LeaseEnd&)> on_ended;

@@ -135,8 +135,15 @@ PYBIND11_MODULE(_invoker, module) {
           list.push_back({name, callable, framed, doc});
         }
         const auto text = [&security](size_t field) { return security[field].cast<std::string>(); };
-        NativeServer::Options options = {listen,    provider, fabric_address, notify,
-                                         data_auth, window,   executors,      hot_timeout};
+        NativeServer::Options options;
+        options.listen = listen;
+        options.provider = provider;
+        options.fabric_address = fabric_address;
+        options.notify = notify;
+        options.data_auth = data_auth;
+        options.window_bytes = window;
+        options.executors = executors;
+        options.hot_timeout_s = hot_timeout;
         options.tls = {text(0), text(1), text(2)};
         options.token_file = text(3);
         options.policy_file = text(4);
