@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenUnder(std::shared_pt
       connection->lease_->id(), executor, connection->watch_.get(), &connection->options_);
   if (!opened.ok()) return opened.status();
   connection->session_ = std::move(opened->session);
+  connection->watch_->Proven();
   if (connection->lease_->terms().executors != 0) connection->driver()->HoldFailures(kAwaitReason);
   connection->fabric_choice_ = std::move(opened->fabric_choice);
   connection->AddFunctions(connection->session_->functions());

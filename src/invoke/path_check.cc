@@ -24,7 +24,8 @@ bool PathCheck::Waited(int64_t since_ns, int64_t now_ns) const {
 std::optional<uint64_t> PathCheck::Look(const PathView& view, int64_t now_ns, Verdict* verdict) {
   *verdict = Verdict::kFine;
   // A reactor that nobody polls, because a callback takes its time, sees nothing come.
-  if (!view.under_way || view.doorbells != doorbells_ || view.turns == turns_) {
+  if (quiet_since_ns_ == 0 || !view.under_way || view.doorbells != doorbells_ ||
+      view.turns == turns_) {
     Begin(view, now_ns);
     return std::nullopt;
   }

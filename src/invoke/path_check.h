@@ -70,7 +70,7 @@ class PathCheck {
   uint64_t doorbells_ = 0;
   uint64_t turns_ = 0;
   uint64_t bytes_ = 0;
-  int64_t quiet_since_ns_ = 0;
+  int64_t quiet_since_ns_ = 0;  // 0: nobody has looked yet
   bool asking_ = false;
   std::optional<Answer> answer_;
   absl::string_view symptom_;

@@ -30,7 +30,13 @@ void SessionWatch::Begin(std::shared_ptr<CallDriver> driver) {
   handle_ = 0;
   ended_ = absl::OkStatus();
   early_.clear();
+  proven_ = false;
   path_ = PathCheck(PathPatience(peer_timeout_));
+}
+
+void SessionWatch::Proven() {
+  absl::MutexLock lock(&mutex_);
+  proven_ = true;
 }
 
 void SessionWatch::Opened(uint64_t handle) {
@@ -117,8 +123,7 @@ void SessionWatch::CheckPath(Ask ask) {
   uint64_t known = 0;
   {
     absl::MutexLock lock(&mutex_);
-    // A session that is being proven has limits of its own.
-    if (driver_ == nullptr || handle_ == 0 || !lost_.ok()) return;
+    if (driver_ == nullptr || !proven_ || !lost_.ok()) return;
     driver = driver_;
     handle = handle_;
     known = path_.known_doorbells();

@@ -37,6 +37,8 @@ class SessionWatch {
   void Begin(std::shared_ptr<CallDriver> driver) ABSL_LOCKS_EXCLUDED(mutex_);
   // It has been opened.
   void Opened(uint64_t handle) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Its path has been proven: from now on it is watched. Before, probes have limits of their own.
+  void Proven() ABSL_LOCKS_EXCLUDED(mutex_);
   // Nothing more is wanted of it. Returns its handle, or 0.
   uint64_t End() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -81,6 +83,7 @@ class SessionWatch {
   // Sessions that were closed before the handle was known.
   std::vector<std::pair<uint64_t, std::string>> early_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  bool proven_ ABSL_GUARDED_BY(mutex_) = false;
   PathCheck path_ ABSL_GUARDED_BY(mutex_);
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);  // why, once it has
   std::function<void(const absl::Status&)> on_ended_ ABSL_GUARDED_BY(mutex_);

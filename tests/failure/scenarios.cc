@@ -1,6 +1,8 @@
 #include "tests/failure/scenarios.h"
 
+#include <pwd.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -119,7 +121,12 @@ absl::StatusOr<Outcome> PathCut(const Setup& setup) {
 // Calls on an executor of a lease's own, which `failure` breaks.
 absl::StatusOr<Outcome> BreakExecutor(
     const Setup& setup, const std::function<absl::Status(Client* executor, pid_t pid)>& failure) {
-  auto server = StartWorker(setup, 0, {"--lease_cores=1", "--lease_memory=512M"});
+  // shm serves processes of one user only.
+  const passwd* self = getpwuid(geteuid());
+  if (self == nullptr) return absl::InternalError("this process's user has no name");
+  auto server = StartWorker(
+      setup, 0,
+      {"--lease_cores=1", "--lease_memory=512M", absl::StrCat("--executor_user=", self->pw_name)});
   if (!server.ok()) return server.status();
   LeaseOptions options;
   options.client = OptionsOf(setup);

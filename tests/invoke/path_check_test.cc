@@ -94,6 +94,7 @@ TEST_F(PathCheckTest, AReactorThatNobodyPollsSeesNothingCome) {
 TEST_F(PathCheckTest, ARequestThatArrivedLateIsNotLost) {
   EXPECT_EQ(Look(RequestState::kNotArrived), Verdict::kFine);
   EXPECT_EQ(Look(RequestState::kNotArrived), Verdict::kFine);
+  EXPECT_EQ(asked_, 1);
   EXPECT_EQ(LooksUntilBroken(RequestState::kInHand), 0);
 }
 
