@@ -24,6 +24,8 @@ ClientOptions OnTestedFabric(const std::string& notify, ClientOptions options) {
   options.hot_timeout = kClientHotTimeout;
   options.connect_timeout = kPatience;
   options.probe_timeout = kProbeTimeout;
+  // Where the processor is emulated, a heartbeat may wait for a real one.
+  options.peer_timeout = absl::Seconds(20);
   return options;
 }
 
