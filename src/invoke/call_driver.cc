@@ -237,6 +237,26 @@ PathView CallDriver::ViewPath(uint64_t known_doorbells) {
   return session_->ViewPath(known_doorbells);
 }
 
+PathView CallDriver::ViewPathAfterTurns(uint64_t known_doorbells) {
+  constexpr int kTurns = 256;
+  PathView view;
+  {
+    Visit visit(this);
+    view = session_->ViewPath(known_doorbells);
+    if (!view.under_way || view.doorbells != known_doorbells) return view;
+    const uint64_t until = reactor_->counters().turns + kTurns;
+    while (reactor_->counters().turns < until && session_->doorbells() == known_doorbells) {
+      session_->Flush();
+      reactor_->Poll();
+    }
+    view = session_->ViewPath(known_doorbells);
+    if (!driven_) LeaveLocked();
+  }
+  // For a driver that sleeps, in case a call has ended.
+  if (view.doorbells != known_doorbells) reactor_->Submit([] {});
+  return view;
+}
+
 absl::Status CallDriver::status() {
   Visit visit(this);
   return session_->failure();

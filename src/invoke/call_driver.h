@@ -114,6 +114,10 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
 
   // ClientSession::ViewPath.
   PathView ViewPath(uint64_t known_doorbells);
+  // As ViewPath, but what is on its way out or in on this host is moved on first, for some hundred
+  // turns, while no doorbell beyond the first `known_doorbells` has come: whoever drives may have
+  // been given little time. Runs no callback.
+  PathView ViewPathAfterTurns(uint64_t known_doorbells);
 
   // Ends the helper thread. Calls that are under way end as CANCELLED. Nothing may be started
   // afterwards.

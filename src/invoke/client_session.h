@@ -204,6 +204,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // What a PathCheck needs to know. Looks at every call if no doorbell has come since
   // `known_doorbells`.
   PathView ViewPath(uint64_t known_doorbells) const;
+  // That have come.
+  uint64_t doorbells() const { return doorbells_; }
 
   void OnToken(uint32_t token) override;
   void OnTick(int64_t now_ns) override;

@@ -27,6 +27,11 @@ constexpr uint32_t kFewSessions = 16;
 // How long the transfers of a window that is forgotten may take to end.
 constexpr absl::Duration kForgetLimit = absl::Seconds(5);
 
+// How often, and for how long at most, a request is looked for before it is said not to have
+// arrived, or to have been answered.
+constexpr int kAsksForRequest = 256;
+constexpr int64_t kAskingNs = 100'000'000;
+
 uint64_t Draw() {
   // Without the kernel's, one that is at least another than the last time.
   return transport::DrawRandom().value_or(static_cast<uint64_t>(transport::MonotonicNs()));
@@ -282,13 +287,19 @@ absl::Status Executor::SwitchNotification(SessionKey key, transport::Notificatio
 }
 
 absl::StatusOr<bootstrap::RequestState> Executor::FindRequest(SessionKey key, uint64_t sequence) {
-  if (shared_.watch->Now().running()) return bootstrap::RequestState::kInHand;
   absl::StatusOr<bootstrap::RequestState> state = absl::NotFoundError("the session has ended");
-  RunOnThread([&] {
-    if (FabricPort* port = PortOf(key); port != nullptr) {
-      state = port->Find(key)->FindRequest(sequence);
-    }
-  });
+  // It may have come as far as this host, or its answer may not have left it: between two asks the
+  // thread looks at its queues.
+  const int64_t until_ns = transport::MonotonicNs() + kAskingNs;
+  for (int ask = 0; ask < kAsksForRequest && transport::MonotonicNs() < until_ns; ++ask) {
+    if (shared_.watch->Now().running()) return bootstrap::RequestState::kInHand;
+    const bool asked = RunOnThread([&] {
+      if (FabricPort* port = PortOf(key); port != nullptr) {
+        state = port->Find(key)->FindRequest(sequence);
+      }
+    });
+    if (!asked || !state.ok() || *state == bootstrap::RequestState::kInHand) break;
+  }
   return state;
 }
 

@@ -128,7 +128,7 @@ void SessionWatch::CheckPath(Ask ask) {
     handle = handle_;
     known = path_.known_doorbells();
   }
-  const PathView view = driver->ViewPath(known);
+  const PathView view = driver->ViewPathAfterTurns(known);
   PathCheck::Verdict verdict;
   std::optional<uint64_t> sequence;
   absl::string_view symptom;
