@@ -39,6 +39,8 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
     seals = std::make_unique<SessionSeals>(parts.data_auth, parts.data_keys, std::move(copies));
     Wipe(&parts.data_keys);
   }
+  absl::StatusOr<DoorbellQueue> waiting = DoorbellQueue::Allocate(geometry->cells());
+  if (!waiting.ok()) return waiting.status();
   transport::Reactor* reactor = parts.reactor;
   absl::StatusOr<transport::MemoryRegion> requests =
       reactor->Register(std::move(parts.request_window), transport::RegionUse::kRemoteTarget);
@@ -50,14 +52,14 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
   if (!peer.ok()) return peer.status();
   return std::unique_ptr<ExecutorSession>(
       new ExecutorSession(std::move(parts), *peer, *std::move(requests), *std::move(staging),
-                          request, *geometry, std::move(seals)));
+                          request, *geometry, std::move(seals), *std::move(waiting)));
 }
 
 ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                                  transport::MemoryRegion requests, transport::MemoryRegion staging,
                                  const bootstrap::OpenSessionRequest& request,
                                  const WindowGeometry& geometry,
-                                 std::unique_ptr<SessionSeals> seals)
+                                 std::unique_ptr<SessionSeals> seals, DoorbellQueue waiting)
     : parts_(std::move(parts)),
       peer_(peer),
       geometry_(geometry),
@@ -69,7 +71,8 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                  this),
       control_(parts_.reactor),
       seals_(std::move(seals)),
-      sequences_(parts_.first_sequence) {}
+      sequences_(parts_.first_sequence),
+      waiting_(std::move(waiting)) {}
 
 ExecutorSession::~ExecutorSession() {
   bulk_.reset();
@@ -244,7 +247,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
                        !Unclocked(header);
   if (clocked) {
     if (!clock_is_now_) clock_ns_ = transport::MonotonicNs();
-    const bool after_long = clock_ns_ - turn_began_ns_ > kLongNs && turn_began_ns_ != 0;
+    const bool after_long =
+        clock_ns_ - std::max(turn_began_ns_, quantum_began_ns_) > kLongNs && turn_began_ns_ != 0;
     if (ABSL_PREDICT_FALSE(after_long) && WasCancelledMeanwhile(flags)) {
       return Refuse(header, StatusCode::kCancelled, "");
     }
@@ -312,9 +316,8 @@ void ExecutorSession::RunOther(const RequestHeader& header, const std::byte* pay
 void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
   turn_began_ns_ = turn_began_ns;
   clock_ns_ = std::max(clock_ns_, turn_began_ns);
-  clock_is_now_ = false;
-  bool more = true;
-  while (more) {
+  while (true) {
+    --quantum_left_;
     if (!geometry_.Fits(cell, kHeaderBytes)) {
       Drop(&DropCounters::outside_window);
       return;
@@ -335,7 +338,7 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
       Drop(&DropCounters::outside_window);
       return;
     }
-    more = (header.flags & kMoreFollows) != 0;
+    const bool more = (header.flags & kMoreFollows) != 0;
     if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
     const std::byte* payload = message + kHeaderBytes;
     if (Admit(snapshot, header, &payload)) {
@@ -345,7 +348,9 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
         RunOther(header, payload, cell);
       }
     }
+    if (ABSL_PREDICT_TRUE(!more)) return;
     cell += geometry_.CellsFor(message_bytes);
+    if (QuantumIsOver()) return LeaveRest(kind, cell);
   }
 }
 

@@ -21,7 +21,11 @@ absl::StatusOr<uint16_t> ExecutorSession::RegisterWindow(const bootstrap::Window
 }
 
 bootstrap::RequestState ExecutorSession::FindRequest(uint64_t sequence) const {
-  if (!sequences_.Seen(sequence)) return bootstrap::RequestState::kNotArrived;
+  if (!sequences_.Seen(sequence)) {
+    // Which they are that wait is not known before their turn.
+    return waiting_.empty() ? bootstrap::RequestState::kNotArrived
+                            : bootstrap::RequestState::kInHand;
+  }
   if (bulk_ != nullptr && bulk_->Has(sequence)) return bootstrap::RequestState::kInHand;
   return bootstrap::RequestState::kAnswered;
 }

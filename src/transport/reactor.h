@@ -119,6 +119,9 @@ class Reactor {
   // Must be set before the first Poll.
   void set_handler(ReactorHandler* handler) { handler_ = handler; }
 
+  // That one Poll handles.
+  static constexpr int kMostEvents = 32;
+
   // One turn: completions first, so that no deadline ends what has come in time, then tasks, and
   // now and then retries and ticks. Returns how many completions there were.
   int Poll();
