@@ -185,8 +185,11 @@ class ExecutorSession final : public transport::OperationOwner,
 
   bool Admit(const HeaderSnapshot& snapshot, const RequestHeader& header,
              const std::byte** payload);
-  ABSL_ATTRIBUTE_NOINLINE bool OpenSealed(const HeaderSnapshot& snapshot,
-                                          const RequestHeader& header, const std::byte** payload);
+  // Headers go to what is rarely called by value: whose address is taken stays in memory, for every
+  // message. nullptr: dropped.
+  ABSL_ATTRIBUTE_NOINLINE const std::byte* OpenSealed(HeaderSnapshot snapshot, uint64_t sequence,
+                                                      uint32_t payload_bytes,
+                                                      const std::byte* payload);
   const std::byte* KeepInput(const RequestHeader& header, const std::byte* payload, uint32_t cell);
   bool CountVerdict(SequenceWindow::Verdict verdict);
   ABSL_ATTRIBUTE_NOINLINE bool QuantumIsOver();
@@ -194,18 +197,18 @@ class ExecutorSession final : public transport::OperationOwner,
   ABSL_ATTRIBUTE_NOINLINE void Drop(uint64_t DropCounters::*reason);
   // Nullptr if there is none with this id, or none for this client.
   const FunctionEntry* FindFunction(uint16_t id) const;
-  bool Unclocked(const RequestHeader& header);
+  bool Unclocked(uint16_t function_id, uint32_t deadline_us);
   // `flags` is the header's byte in the window, where the client may still write.
   void Run(const RequestHeader& header, const std::byte* payload, const std::byte* flags);
   ABSL_ATTRIBUTE_NOINLINE bool WasCancelledMeanwhile(const std::byte* flags);
-  ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(const RequestHeader& header, bool clocked) const;
+  ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(uint32_t deadline_us, bool clocked) const;
   // Respond, for other source files.
   ABSL_ATTRIBUTE_NOINLINE void RespondTo(const RequestHeader& request, StatusCode status,
                                          uint32_t payload_bytes, uint32_t detail);
   // The first reason stays.
   void Fail(const absl::Status& reason);
   // What is no plain request: cancelled, or bulk.
-  ABSL_ATTRIBUTE_NOINLINE void RunOther(const RequestHeader& header, const std::byte* payload,
+  ABSL_ATTRIBUTE_NOINLINE void RunOther(RequestHeader header, const std::byte* payload,
                                         uint32_t cell);
   ABSL_ATTRIBUTE_NOINLINE void StartBulk(const RequestHeader& header, const std::byte* payload,
                                          uint32_t cell);
@@ -214,11 +217,11 @@ class ExecutorSession final : public transport::OperationOwner,
   void RespondBulk(const BulkCall& call);
   void Respond(const RequestHeader& request, StatusCode status, uint32_t payload_bytes,
                uint32_t detail);
-  ABSL_ATTRIBUTE_NOINLINE void Refuse(const RequestHeader& request, StatusCode status,
+  ABSL_ATTRIBUTE_NOINLINE void Refuse(RequestHeader request, StatusCode status,
                                       absl::string_view message);
-  ABSL_ATTRIBUTE_NOINLINE void RefuseUnknown(const RequestHeader& request);
-  ABSL_ATTRIBUTE_NOINLINE void RespondFailure(const RequestHeader& request,
-                                              const CallOutcome& outcome);
+  ABSL_ATTRIBUTE_NOINLINE void RefuseUnknown(RequestHeader request);
+  // As failed_ says.
+  ABSL_ATTRIBUTE_NOINLINE void RespondFailure(RequestHeader request);
 
   Parts parts_;
   const transport::Peer* peer_;
@@ -243,6 +246,7 @@ class ExecutorSession final : public transport::OperationOwner,
   uint64_t scaled_ticks_ = 0;  // of counters_.busy_ticks, what is in published_
   UsageCounters published_;
   absl::Status failure_;
+  CallOutcome failed_;  // of the function that has failed last
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_ = {};  // zeros between calls
 };
 

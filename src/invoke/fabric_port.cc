@@ -1,7 +1,6 @@
 #include "src/invoke/fabric_port.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -71,10 +70,10 @@ bool FabricPort::settled() const {
 }
 
 void FabricPort::OnToken(uint32_t token) {
-  const std::optional<Immediate> immediate = Immediate::Decode(token);
+  const Immediate immediate = Immediate::Split(token);
   ExecutorSession* session = nullptr;
-  if (immediate.has_value() && immediate->kind != MessageKind::kResponse) {
-    session = sessions_[immediate->session].get();
+  if (immediate.kind == MessageKind::kRequest || immediate.kind == MessageKind::kProbe) {
+    session = sessions_[immediate.session].get();
   }
   if (ABSL_PREDICT_FALSE(session == nullptr)) {
     CountShared(&DropCounters::unknown_session, 1, &shared_->dropped);
@@ -87,9 +86,9 @@ void FabricPort::OnToken(uint32_t token) {
     shared_->busy.store(true, std::memory_order_relaxed);
   }
   const bool alone = turn_began_ns_ == 0 && ring_.empty();
-  if (ABSL_PREDICT_FALSE(!alone) && KeepForLater(session, *immediate)) return;
-  Gather(session, immediate->session);
-  session->OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
+  if (ABSL_PREDICT_FALSE(!alone) && KeepForLater(session, immediate.kind, immediate.cell)) return;
+  Gather(session, immediate.session);
+  session->OnDoorbell(immediate.kind, immediate.cell, turn_began_ns_);
 }
 
 // Whether a doorbell that did not come alone is to wait. One session alone holds nobody up, as long
@@ -100,10 +99,10 @@ bool FabricPort::MustWait(const ExecutorSession& session) const {
   return gathering_ == &session && session.quantum_left() <= 0;
 }
 
-bool FabricPort::KeepForLater(ExecutorSession* session, const Immediate& immediate) {
+bool FabricPort::KeepForLater(ExecutorSession* session, MessageKind kind, uint32_t cell) {
   if (!MustWait(*session)) return false;
   const int64_t arrived_ns = turn_began_ns_ != 0 ? turn_began_ns_ : transport::MonotonicNs();
-  session->Wait(immediate.kind, immediate.cell, arrived_ns);
+  session->Wait(kind, cell, arrived_ns);
   return true;
 }
 

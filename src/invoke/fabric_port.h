@@ -149,7 +149,8 @@ class FabricPort final : public transport::ReactorHandler {
 
  private:
   bool MustWait(const ExecutorSession& session) const;
-  ABSL_ATTRIBUTE_NOINLINE bool KeepForLater(ExecutorSession* session, const Immediate& immediate);
+  ABSL_ATTRIBUTE_NOINLINE bool KeepForLater(ExecutorSession* session, MessageKind kind,
+                                            uint32_t cell);
   int ServeRing(int events);
   void Gather(ExecutorSession* session, uint16_t number);
   void EndGathering();
