@@ -47,7 +47,7 @@ ClientSession::ClientSession(transport::Reactor* reactor, const Options& options
       request_cells_(geometry.cells()),
       response_cells_(geometry.cells()),
       next_sequence_(options.first_sequence),
-      oldest_(options.first_sequence),
+      limit_(options.first_sequence + SequenceWindow::kWidth),
       by_response_cell_(geometry.cells(), 0) {}
 
 ClientSession::~ClientSession() {
@@ -114,9 +114,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline Call* ClientSession::AcquireCall() {
 }
 
 Call* ClientSession::Start(const Request& request) {
-  if (ABSL_PREDICT_FALSE(next_sequence_ - oldest_ >= SequenceWindow::kWidth) && !MayStart()) {
-    return nullptr;
-  }
+  if (ABSL_PREDICT_FALSE(next_sequence_ == limit_) && !MayStart()) return nullptr;
   const bool in_buffer = request.cells.cells != 0;
   HeldCells cells = request.cells;
   if (!in_buffer) {
@@ -136,7 +134,7 @@ Call* ClientSession::Start(const Request& request) {
   call->detached = false;
   call->owns_request_cells = !in_buffer;
   call->buffer_busy = request.buffer_busy;
-  call->bulk = (request.flags & kBulk) != 0;
+  call->flags = request.flags;
   call->sequence = next_sequence_++;
   call->request = cells;
   call->response = {*response, response_cells};

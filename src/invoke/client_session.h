@@ -62,7 +62,7 @@ struct Call {
   bool detached = false;  // kTimedOut: the caller has let go, the slot waits for the response
   // The flags byte of its request is being written anew, which must not land in another message.
   bool marking = false;
-  bool bulk = false;
+  uint8_t flags = 0;      // of its request
   bool answered = false;  // kTimedOut and marking: the response has come
   uint8_t marks = 0;      // that have been written again
   uint64_t sequence = 0;
@@ -277,7 +277,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   CellAllocator request_cells_;
   CellAllocator response_cells_;
   uint64_t next_sequence_;
-  uint64_t oldest_;  // no sequence before it is under way, but for bulk calls'
+  uint64_t limit_;  // the next sequence that MayStart is to look at
 
   std::deque<Call> calls_;  // grows to the most that were ever under way at once; never moves them
   std::vector<Call*> by_index_;

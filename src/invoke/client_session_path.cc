@@ -14,9 +14,11 @@ bool ClientSession::MayStart() {
   for (const Call& call : calls_) {
     const bool waits = call.state == Call::State::kOutstanding ||
                        (call.state == Call::State::kTimedOut && !call.answered);
-    if (waits && !call.bulk) longest_ago = std::max(longest_ago, next_sequence_ - call.sequence);
+    if (waits && (call.flags & kBulk) == 0) {
+      longest_ago = std::max(longest_ago, next_sequence_ - call.sequence);
+    }
   }
-  oldest_ = next_sequence_ - longest_ago;
+  limit_ = next_sequence_ - longest_ago + SequenceWindow::kWidth;
   return longest_ago < SequenceWindow::kWidth;
 }
 

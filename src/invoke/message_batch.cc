@@ -53,6 +53,8 @@ bool MessageBatch::IsPending(uint32_t cell) const {
   return false;
 }
 
+bool MessageBatch::PostRefused(const Run& run, ssize_t code) { return PostInSlot(run, code); }
+
 bool MessageBatch::FlushBacklog() {
   while (backlog_next_ < backlog_.size()) {
     if (!Post(backlog_[backlog_next_])) return false;
