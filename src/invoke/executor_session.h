@@ -135,7 +135,7 @@ class ExecutorSession final : public transport::OperationOwner,
   int32_t Serve();
 
   // Posts pending responses. False if some had to stay for want of a slot.
-  bool Flush() { return responses_.Flush(); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Flush() { return responses_.FlushInline(); }
   bool pending() const { return responses_.pending(); }
 
   // What has become of work that takes more than a turn.

@@ -127,7 +127,10 @@ TEST(TurnRingTest, WhoGoesLeavesTheRing) {
   TurnRing<Waiter> ring;
   Waiter elsewhere(0);
   ring.Remove(&elsewhere);
-  { Waiter alone(1); ring.Join(&alone); }
+  {
+    Waiter alone(1);
+    ring.Join(&alone);
+  }
   EXPECT_TRUE(ring.empty());
 }
 
