@@ -56,7 +56,9 @@ class FairnessTest : public FabricTest {
     for (uint64_t i = 0; i < flood_calls; ++i) {
       flood.push_back(flooding->InvokeAsync(order, "", Small()));
       // A turn of the client posts what has been started.
-      if (!joined) EXPECT_FALSE(flood.back().Wait(absl::ZeroDuration()));
+      if (!joined) {
+        EXPECT_FALSE(flood.back().Wait(absl::ZeroDuration()));
+      }
     }
     Future single = modest->InvokeAsync(order, "", Small());
     EXPECT_FALSE(single.Wait(absl::ZeroDuration()));

@@ -44,6 +44,6 @@ INVOKER_FUNCTION(test.order, input, output) {
   static std::atomic<uint64_t> runs{0};
   static_cast<void>(input);
   const uint64_t before = runs.fetch_add(1);
-  output.Append({reinterpret_cast<const char*>(&before), sizeof(before)});
+  output.Append(&before, sizeof(before));
   return invoker::Result::Ok();
 }
