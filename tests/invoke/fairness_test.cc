@@ -90,9 +90,13 @@ class FairnessTest : public testing::TestWithParam<const char*> {
   FairnessTest() {
     FunctionEntry log;
     log.name = "log";
-    log.context = &order_;
+    log.context = this;
     log.function = [](invoker_call* call) -> int64_t {
-      static_cast<std::string*>(call->context)->push_back(*static_cast<const char*>(call->input));
+      auto* test = static_cast<FairnessTest*>(call->context);
+      test->order_.push_back(*static_cast<const char*>(call->input));
+      const int64_t end_ns = transport::MonotonicNs() + test->run_ns_;
+      while (test->run_ns_ > 0 && transport::MonotonicNs() < end_ns) {
+      }
       return 0;
     };
     EXPECT_TRUE(registry_.Add(log).ok());
@@ -153,7 +157,8 @@ class FairnessTest : public testing::TestWithParam<const char*> {
     return ended;
   }
 
-  std::string order_;  // the marks of what has run
+  std::string order_;   // the marks of what has run
+  int64_t run_ns_ = 0;  // how long each takes
   FunctionRegistry registry_;
   ExecutorWatch watch_;
   ExecutorShared shared_;
@@ -198,6 +203,21 @@ TEST_P(FairnessTest, ManyDoorbellsAreLeftAfterAQuantum) {
   EXPECT_LE(RanBefore('m'), ran + kQuantum);
   EXPECT_TRUE(Finish());
   EXPECT_EQ(order_.size(), size_t{kQuantum + 1 + kSingles + 1});
+}
+
+// One that is slow is the last of its turn.
+TEST_P(FairnessTest, SlowFunctionsEndATurnEarly) {
+  Tenant* flood = Add('f');
+  Tenant* modest = Add('m');
+  const uint32_t chain = flood->StartMany(kQuantum, /*joined=*/true).front();
+  const uint32_t call = modest->Start();
+  ASSERT_NO_FATAL_FAILURE(Deliver(2));
+  run_ns_ = kQuantumNs + 1;
+  Ring(*flood, chain);
+  EXPECT_EQ(order_, "f");
+  Ring(*modest, call);
+  EXPECT_LE(RanBefore('m'), 2u);
+  EXPECT_TRUE(Finish());
 }
 
 // Each of many with work has a quantum, and whoever comes waits for one of each.
