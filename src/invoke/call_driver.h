@@ -143,7 +143,11 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
                     absl::Status* why_not);
   absl::Status WaitToStartLocked(const ClientSession::Request& request, int64_t* next_check_ns);
   bool LeavesNowLocked(bool may_wait_for_others);
-  static int64_t NextCheck(bool (*interrupted)());
+  // When to ask next whether the caller is to give up.
+  static int64_t NextCheck(bool (*interrupted)()) {
+    return ABSL_PREDICT_TRUE(interrupted == nullptr) ? kForever : NextCheckAfterNow();
+  }
+  static int64_t NextCheckAfterNow();
   absl::StatusOr<Response> Collect(Call* call);
   bool CancelLocked(Call* call);
   bool PollForRoomLocked();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
@@ -22,12 +23,10 @@ constexpr uint32_t kAlone = 4;
 
 }  // namespace
 
-int64_t CallDriver::NextCheck(bool (*interrupted)()) {
-  return interrupted == nullptr ? kForever : transport::MonotonicNs() + kInterruptCheckNs;
-}
+int64_t CallDriver::NextCheckAfterNow() { return transport::MonotonicNs() + kInterruptCheckNs; }
 
 // Whether the request that has just been queued, and those before it, are to be posted at once.
-bool CallDriver::LeavesNowLocked(bool may_wait_for_others) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool CallDriver::LeavesNowLocked(bool may_wait_for_others) {
   // Others wait for the lock, perhaps to start calls of their own: a driver that polls posts ours
   // along with theirs.
   if (driven_ && !asleep_) return !lock_.Contended();
@@ -40,7 +39,7 @@ bool CallDriver::LeavesNowLocked(bool may_wait_for_others) {
 // Queues and posts the request, and waits for cells as long as they can still come.
 Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wait_for_others,
                               absl::Status* why_not) {
-  int64_t next_check_ns = request.interrupted == nullptr ? kForever : 0;
+  int64_t next_check_ns = 0;  // at once
   while (true) {
     // Every time: another thread may have taken the buffer while this one waited for room.
     if (ABSL_PREDICT_FALSE(request.buffer_busy != nullptr && *request.buffer_busy)) {
@@ -66,6 +65,7 @@ Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wa
 // There is no room now. OK: it is worth another try.
 absl::Status CallDriver::WaitToStartLocked(const ClientSession::Request& request,
                                            int64_t* next_check_ns) {
+  if (request.interrupted == nullptr) *next_check_ns = kForever;
   if (session_->outstanding() == 0 && PollForRoomLocked()) return absl::OkStatus();
   if (request.when_full == WhenFull::kFail) {
     return WithFate(absl::ResourceExhaustedError("the session's windows have no room now"),

@@ -47,6 +47,7 @@ ClientSession::ClientSession(transport::Reactor* reactor, const Options& options
       request_cells_(geometry.cells()),
       response_cells_(geometry.cells()),
       next_sequence_(options.first_sequence),
+      limit_(options.first_sequence + SequenceWindow::kWidth),
       by_response_cell_(geometry.cells(), 0) {}
 
 ClientSession::~ClientSession() {
@@ -113,6 +114,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline Call* ClientSession::AcquireCall() {
 }
 
 Call* ClientSession::Start(const Request& request) {
+  if (ABSL_PREDICT_FALSE(next_sequence_ == limit_) && !MayStart()) return nullptr;
   const bool in_buffer = request.cells.cells != 0;
   HeldCells cells = request.cells;
   if (!in_buffer) {
@@ -132,6 +134,7 @@ Call* ClientSession::Start(const Request& request) {
   call->detached = false;
   call->owns_request_cells = !in_buffer;
   call->buffer_busy = request.buffer_busy;
+  call->flags = request.flags;
   call->sequence = next_sequence_++;
   call->request = cells;
   call->response = {*response, response_cells};
@@ -210,8 +213,7 @@ void ClientSession::FreeLate(Call* call) {
   if (call->detached) FreeSlot(call);
 }
 
-void ClientSession::TakeFailure(const ResponseHeader& header, const std::byte* payload,
-                                Call* call) {
+void ClientSession::TakeFailure(ResponseHeader header, const std::byte* payload, Call* call) {
   const bool ran = header.status == StatusCode::kFunctionFailed ||
                    header.status == StatusCode::kResponseTooLarge ||
                    (header.status == StatusCode::kTransferFailed && header.detail != 0);
@@ -248,7 +250,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const Heade
     return false;
   }
   if constexpr (kSealed) {
-    if (!OpenSealed(snapshot, header, cell, &payload)) return false;
+    payload = OpenSealed(snapshot, header.payload_bytes, cell, payload);
+    if (payload == nullptr) return false;
   } else {
     static_cast<void>(snapshot);
   }
@@ -291,15 +294,14 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeMessages(uint32_t ce
 void ClientSession::TakeSealedMessages(uint32_t cell) { TakeMessages<true>(cell); }
 
 void ClientSession::OnToken(uint32_t token) {
-  const std::optional<Immediate> immediate = Immediate::Decode(token);
-  if (!immediate.has_value() || immediate->kind != MessageKind::kResponse ||
-      immediate->session != options_.number) {
+  const Immediate immediate = Immediate::Split(token);
+  if (immediate.kind != MessageKind::kResponse || immediate.session != options_.number) {
     ++dropped_.unknown_session;
     return;
   }
   ++doorbells_;
-  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) return TakeSealedMessages(immediate->cell);
-  TakeMessages<false>(immediate->cell);
+  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) return TakeSealedMessages(immediate.cell);
+  TakeMessages<false>(immediate.cell);
 }
 
 void ClientSession::FailCall(Call* call, absl::Status status) {

@@ -62,6 +62,7 @@ struct Call {
   bool detached = false;  // kTimedOut: the caller has let go, the slot waits for the response
   // The flags byte of its request is being written anew, which must not land in another message.
   bool marking = false;
+  uint8_t flags = 0;      // of its request
   bool answered = false;  // kTimedOut and marking: the response has come
   uint8_t marks = 0;      // that have been written again
   uint64_t sequence = 0;
@@ -122,8 +123,9 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     uint8_t flags = 0;  // the header's
   };
 
-  // Encodes and queues a request; Flush posts it. nullptr if no cells or slots are free now. The
-  // sizes have been checked.
+  // Encodes and queues a request; Flush posts it. nullptr if no cells or slots are free now, or an
+  // earlier request has not been answered that the worker could take for too old behind this one.
+  // The sizes have been checked.
   Call* Start(const Request& request);
 
   // Posts what Start has queued. Called in every turn.
@@ -219,6 +221,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
 
   Call* AcquireCall();
   bool AddCall();
+  ABSL_ATTRIBUTE_NOINLINE bool MayStart();
   void Complete(Call* call);
   void FailCall(Call* call, absl::Status status);
   ABSL_ATTRIBUTE_ALWAYS_INLINE void FreeSlot(Call* call) {
@@ -252,11 +255,14 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   template <bool kSealed>
   bool TakeResponse(const HeaderSnapshot& snapshot, const ResponseHeader& header, uint32_t cell,
                     const std::byte* payload);
-  ABSL_ATTRIBUTE_NOINLINE bool OpenSealed(const HeaderSnapshot& snapshot,
-                                          const ResponseHeader& header, uint32_t cell,
-                                          const std::byte** payload);
+  // Headers go to what is rarely called by value: whose address is taken stays in memory, for every
+  // message. nullptr: the tag is wrong.
+  ABSL_ATTRIBUTE_NOINLINE const std::byte* OpenSealed(HeaderSnapshot snapshot,
+                                                      uint32_t payload_bytes, uint32_t cell,
+                                                      const std::byte* payload);
   void TakeLateResponse(Call* call);
-  void TakeFailure(const ResponseHeader& header, const std::byte* payload, Call* call);
+  ABSL_ATTRIBUTE_NOINLINE void TakeFailure(ResponseHeader header, const std::byte* payload,
+                                           Call* call);
 
   transport::Reactor* reactor_;
   Options options_;
@@ -273,6 +279,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   CellAllocator request_cells_;
   CellAllocator response_cells_;
   uint64_t next_sequence_;
+  uint64_t limit_;  // the next sequence that MayStart is to look at
 
   std::deque<Call> calls_;  // grows to the most that were ever under way at once; never moves them
   std::vector<Call*> by_index_;

@@ -29,14 +29,13 @@ absl::Status ClientSession::AttachSeals(const bootstrap::OpenSessionReply& reply
 }
 
 // Its run is that of a call that still waits, so the copy is at nobody else's place.
-bool ClientSession::OpenSealed(const HeaderSnapshot& snapshot, const ResponseHeader& header,
-                               uint32_t cell, const std::byte** payload) {
+const std::byte* ClientSession::OpenSealed(HeaderSnapshot snapshot, uint32_t payload_bytes,
+                                           uint32_t cell, const std::byte* payload) {
   std::byte* copies = seals_->copies.data();
   std::byte* copy = copies == nullptr ? nullptr : copies + geometry_.OffsetOf(cell);
-  *payload = seals_->responses.Open(snapshot, *payload, header.payload_bytes, copy);
-  if (*payload != nullptr) return true;
-  ++dropped_.bad_tag;
-  return false;
+  const std::byte* opened = seals_->responses.Open(snapshot, payload, payload_bytes, copy);
+  if (opened == nullptr) ++dropped_.bad_tag;
+  return opened;
 }
 
 }  // namespace invoker

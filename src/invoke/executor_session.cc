@@ -39,6 +39,8 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
     seals = std::make_unique<SessionSeals>(parts.data_auth, parts.data_keys, std::move(copies));
     Wipe(&parts.data_keys);
   }
+  absl::StatusOr<DoorbellQueue> waiting = DoorbellQueue::Allocate(geometry->cells());
+  if (!waiting.ok()) return waiting.status();
   transport::Reactor* reactor = parts.reactor;
   absl::StatusOr<transport::MemoryRegion> requests =
       reactor->Register(std::move(parts.request_window), transport::RegionUse::kRemoteTarget);
@@ -50,14 +52,14 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
   if (!peer.ok()) return peer.status();
   return std::unique_ptr<ExecutorSession>(
       new ExecutorSession(std::move(parts), *peer, *std::move(requests), *std::move(staging),
-                          request, *geometry, std::move(seals)));
+                          request, *geometry, std::move(seals), *std::move(waiting)));
 }
 
 ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                                  transport::MemoryRegion requests, transport::MemoryRegion staging,
                                  const bootstrap::OpenSessionRequest& request,
                                  const WindowGeometry& geometry,
-                                 std::unique_ptr<SessionSeals> seals)
+                                 std::unique_ptr<SessionSeals> seals, DoorbellQueue waiting)
     : parts_(std::move(parts)),
       peer_(peer),
       geometry_(geometry),
@@ -69,7 +71,8 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                  this),
       control_(parts_.reactor),
       seals_(std::move(seals)),
-      sequences_(parts_.first_sequence) {}
+      sequences_(parts_.first_sequence),
+      waiting_(std::move(waiting)) {}
 
 ExecutorSession::~ExecutorSession() {
   bulk_.reset();
@@ -113,8 +116,7 @@ void ExecutorSession::RespondTo(const RequestHeader& request, StatusCode status,
   Respond(request, status, payload_bytes, detail);
 }
 
-void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,
-                             absl::string_view message) {
+void ExecutorSession::Refuse(RequestHeader request, StatusCode status, absl::string_view message) {
   ++counters_.refused;
   const uint32_t bytes =
       static_cast<uint32_t>(std::min<uint64_t>(message.size(), request.response_capacity));
@@ -124,7 +126,7 @@ void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,
 }
 
 // A function that is not for this client is answered as one that is not there.
-void ExecutorSession::RefuseUnknown(const RequestHeader& request) {
+void ExecutorSession::RefuseUnknown(RequestHeader request) {
   if (parts_.functions->Find(request.function_id) != nullptr) ++counters_.forbidden;
   Refuse(request, StatusCode::kUnknownFunction,
          absl::StrCat("the worker has no function with id ", request.function_id, "; it has ",
@@ -132,7 +134,8 @@ void ExecutorSession::RefuseUnknown(const RequestHeader& request) {
 }
 
 // The function has run, and has not succeeded.
-void ExecutorSession::RespondFailure(const RequestHeader& request, const CallOutcome& outcome) {
+void ExecutorSession::RespondFailure(RequestHeader request) {
+  const CallOutcome& outcome = failed_;
   if (outcome.kind == CallOutcome::Kind::kOutputTooSmall) {
     Respond(request, StatusCode::kResponseTooLarge, 0,
             static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX)));
@@ -169,13 +172,13 @@ bool ExecutorSession::CountVerdict(SequenceWindow::Verdict verdict) {
 
 // Whether the tag is right. The cheap question first: a doorbell that is rung again for a message
 // that has been served costs no look at its payload.
-bool ExecutorSession::OpenSealed(const HeaderSnapshot& snapshot, const RequestHeader& header,
-                                 const std::byte** payload) {
-  if (!CountVerdict(sequences_.Judge(header.sequence))) return false;
-  *payload = seals_->requests.Open(snapshot, *payload, header.payload_bytes, seals_->copies.data());
-  if (*payload != nullptr) return true;
-  Drop(&DropCounters::bad_tag);
-  return false;
+const std::byte* ExecutorSession::OpenSealed(HeaderSnapshot snapshot, uint64_t sequence,
+                                             uint32_t payload_bytes, const std::byte* payload) {
+  if (!CountVerdict(sequences_.Judge(sequence))) return nullptr;
+  const std::byte* opened =
+      seals_->requests.Open(snapshot, payload, payload_bytes, seals_->copies.data());
+  if (opened == nullptr) Drop(&DropCounters::bad_tag);
+  return opened;
 }
 
 // The input of a bulk call that comes in its message, to be read after other messages have been
@@ -200,18 +203,18 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ExecutorSession::Admit(const HeaderSnap
     Drop(&DropCounters::bad_response_run);
     return false;
   }
-  if (ABSL_PREDICT_FALSE(seals_ != nullptr) && !OpenSealed(snapshot, header, payload)) {
-    return false;
+  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) {
+    *payload = OpenSealed(snapshot, header.sequence, header.payload_bytes, *payload);
+    if (*payload == nullptr) return false;
   }
   return CountVerdict(sequences_.Accept(header.sequence));
 }
 
 // Whether a function that has always been tiny runs without a look at the clock; only so many in a
 // row, so that together they are not slow.
-bool ExecutorSession::Unclocked(const RequestHeader& header) {
+bool ExecutorSession::Unclocked(uint16_t function_id, uint32_t deadline_us) {
   constexpr uint32_t kMostUnclocked = 16;
-  if (header.deadline_us != 0 || unclocked_ >= kMostUnclocked ||
-      !parts_.times->IsTiny(header.function_id)) {
+  if (deadline_us != 0 || unclocked_ >= kMostUnclocked || !parts_.times->IsTiny(function_id)) {
     unclocked_ = 0;
     return false;
   }
@@ -241,10 +244,11 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
   // The clock is looked at only where others of this turn may have run before this one: alone, it
   // holds nothing up.
   const bool clocked = (responses_.pending() || (header.deadline_us != 0 && turn_began_ns_ != 0)) &&
-                       !Unclocked(header);
+                       !Unclocked(header.function_id, header.deadline_us);
   if (clocked) {
     if (!clock_is_now_) clock_ns_ = transport::MonotonicNs();
-    const bool after_long = clock_ns_ - turn_began_ns_ > kLongNs && turn_began_ns_ != 0;
+    const bool after_long =
+        clock_ns_ - std::max(turn_began_ns_, quantum_began_ns_) > kLongNs && turn_began_ns_ != 0;
     if (ABSL_PREDICT_FALSE(after_long) && WasCancelledMeanwhile(flags)) {
       return Refuse(header, StatusCode::kCancelled, "");
     }
@@ -261,13 +265,14 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
       return;
     }
   }
-  control_.Begin(flags,
-                 ABSL_PREDICT_TRUE(header.deadline_us == 0) ? 0 : DeadlineOf(header, clocked));
+  control_.Begin(flags, ABSL_PREDICT_TRUE(header.deadline_us == 0)
+                            ? 0
+                            : DeadlineOf(header.deadline_us, clocked));
   parts_.watch->Begin(header.function_id, counters_.executed);
-  const CallOutcome outcome = RunFunctionCleared(
+  const int64_t output_size = RunFunctionCleared(
       *function, {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
       {reinterpret_cast<uint8_t*>(output), header.response_capacity}, absl::MakeSpan(error_text_),
-      &InvokerAskCancelled, &control_);
+      &failed_, &InvokerAskCancelled, &control_);
   EndForkedChild();
   parts_.watch->End();
   ++counters_.executed;
@@ -278,20 +283,20 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
     clock_ns_ = transport::MonotonicNs();
     parts_.times->Add(header.function_id, clock_ns_ - began_ns);
   }
-  if (ABSL_PREDICT_FALSE(outcome.kind != CallOutcome::Kind::kOk)) {
-    RespondFailure(header, outcome);
+  if (ABSL_PREDICT_FALSE(output_size < 0)) {
+    RespondFailure(header);
     return;
   }
-  counters_.bytes_out += outcome.output_size;
-  Respond(header, StatusCode::kOk, static_cast<uint32_t>(outcome.output_size), 0);
+  counters_.bytes_out += static_cast<uint64_t>(output_size);
+  Respond(header, StatusCode::kOk, static_cast<uint32_t>(output_size), 0);
 }
 
 // When a function that begins now is to have ended. What came with others has waited since the turn
 // began.
-int64_t ExecutorSession::DeadlineOf(const RequestHeader& header, bool clocked) const {
+int64_t ExecutorSession::DeadlineOf(uint32_t deadline_us, bool clocked) const {
   const int64_t now_ns = clocked ? clock_ns_ : transport::MonotonicNs();
   const int64_t since_ns = turn_began_ns_ != 0 ? turn_began_ns_ : now_ns;
-  return since_ns + int64_t{header.deadline_us} * 1000;
+  return since_ns + int64_t{deadline_us} * 1000;
 }
 
 // Others of this turn have run for long, and their clients may have lost patience meanwhile.
@@ -300,8 +305,7 @@ bool ExecutorSession::WasCancelledMeanwhile(const std::byte* flags) {
   return IsMarkedCancelled(flags);
 }
 
-void ExecutorSession::RunOther(const RequestHeader& header, const std::byte* payload,
-                               uint32_t cell) {
+void ExecutorSession::RunOther(RequestHeader header, const std::byte* payload, uint32_t cell) {
   if ((header.flags & kCancelled) != 0) {
     Refuse(header, StatusCode::kCancelled, "");
   } else {
@@ -312,9 +316,8 @@ void ExecutorSession::RunOther(const RequestHeader& header, const std::byte* pay
 void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
   turn_began_ns_ = turn_began_ns;
   clock_ns_ = std::max(clock_ns_, turn_began_ns);
-  clock_is_now_ = false;
-  bool more = true;
-  while (more) {
+  while (true) {
+    --quantum_left_;
     if (!geometry_.Fits(cell, kHeaderBytes)) {
       Drop(&DropCounters::outside_window);
       return;
@@ -335,7 +338,7 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
       Drop(&DropCounters::outside_window);
       return;
     }
-    more = (header.flags & kMoreFollows) != 0;
+    const bool more = (header.flags & kMoreFollows) != 0;
     if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
     const std::byte* payload = message + kHeaderBytes;
     if (Admit(snapshot, header, &payload)) {
@@ -345,7 +348,9 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
         RunOther(header, payload, cell);
       }
     }
+    if (ABSL_PREDICT_TRUE(!more)) return;
     cell += geometry_.CellsFor(message_bytes);
+    if (QuantumIsOver()) return LeaveRest(kind, cell);
   }
 }
 

@@ -20,12 +20,14 @@
 #include "src/bootstrap/messages.h"
 #include "src/invoke/bulk_session.h"
 #include "src/invoke/call_control.h"
+#include "src/invoke/doorbell_queue.h"
 #include "src/invoke/drop_counters.h"
 #include "src/invoke/executor_watch.h"
 #include "src/invoke/function_registry.h"
 #include "src/invoke/message_batch.h"
 #include "src/invoke/message_seal.h"
 #include "src/invoke/sequence_window.h"
+#include "src/invoke/turn_ring.h"
 #include "src/invoke/usage_meter.h"
 #include "src/invoke/wire.h"
 #include "src/transport/reactor.h"
@@ -34,6 +36,10 @@ namespace invoker {
 
 // A response that is ready waits for others of its turn no longer than this.
 inline constexpr int64_t kCoalesceNs = 5'000;
+
+// A session's turn while others wait: so many messages, or as many as begin in so long.
+inline constexpr int32_t kQuantumCalls = 32;
+inline constexpr int64_t kQuantumNs = 50'000;
 
 // What each function has lately taken, in nanoseconds, by id. An executor's; a function that has
 // not been timed counts as slow.
@@ -70,7 +76,8 @@ struct ExecutorSessionCounters {
   DropCounters dropped;
 };
 
-class ExecutorSession final : public transport::OperationOwner {
+class ExecutorSession final : public transport::OperationOwner,
+                              public TurnRing<ExecutorSession>::Member {
  public:
   // What a session needs besides the client's request. The buffers are as large as the window.
   struct Parts {
@@ -86,6 +93,8 @@ class ExecutorSession final : public transport::OperationOwner {
     // Told the number when the session needs Continue in every turn, unless it is there; or
     // nullptr.
     std::vector<uint16_t>* unfinished = nullptr;
+    // Where the session waits for its turn while doorbells of its own wait.
+    TurnRing<ExecutorSession>* ring = nullptr;
     std::vector<uint16_t>* failed = nullptr;  // told the number if the session fails; or nullptr
     uint16_t number = 0;                      // in request immediates
     uint32_t epoch = 0;
@@ -105,13 +114,28 @@ class ExecutorSession final : public transport::OperationOwner {
   // are retired (Reactor::Retire).
   ~ExecutorSession() override;
 
-  // The peer rang for `cell`. Runs every message of that write. `turn_began_ns` is when the
-  // executor began with what had arrived by then, this write included: what ran before it since is
-  // held against deadlines. 0: nothing else had arrived.
+  // The session's turn begins: a whole quantum is left.
+  void BeginQuantum() {
+    quantum_left_ = kQuantumCalls;
+    clock_is_now_ = false;
+  }
+  int32_t quantum_left() const { return quantum_left_; }
+
+  // The peer rang for `cell`. Runs the messages of that write, as far as the quantum goes; the rest
+  // waits, and the session with it. `turn_began_ns` is when the executor began with what had
+  // arrived by then, this write included: what ran before it since is held against deadlines. 0:
+  // nothing else had arrived.
   void OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns);
 
+  // The peer rang at `arrived_ns`, and others are to go first: the doorbell waits, and the session
+  // with it.
+  void Wait(MessageKind kind, uint32_t cell, int64_t arrived_ns);
+  // Takes one quantum of what waits. Waits again if that was not all. Returns how much of the
+  // quantum is used up, in calls.
+  int32_t Serve();
+
   // Posts pending responses. False if some had to stay for want of a slot.
-  bool Flush() { return responses_.Flush(); }
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Flush() { return responses_.FlushInline(); }
   bool pending() const { return responses_.pending(); }
 
   // What has become of work that takes more than a turn.
@@ -146,6 +170,7 @@ class ExecutorSession final : public transport::OperationOwner {
   const absl::Status& failure() const { return failure_; }
 
   bootstrap::WindowDescriptor request_window() const;
+  uint16_t number() const { return parts_.number; }
   uint32_t epoch() const { return parts_.epoch; }
   const ExecutorSessionCounters& counters() const { return counters_; }
 
@@ -155,29 +180,35 @@ class ExecutorSession final : public transport::OperationOwner {
  private:
   ExecutorSession(Parts parts, const transport::Peer* peer, transport::MemoryRegion requests,
                   transport::MemoryRegion staging, const bootstrap::OpenSessionRequest& request,
-                  const WindowGeometry& geometry, std::unique_ptr<SessionSeals> seals);
+                  const WindowGeometry& geometry, std::unique_ptr<SessionSeals> seals,
+                  DoorbellQueue waiting);
 
   bool Admit(const HeaderSnapshot& snapshot, const RequestHeader& header,
              const std::byte** payload);
-  ABSL_ATTRIBUTE_NOINLINE bool OpenSealed(const HeaderSnapshot& snapshot,
-                                          const RequestHeader& header, const std::byte** payload);
+  // Headers go to what is rarely called by value: whose address is taken stays in memory, for every
+  // message. nullptr: dropped.
+  ABSL_ATTRIBUTE_NOINLINE const std::byte* OpenSealed(HeaderSnapshot snapshot, uint64_t sequence,
+                                                      uint32_t payload_bytes,
+                                                      const std::byte* payload);
   const std::byte* KeepInput(const RequestHeader& header, const std::byte* payload, uint32_t cell);
   bool CountVerdict(SequenceWindow::Verdict verdict);
+  ABSL_ATTRIBUTE_NOINLINE bool QuantumIsOver();
+  ABSL_ATTRIBUTE_NOINLINE void LeaveRest(MessageKind kind, uint32_t cell);
   ABSL_ATTRIBUTE_NOINLINE void Drop(uint64_t DropCounters::*reason);
   // Nullptr if there is none with this id, or none for this client.
   const FunctionEntry* FindFunction(uint16_t id) const;
-  bool Unclocked(const RequestHeader& header);
+  bool Unclocked(uint16_t function_id, uint32_t deadline_us);
   // `flags` is the header's byte in the window, where the client may still write.
   void Run(const RequestHeader& header, const std::byte* payload, const std::byte* flags);
   ABSL_ATTRIBUTE_NOINLINE bool WasCancelledMeanwhile(const std::byte* flags);
-  ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(const RequestHeader& header, bool clocked) const;
+  ABSL_ATTRIBUTE_NOINLINE int64_t DeadlineOf(uint32_t deadline_us, bool clocked) const;
   // Respond, for other source files.
   ABSL_ATTRIBUTE_NOINLINE void RespondTo(const RequestHeader& request, StatusCode status,
                                          uint32_t payload_bytes, uint32_t detail);
   // The first reason stays.
   void Fail(const absl::Status& reason);
   // What is no plain request: cancelled, or bulk.
-  ABSL_ATTRIBUTE_NOINLINE void RunOther(const RequestHeader& header, const std::byte* payload,
+  ABSL_ATTRIBUTE_NOINLINE void RunOther(RequestHeader header, const std::byte* payload,
                                         uint32_t cell);
   ABSL_ATTRIBUTE_NOINLINE void StartBulk(const RequestHeader& header, const std::byte* payload,
                                          uint32_t cell);
@@ -186,11 +217,11 @@ class ExecutorSession final : public transport::OperationOwner {
   void RespondBulk(const BulkCall& call);
   void Respond(const RequestHeader& request, StatusCode status, uint32_t payload_bytes,
                uint32_t detail);
-  ABSL_ATTRIBUTE_NOINLINE void Refuse(const RequestHeader& request, StatusCode status,
+  ABSL_ATTRIBUTE_NOINLINE void Refuse(RequestHeader request, StatusCode status,
                                       absl::string_view message);
-  ABSL_ATTRIBUTE_NOINLINE void RefuseUnknown(const RequestHeader& request);
-  ABSL_ATTRIBUTE_NOINLINE void RespondFailure(const RequestHeader& request,
-                                              const CallOutcome& outcome);
+  ABSL_ATTRIBUTE_NOINLINE void RefuseUnknown(RequestHeader request);
+  // As failed_ says.
+  ABSL_ATTRIBUTE_NOINLINE void RespondFailure(RequestHeader request);
 
   Parts parts_;
   const transport::Peer* peer_;
@@ -202,9 +233,12 @@ class ExecutorSession final : public transport::OperationOwner {
   std::unique_ptr<SessionSeals> seals_;  // nullptr: messages have no tags
   std::unique_ptr<BulkSession> bulk_;    // nullptr: no window has been registered
   SequenceWindow sequences_;
+  DoorbellQueue waiting_;
+  int32_t quantum_left_ = 0;
+  int64_t quantum_began_ns_ = 0;  // of the last one that Serve began
   int64_t turn_began_ns_ = 0;     // 0: nothing has run before the message at hand
   int64_t clock_ns_ = 0;          // when the clock was last read
-  bool clock_is_now_ = false;     // nothing has run since
+  bool clock_is_now_ = false;     // nothing has run since it was
   uint32_t unclocked_ = 0;        // tiny functions that have
   int64_t pending_since_ns_ = 0;  // when the first of the pending responses was begun, or before
   ExecutorSessionCounters counters_;
@@ -212,6 +246,7 @@ class ExecutorSession final : public transport::OperationOwner {
   uint64_t scaled_ticks_ = 0;  // of counters_.busy_ticks, what is in published_
   UsageCounters published_;
   absl::Status failure_;
+  CallOutcome failed_;  // of the function that has failed last
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_ = {};  // zeros between calls
 };
 

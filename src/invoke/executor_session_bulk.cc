@@ -21,7 +21,11 @@ absl::StatusOr<uint16_t> ExecutorSession::RegisterWindow(const bootstrap::Window
 }
 
 bootstrap::RequestState ExecutorSession::FindRequest(uint64_t sequence) const {
-  if (!sequences_.Seen(sequence)) return bootstrap::RequestState::kNotArrived;
+  if (!sequences_.Seen(sequence)) {
+    // Which they are that wait is not known before their turn.
+    return waiting_.empty() ? bootstrap::RequestState::kNotArrived
+                            : bootstrap::RequestState::kInHand;
+  }
   if (bulk_ != nullptr && bulk_->Has(sequence)) return bootstrap::RequestState::kInHand;
   return bootstrap::RequestState::kAnswered;
 }
@@ -87,21 +91,21 @@ void ExecutorSession::RunBulk(BulkCall* call) {
   const absl::Span<std::byte> output = call->output();
   control_.Begin(call->flags(), call->deadline_ns());
   parts_.watch->Begin(header.function_id, counters_.executed);
-  const CallOutcome outcome =
+  const int64_t output_size =
       RunFunctionCleared(*function, {reinterpret_cast<const uint8_t*>(input.data()), input.size()},
                          {reinterpret_cast<uint8_t*>(output.data()), output.size()},
-                         absl::MakeSpan(error_text_), &InvokerAskCancelled, &control_);
+                         absl::MakeSpan(error_text_), &failed_, &InvokerAskCancelled, &control_);
   EndForkedChild();
   parts_.watch->End();
   ++counters_.executed;
   counters_.bytes_in += input.size();
-  if (outcome.kind != CallOutcome::Kind::kOk) {
-    RespondFailure(header, outcome);
+  if (output_size < 0) {
+    RespondFailure(header);
     call->EndAnswered();
     return;
   }
-  counters_.bytes_out += outcome.output_size;
-  call->Write(outcome.output_size);
+  counters_.bytes_out += static_cast<uint64_t>(output_size);
+  call->Write(static_cast<uint64_t>(output_size));
 }
 
 void ExecutorSession::RespondBulk(const BulkCall& call) {

@@ -1,7 +1,6 @@
 #include "src/invoke/fabric_port.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +13,10 @@ constexpr uint32_t kSessionNumbers = 1u << 16;
 // About a millisecond: whoever reads meters does not have to wait for later turns after a function
 // that took so long.
 constexpr uint64_t kLongTicks = 1u << 21;
+
+// So many times is the queue read for newcomers before those who wait are served: peers that ring
+// without end must not keep them waiting.
+constexpr int kMostReads = 32;
 
 // After so long, the provider is let work so often before the next turn. It may take several times
 // to bring what is there.
@@ -67,10 +70,10 @@ bool FabricPort::settled() const {
 }
 
 void FabricPort::OnToken(uint32_t token) {
-  const std::optional<Immediate> immediate = Immediate::Decode(token);
+  const Immediate immediate = Immediate::Split(token);
   ExecutorSession* session = nullptr;
-  if (immediate.has_value() && immediate->kind != MessageKind::kResponse) {
-    session = sessions_[immediate->session].get();
+  if (immediate.kind == MessageKind::kRequest || immediate.kind == MessageKind::kProbe) {
+    session = sessions_[immediate.session].get();
   }
   if (ABSL_PREDICT_FALSE(session == nullptr)) {
     CountShared(&DropCounters::unknown_session, 1, &shared_->dropped);
@@ -82,14 +85,55 @@ void FabricPort::OnToken(uint32_t token) {
     turn_began_ns_ = reactor_->entries_left() > 0 ? transport::MonotonicNs() : 0;
     shared_->busy.store(true, std::memory_order_relaxed);
   }
-  if (gathering_ != session) {
-    // What another session has ready does not wait for this one's functions.
-    if (gathering_ != nullptr) FlushGathering();
-    gathering_ = session;
-    gathering_number_ = immediate->session;
-    gathering_began_ticks_ = ReadTicks();
+  const bool alone = turn_began_ns_ == 0 && ring_.empty();
+  if (ABSL_PREDICT_FALSE(!alone) && KeepForLater(session, immediate.kind, immediate.cell)) return;
+  Gather(session, immediate.session);
+  session->OnDoorbell(immediate.kind, immediate.cell, turn_began_ns_);
+}
+
+// Whether a doorbell that did not come alone is to wait. One session alone holds nobody up, as long
+// as the queue is read again after its quantum.
+bool FabricPort::MustWait(const ExecutorSession& session) const {
+  if (!ring_.empty()) return true;
+  if (numbers_.size() > 1) return reactor_->entries_left() > 0;
+  return gathering_ == &session && session.quantum_left() <= 0;
+}
+
+bool FabricPort::KeepForLater(ExecutorSession* session, MessageKind kind, uint32_t cell) {
+  if (!MustWait(*session)) return false;
+  const int64_t arrived_ns = turn_began_ns_ != 0 ? turn_began_ns_ : transport::MonotonicNs();
+  session->Wait(kind, cell, arrived_ns);
+  return true;
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricPort::Gather(ExecutorSession* session,
+                                                            uint16_t number) {
+  if (gathering_ == session) return;
+  // What another session has ready does not wait for this one's functions.
+  if (gathering_ != nullptr) FlushGathering();
+  gathering_ = session;
+  gathering_number_ = number;
+  gathering_began_ticks_ = ReadTicks();
+  session->BeginQuantum();
+}
+
+// Serves those who wait, each for a quantum at most, until a quantum's worth has run: then the
+// queue is read again, so that whoever has come meanwhile waits for those before it and no more.
+// `events` came in this turn's first read. Returns the turn's events.
+int FabricPort::ServeRing(int events) {
+  for (int reads = 1; events == transport::Reactor::kMostEvents && reads < kMostReads; ++reads) {
+    turn_began_ = false;
+    events = reactor_->Poll();
   }
-  session->OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
+  turn_began_ = true;
+  shared_->busy.store(true, std::memory_order_relaxed);
+  int32_t used = 0;
+  while (!ring_.empty() && used < kQuantumCalls) {
+    ExecutorSession* session = ring_.TakeFirst();
+    Gather(session, session->number());
+    used += session->Serve();
+  }
+  return 1;
 }
 
 // What the session has run in this turn has run.
@@ -242,6 +286,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   parts.meter = std::move(meter);
   parts.bulk_budget = shared_->bulk_budget;
   parts.unfinished = &dirty_;
+  parts.ring = &ring_;
   parts.failed = &failed_;
   parts.number = *number;
   parts.epoch = shared_->next_epoch++;
@@ -273,7 +318,8 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
 }
 
 bool FabricPort::finishing() const {
-  return reactor_->health().ok() && (reactor_->operations().outstanding() > 0 || !dirty_.empty());
+  return reactor_->health().ok() &&
+         (reactor_->operations().outstanding() > 0 || !dirty_.empty() || !ring_.empty());
 }
 
 void FabricPort::EndAll() {

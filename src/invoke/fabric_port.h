@@ -27,6 +27,7 @@
 #include "src/invoke/executor_session.h"
 #include "src/invoke/executor_watch.h"
 #include "src/invoke/function_registry.h"
+#include "src/invoke/turn_ring.h"
 #include "src/invoke/usage_meter.h"
 #include "src/transport/discovery.h"
 #include "src/transport/reactor.h"
@@ -110,7 +111,8 @@ class FabricPort final : public transport::ReactorHandler {
   // One turn: what has arrived runs, and responses leave. True if anything happened.
   bool Turn() {
     turn_began_ = false;
-    const int events = reactor_->Poll();
+    int events = reactor_->Poll();
+    if (ABSL_PREDICT_FALSE(!ring_.empty())) events = ServeRing(events);
     if (gathering_ != nullptr) FlushGathering();
     if (ABSL_PREDICT_FALSE(!dirty_.empty())) moving_ = FlushDirty();
     if (turn_began_) shared_->busy.store(false, std::memory_order_relaxed);
@@ -146,6 +148,11 @@ class FabricPort final : public transport::ReactorHandler {
   void OnTick(int64_t now_ns) override;
 
  private:
+  bool MustWait(const ExecutorSession& session) const;
+  ABSL_ATTRIBUTE_NOINLINE bool KeepForLater(ExecutorSession* session, MessageKind kind,
+                                            uint32_t cell);
+  int ServeRing(int events);
+  void Gather(ExecutorSession* session, uint16_t number);
   void EndGathering();
   // The session, which has just been busy for so long, is to be published: soon, or at once if that
   // was long.
@@ -167,6 +174,8 @@ class FabricPort final : public transport::ReactorHandler {
   std::atomic<uint32_t> live_sessions_{0};
   std::unique_ptr<transport::Reactor> reactor_;
 
+  // Sessions whose doorbells wait for their turns.
+  TurnRing<ExecutorSession> ring_;
   std::vector<std::unique_ptr<ExecutorSession>> sessions_;  // by number; empty slots are nullptr
   // The session that was served last in this turn, whose responses gather until the turn ends or
   // another session has its turn.

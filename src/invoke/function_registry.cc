@@ -79,7 +79,13 @@ CallOutcome RunFunction(const FunctionEntry& entry, absl::Span<const std::uint8_
   std::memset(error.data(), 0, error.size());
   // Nobody knows whose call it is, and so nobody can cancel it.
   const auto never = +[](const invoker_call*) -> std::int32_t { return 0; };
-  return RunFunctionCleared(entry, input, output, error, never, nullptr);
+  CallOutcome outcome;
+  const std::int64_t size =
+      RunFunctionCleared(entry, input, output, error, &outcome, never, nullptr);
+  if (size < 0) return outcome;
+  outcome.kind = CallOutcome::Kind::kOk;
+  outcome.output_size = static_cast<std::uint64_t>(size);
+  return outcome;
 }
 
 CallOutcome JudgeException(const std::exception* exception, absl::Span<char> error) {

@@ -95,13 +95,15 @@ CallOutcome JudgeFailure(std::int64_t returned, const invoker_call& call);
 // `exception` is nullptr if it was of no known type.
 CallOutcome JudgeException(const std::exception* exception, absl::Span<char> error);
 
-// RunFunction for who calls often: `error` is all zeros already, and is so again after kOk. After
-// anything else the caller clears it. The last two go into invoker_call.
-inline CallOutcome RunFunctionCleared(const FunctionEntry& entry,
-                                      absl::Span<const std::uint8_t> input,
-                                      absl::Span<std::uint8_t> output, absl::Span<char> error,
-                                      std::int32_t (*cancelled)(const invoker_call*),
-                                      void* worker) {
+// RunFunction for who calls often: `error` is all zeros already, and is so again after success.
+// Returns the output's size, or less than 0: then `failure` is set, and the caller clears `error`.
+// The last two go into invoker_call.
+inline std::int64_t RunFunctionCleared(const FunctionEntry& entry,
+                                       absl::Span<const std::uint8_t> input,
+                                       absl::Span<std::uint8_t> output, absl::Span<char> error,
+                                       CallOutcome* failure,
+                                       std::int32_t (*cancelled)(const invoker_call*),
+                                       void* worker) {
   invoker_call call;
   call.struct_size = sizeof(call);
   call.reserved = 0;
@@ -119,23 +121,23 @@ inline CallOutcome RunFunctionCleared(const FunctionEntry& entry,
   try {
     returned = entry.function(&call);
   } catch (const std::exception& exception) {
-    return JudgeException(&exception, error);
+    *failure = JudgeException(&exception, error);
+    return -1;
   } catch (...) {
-    return JudgeException(nullptr, error);
+    *failure = JudgeException(nullptr, error);
+    return -1;
   }
   // What the function may have done to its copy of the buffers is not looked at.
   if (ABSL_PREDICT_FALSE(returned < 0 || static_cast<std::uint64_t>(returned) > output.size())) {
     call.output_capacity = output.size();
     call.error = error.data();
     call.error_capacity = error.size();
-    return JudgeFailure(returned, call);
+    *failure = JudgeFailure(returned, call);
+    return -1;
   }
   // A message that belongs to no failure.
   if (ABSL_PREDICT_FALSE(error.front() != 0)) std::memset(error.data(), 0, error.size());
-  CallOutcome outcome;
-  outcome.kind = CallOutcome::Kind::kOk;
-  outcome.output_size = static_cast<std::uint64_t>(returned);
-  return outcome;
+  return returned;
 }
 
 }  // namespace invoker

@@ -53,6 +53,11 @@ bool MessageBatch::IsPending(uint32_t cell) const {
   return false;
 }
 
+bool MessageBatch::PostRefused(const Run& run, ssize_t code) {
+  const uint64_t offset = geometry_.OffsetOf(run.first);
+  return PostInSlot(run, offset, geometry_.OffsetOf(run.last) - offset + run.end_bytes, code);
+}
+
 bool MessageBatch::FlushBacklog() {
   while (backlog_next_ < backlog_.size()) {
     if (!Post(backlog_[backlog_next_])) return false;

@@ -49,7 +49,9 @@ class MessageBatch {
 
   // Posts what is pending. Returns false while something is left because the reactor has no free
   // slot: call again after a turn.
-  bool Flush() {
+  bool Flush() { return FlushInline(); }
+  // The same, for the one place where most messages leave.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool FlushInline() {
     if (ABSL_PREDICT_FALSE(has_backlog_) && !FlushBacklog()) return false;
     if (run_.cells == 0) return true;
     if (!Post(run_)) return false;
@@ -88,12 +90,29 @@ class MessageBatch {
     const uint64_t length = geometry_.OffsetOf(run.last) - offset + run.end_bytes;
     const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
     staging_->NoteWrite(offset, length);
-    const bool taken = reactor_->PostWrite(notifier_, window_, offset, staging_->data() + offset,
-                                           staging_->descriptor(), length, immediate.Encode(),
-                                           owner_, CellRun{run.first, run.cells}.ToTag());
+    if (reactor_->Injects(notifier_, length)) {
+      const ssize_t code = reactor_->InjectWrite(window_, offset, staging_->data() + offset, length,
+                                                 immediate.Encode());
+      if (ABSL_PREDICT_FALSE(code != 0)) return PostRefused(run, code);
+      ++writes_;
+      return true;
+    }
+    return PostInSlot(run, offset, length, 0);
+  }
+
+  // `code`: see Reactor::PostInSlot.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool PostInSlot(const Run& run, uint64_t offset, uint64_t length,
+                                               ssize_t code) {
+    const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
+    const bool taken = reactor_->PostInSlot(notifier_, window_, offset, staging_->data() + offset,
+                                            staging_->descriptor(), length, immediate.Encode(),
+                                            owner_, CellRun{run.first, run.cells}.ToTag(), code);
     if (taken) ++writes_;
     return taken;
   }
+  // What the provider does not inject now. Out of line, so that a post that is injected keeps
+  // nothing for it.
+  ABSL_ATTRIBUTE_NOINLINE bool PostRefused(const Run& run, ssize_t code);
 
   transport::Reactor* reactor_;
   transport::MemoryRegion* staging_;

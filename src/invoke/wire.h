@@ -97,12 +97,17 @@ struct Immediate {
            (cell & (kMaxCells - 1));
   }
 
-  // Nothing for the reserved kind 3. Session and cell are still to be checked against what exists.
+  // The fields as they are: the kind may be the reserved 3. Session and cell are still to be
+  // checked against what exists.
+  static constexpr Immediate Split(uint32_t token) {
+    return {static_cast<MessageKind>(token >> 30), static_cast<uint16_t>(token >> kCellBits),
+            static_cast<uint16_t>(token & (kMaxCells - 1))};
+  }
+
+  // The same, and nothing for the reserved kind.
   static constexpr std::optional<Immediate> Decode(uint32_t token) {
     if (token >> 30 > static_cast<uint32_t>(MessageKind::kProbe)) return std::nullopt;
-    return Immediate{static_cast<MessageKind>(token >> 30),
-                     static_cast<uint16_t>(token >> kCellBits),
-                     static_cast<uint16_t>(token & (kMaxCells - 1))};
+    return Split(token);
   }
 };
 

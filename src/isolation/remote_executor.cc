@@ -122,6 +122,10 @@ absl::StatusOr<uint16_t> RemoteExecutor::RegisterWindow(uint64_t handle,
   message->set_writable(writable);
   absl::StatusOr<FromExecutor> answer = record_->Call(std::move(request), {});
   if (!answer.ok()) return answer.status();
+  if (answer->window() == 0 || answer->window() > UINT16_MAX) {
+    return absl::InternalError(absl::StrCat("the executor's process gave the window the number ",
+                                            answer->window(), ", which no window has"));
+  }
   return static_cast<uint16_t>(answer->window());
 }
 

@@ -18,8 +18,6 @@
 namespace invoker::transport {
 namespace {
 
-constexpr int kBatch = 32;
-
 // The clock is read once in so many turns; an idle turn takes well under a microsecond.
 constexpr uint32_t kTurnsPerSlowTurn = 64;
 
@@ -176,8 +174,8 @@ inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
 
 int Reactor::Poll() {
   ++counters_.turns;
-  fi_cq_data_entry entries[kBatch];
-  const ssize_t count = cq_->Read(entries, kBatch);
+  fi_cq_data_entry entries[kMostEvents];
+  const ssize_t count = cq_->Read(entries, kMostEvents);
   int taken = 0;
   if (count > 0) {
     waiting_since_ns_ = 0;

@@ -119,6 +119,9 @@ class Reactor {
   // Must be set before the first Poll.
   void set_handler(ReactorHandler* handler) { handler_ = handler; }
 
+  // That one Poll handles.
+  static constexpr int kMostEvents = 32;
+
   // One turn: completions first, so that no deadline ends what has come in time, then tasks, and
   // now and then retries and ticks. Returns how many completions there were.
   int Poll();
@@ -160,14 +163,31 @@ class Reactor {
                  const void* source, void* descriptor, uint64_t length, uint32_t token,
                  OperationOwner* owner, uint64_t tag) {
     ssize_t code = 0;
-    if (notifier->is_write_imm() && length - 1 < inject_limit_) {
-      code = fi_inject_writedata(endpoint_->get(), source, length, token, window.peer,
-                                 window.AddressOf(offset), window.key);
-      if (ABSL_PREDICT_TRUE(code == 0)) {
-        ++counters_.posts;
-        return true;
-      }
+    if (Injects(notifier, length)) {
+      code = InjectWrite(window, offset, source, length, token);
+      if (ABSL_PREDICT_TRUE(code == 0)) return true;
     }
+    return PostInSlot(notifier, window, offset, source, descriptor, length, token, owner, tag,
+                      code);
+  }
+
+  // PostWrite in two parts, for who can work out what the second needs again, and would keep it
+  // during the first for nothing.
+  bool Injects(const Notifier* notifier, uint64_t length) const {
+    return notifier->is_write_imm() && length - 1 < inject_limit_;
+  }
+  // Of a write that Injects. 0: it is over. Else PostInSlot is to be told.
+  ssize_t InjectWrite(const RemoteWindow& window, uint64_t offset, const void* source,
+                      uint64_t length, uint32_t token) {
+    const ssize_t code = fi_inject_writedata(endpoint_->get(), source, length, token, window.peer,
+                                             window.AddressOf(offset), window.key);
+    if (ABSL_PREDICT_TRUE(code == 0)) ++counters_.posts;
+    return code;
+  }
+  // `code` is what InjectWrite has returned, 0 if it has not been tried.
+  bool PostInSlot(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
+                  const void* source, void* descriptor, uint64_t length, uint32_t token,
+                  OperationOwner* owner, uint64_t tag, ssize_t code) {
     Operation* operation = operations_.Acquire();
     if (operation == nullptr) return false;
     ++counters_.posts;

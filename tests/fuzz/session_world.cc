@@ -93,6 +93,7 @@ SessionWorld::SessionWorld(transport::Notification notification, bool eager, uin
   parts.bulk_budget = std::make_shared<BulkBudget>(1 << 20);
   times_.emplace(registry_.size());
   parts.times = &*times_;
+  parts.ring = &ring_;
   parts.number = kNumber;
   parts.epoch = 7;
   parts.first_sequence = request_.first_sequence;
@@ -157,7 +158,9 @@ void SessionWorld::OnToken(uint32_t token) {
       immediate->kind == MessageKind::kResponse || executor_ == nullptr) {
     return;
   }
+  executor_->BeginQuantum();
   executor_->OnDoorbell(immediate->kind, immediate->cell, 0);
+  while (!ring_.empty()) ring_.TakeFirst()->Serve();
 }
 
 bool SessionWorld::Start(MessageKind kind, uint16_t function, uint32_t bytes, uint32_t capacity,

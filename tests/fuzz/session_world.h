@@ -100,6 +100,7 @@ class SessionWorld final : public transport::ReactorHandler {
   std::unique_ptr<transport::Reactor> executor_reactor_;
   std::unique_ptr<transport::Reactor> client_reactor_;
   bootstrap::OpenSessionRequest request_;
+  TurnRing<ExecutorSession> ring_;
   std::unique_ptr<ExecutorSession> executor_;
   std::unique_ptr<ClientSession> client_;
 };

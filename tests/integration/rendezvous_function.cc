@@ -1,9 +1,11 @@
-// Functions that a test can hold as long as it likes.
+// Functions that a test can hold as long as it likes, and one that says in which order it ran.
 
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "src/invoke/function.h"
@@ -35,4 +37,13 @@ INVOKER_FUNCTION(test.until_cancelled, input, output) {
   told = told && write(started, &byte, 1) == 1;
   if (started >= 0) close(started);
   return invoker::Result::Error(told ? "cancelled" : "test.until_cancelled: no FIFO at " + path);
+}
+
+// Answers how often it has run before, in this process: 8 bytes.
+INVOKER_FUNCTION(test.order, input, output) {
+  static std::atomic<uint64_t> runs{0};
+  static_cast<void>(input);
+  const uint64_t before = runs.fetch_add(1);
+  output.Append(&before, sizeof(before));
+  return invoker::Result::Ok();
 }

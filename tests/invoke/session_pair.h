@@ -141,6 +141,7 @@ class SessionPair final : public transport::ReactorHandler {
     parts.bulk_budget = bulk_budget;
     times.emplace(registry_.size());
     parts.times = &*times;
+    parts.ring = &ring_;
     parts.number = options.number;
     parts.epoch = options.epoch;
     parts.first_sequence = request_.first_sequence;
@@ -250,7 +251,13 @@ class SessionPair final : public transport::ReactorHandler {
       return;
     }
     if (turn_began_ns_ == 0) turn_began_ns_ = transport::MonotonicNs();
-    executor_->OnDoorbell(immediate->kind, immediate->cell, turn_began_ns_);
+    Ring(immediate->kind, immediate->cell, turn_began_ns_);
+  }
+  // All of the write runs.
+  void Ring(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
+    executor_->BeginQuantum();
+    executor_->OnDoorbell(kind, cell, turn_began_ns);
+    while (!ring_.empty()) ring_.TakeFirst()->Serve();
   }
   void OnTick(int64_t) override {}
 
@@ -279,6 +286,7 @@ class SessionPair final : public transport::ReactorHandler {
   std::unique_ptr<transport::Reactor> executor_reactor_;
   bootstrap::OpenSessionRequest request_;
   int64_t turn_began_ns_ = 0;
+  TurnRing<ExecutorSession> ring_;
   std::unique_ptr<ExecutorSession> executor_;
   std::unique_ptr<ClientSession> client_;
 };

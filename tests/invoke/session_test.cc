@@ -356,6 +356,44 @@ TEST_P(SessionTest, WithoutAHoldAFailedPostEndsTheSessionAtOnce) {
   pair.client().Finish(failed, false);
 }
 
+// A request that the worker has not taken must not be overtaken by so many that it would be dropped
+// as too old, and its call never end.
+TEST_P(SessionTest, NoCallStartsBehindWhichAnEarlierOneWouldBeTooOld) {
+  SessionPair::Options options;
+  options.first_sequence = uint64_t{0} - 40;
+  SessionPair pair(GetParam(), options);
+  Call* const lost = pair.StartEcho("", 0);
+  ASSERT_NE(lost, nullptr);
+  // What leaves is no message.
+  *(pair.client().RequestPayload(lost->request) - kHeaderBytes) = std::byte{0};
+  pair.client().Flush();
+  for (uint64_t i = 1; i < SequenceWindow::kWidth; ++i) {
+    pair.CheckEcho("x");
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_EQ(pair.StartEcho("x", 1), nullptr);
+  // Nobody waits for it any more, but it may still come.
+  pair.client().EndEarly(lost, absl::StatusCode::kCancelled, "the test said so");
+  EXPECT_EQ(pair.StartEcho("x", 1), nullptr);
+  EXPECT_EQ(pair.functions.calls, SequenceWindow::kWidth - 1);
+}
+
+// Where every request is answered, or takes long because its input is large, no call waits.
+TEST_P(SessionTest, CallsPassThoseThatTakeLong) {
+  SessionPair pair(GetParam(), {});
+  ClientSession::Request request;
+  request.flags = kBulk;
+  request.response_capacity = 16;
+  Call* const bulk = pair.client().Start(request);
+  ASSERT_NE(bulk, nullptr);
+  *(pair.client().RequestPayload(bulk->request) - kHeaderBytes) = std::byte{0};
+  pair.client().Flush();
+  for (uint64_t i = 0; i < SequenceWindow::kWidth + 10; ++i) {
+    pair.CheckEcho("x");
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(SessionTest, FunctionFailuresSayThatTheFunctionRan) {
   SessionPair pair(GetParam(), {});
   Call* failed = pair.StartEcho("x", 64, kFail);

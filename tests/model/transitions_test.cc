@@ -235,7 +235,7 @@ class ExecutorMachine {
       pair_.executor_reactor().Poll();
       attacker_->Poll();
     }
-    pair_.executor().OnDoorbell(rung, cell, turn_began_ns);
+    pair_.Ring(rung, cell, turn_began_ns);
     pair_.draining = false;
     return true;
   }
