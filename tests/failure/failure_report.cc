@@ -24,8 +24,7 @@ struct Options {
   std::string listen_address = "127.0.0.1";
   std::string fabric_address;
   std::string client_address;
-  std::string cut;
-  std::string mend;
+  std::string cutter;
   std::string label;
   bool network = true;
 };
@@ -64,15 +63,18 @@ std::function<absl::Status()> Shell(const std::string& command) {
 }
 
 // Where it takes place, and how it cuts what it cuts. False if it cannot be done.
-bool Place(const Options& options, Cuts cuts, const std::string& provider, NetworkPath* network,
-           Setup* setup) {
+bool Place(const Options& options, const Scenario& scenario, const std::string& provider,
+           NetworkPath* network, Setup* setup) {
+  const Cuts cuts = scenario.cuts;
   setup->listen_address = options.listen_address;
   setup->fabric_address = options.fabric_address;
   setup->client_address = options.client_address;
   if (cuts == Cuts::kNothing) return true;
-  if (cuts == Cuts::kFabric && !options.cut.empty()) {
-    setup->cut = Shell(options.cut);
-    setup->mend = Shell(options.mend);
+  if (!options.cutter.empty()) {
+    // What cuts everything meets a bootstrap that is on the fabric's network.
+    if (cuts != Cuts::kFabric) setup->listen_address = options.fabric_address;
+    setup->cut = Shell(absl::StrCat(options.cutter, " cut ", scenario.name));
+    setup->mend = Shell(absl::StrCat(options.cutter, " mend ", scenario.name));
     return true;
   }
   if (network == nullptr || !transport::FindRow(provider).address_is_ip) return false;
@@ -113,7 +115,7 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
   Setup setup;
   setup.provider = provider;
   setup.outstanding = options.outstanding;
-  if (!Place(options, scenario.cuts, provider, network, &setup)) return true;
+  if (!Place(options, scenario, provider, network, &setup)) return true;
   const std::string title = absl::StrCat(scenario.name, ", ", provider, ": ");
   std::fprintf(stderr, "%s%s\n", title.c_str(), scenario.what);
   absl::StatusOr<std::unique_ptr<ExecutionMarks>> marks = ExecutionMarks::Create();
@@ -190,8 +192,11 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--fabric_address", options.fabric_address, "of servers' endpoints");
   app.add_option("--client_address", options.client_address, "of this side's endpoints");
-  app.add_option("--cut", options.cut, "command that cuts the fabric between those two");
-  app.add_option("--mend", options.mend, "command that mends it again");
+  app.add_option(
+         "--cutter", options.cutter,
+         "cuts the network between those two: called with \"cut\" and the failure's name, and "
+         "with \"mend\" and the name when it is over")
+      ->type_name("COMMAND");
   app.add_option("--label", options.label, "the fabric's name in the table");
   app.add_flag("--network,!--no_network", options.network,
                "also cut the network, in network namespaces of its own, which needs root");

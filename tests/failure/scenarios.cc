@@ -202,8 +202,10 @@ absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
 absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
   auto server = StartWorker(setup);
   if (!server.ok()) return server.status();
-  auto doomed = ChildProcess::Start({{"tests/integration/random_client", (*server)->address(),
-                                      "auto", "1", "100000000", "100000"}});
+  std::vector<std::string> command = {
+      "tests/integration/random_client", (*server)->address(), "auto", "1", "100000000", "100000"};
+  if (!setup.client_address.empty()) command.push_back(setup.client_address);
+  auto doomed = ChildProcess::Start({command});
   if (!doomed.ok()) return doomed.status();
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
