@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "src/transport/provider_profile.h"
@@ -21,6 +22,9 @@ struct Options {
   bench::CommonOptions common;
   std::vector<std::string> only;
   size_t outstanding = 256;
+  uint64_t warm_calls = 2000;
+  absl::Duration peer_timeout = absl::Seconds(1);
+  absl::Duration patience = absl::Seconds(60);
   std::string listen_address = "127.0.0.1";
   std::string fabric_address;
   std::string client_address;
@@ -115,6 +119,9 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
   Setup setup;
   setup.provider = provider;
   setup.outstanding = options.outstanding;
+  setup.warm_calls = options.warm_calls;
+  setup.peer_timeout = options.peer_timeout;
+  setup.patience = options.patience;
   if (!Place(options, scenario, provider, network, &setup)) return true;
   const std::string title = absl::StrCat(scenario.name, ", ", provider, ": ");
   std::fprintf(stderr, "%s%s\n", title.c_str(), scenario.what);
@@ -149,7 +156,7 @@ int Run(const Options& options) {
   }
   bench::Report report("failure_report", "what does each failure do to the calls that it meets?");
   bench::GatherConditions(options.common, &report);
-  report.Condition("peer_timeout", "1s, the default");
+  report.Condition("peer_timeout", absl::FormatDuration(options.peer_timeout));
   bench::Table& table = report.AddTable(
       "failures", "time until every call under way had ended, and what was wrong (must be 0)");
   bool good = true;
@@ -188,6 +195,13 @@ int Main(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--failure", options.only, "only these")->delimiter(',');
   app.add_option("--outstanding", options.outstanding, "calls under way")->capture_default_str();
+  app.add_option("--warm_calls", options.warm_calls, "calls answered before anything is broken")
+      ->capture_default_str();
+  tools::AddDuration(&app, "--peer_timeout", &options.peer_timeout,
+                     "of clients: what all calls must have ended within; of servers, if above 5s");
+  tools::AddDuration(&app, "--patience", &options.patience,
+                     "for what takes its time where a processor is slow: connecting, and what "
+                     "should come within --peer_timeout");
   app.add_option("--listen_address", options.listen_address, "of servers' bootstrap")
       ->capture_default_str();
   app.add_option("--fabric_address", options.fabric_address, "of servers' endpoints");

@@ -177,14 +177,14 @@ absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
                   CallDone done) { (*group)->InvokeAsync(*work, input, options, std::move(done)); },
               setup.marks, setup.outstanding, setup.largest, setup.seed, true);
   flood.Start();
-  if (!flood.AwaitAnswered(kWarmCalls, setup.patience)) {
+  if (!flood.AwaitAnswered(setup.warm_calls, setup.patience)) {
     return absl::InternalError("no calls were answered");
   }
   const int64_t broken_ns = MonotonicNs();
   (*doomed)->Signal(SIGKILL);
   // The others go on, long after every call to the dead one must have ended.
   absl::SleepFor(absl::Seconds(3));
-  const bool goes_on = flood.AwaitAnswered(kWarmCalls, setup.patience);
+  const bool goes_on = flood.AwaitAnswered(setup.warm_calls, setup.patience);
   flood.Stop();
   outcome.all_ended = flood.AwaitEnd(setup.patience);
   outcome.calls = flood.Result();
@@ -226,7 +226,7 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
     return *open == 2 ? absl::OkStatus() : absl::UnavailableError("the other client has not come");
   });
   if (!came.ok()) return came;
-  for (int i = 0; i < 500; ++i) {
+  for (uint64_t i = 0; i < setup.warm_calls / 4; ++i) {
     const absl::Status status = OneCall(client->get(), setup.marks, setup.patience);
     if (!status.ok()) return status;
   }

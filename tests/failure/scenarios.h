@@ -29,7 +29,10 @@ struct Setup {
   size_t outstanding = 256;
   size_t largest = 4096;  // bytes of a call
   uint64_t seed = 1;
-  // Nothing waits longer than this for what should come within a second.
+  // So many calls must have been answered before anything is broken.
+  uint64_t warm_calls = 2000;
+  absl::Duration peer_timeout = absl::Seconds(1);
+  // Nothing waits longer than this for what should come within peer_timeout.
   absl::Duration patience = absl::Seconds(60);
   ExecutionMarks* marks = nullptr;
   NetworkPath* network = nullptr;  // where servers are; nullptr: here
