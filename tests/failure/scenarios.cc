@@ -109,8 +109,8 @@ absl::StatusOr<Outcome> PathCut(const Setup& setup) {
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
   absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), setup.cut);
-  const int64_t back_ns = MonotonicNs();
   if (absl::Status status = setup.mend(); !status.ok()) return status;
+  const int64_t back_ns = MonotonicNs();
   if (!outcome.ok()) return outcome;
   absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns);
   if (!back.ok()) return back.status();

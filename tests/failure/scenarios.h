@@ -18,6 +18,7 @@
 #include "tests/failure/execution_marks.h"
 #include "tests/failure/flood.h"
 #include "tests/failure/network_path.h"
+#include "tests/integration/child_process.h"
 
 namespace invoker::failure {
 
@@ -33,7 +34,7 @@ struct Setup {
   uint64_t warm_calls = 2000;
   absl::Duration peer_timeout = absl::Seconds(1);
   // Nothing waits longer than this for what should come within peer_timeout.
-  absl::Duration patience = absl::Seconds(60);
+  absl::Duration patience = kPatience;
   ExecutionMarks* marks = nullptr;
   NetworkPath* network = nullptr;  // where servers are; nullptr: here
   // Of scenarios that cut something.
