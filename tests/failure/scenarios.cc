@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "src/bootstrap/client.h"
@@ -207,6 +208,12 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
   if (!setup.client_address.empty()) command.push_back(setup.client_address);
   auto doomed = ChildProcess::Start({command});
   if (!doomed.ok()) return doomed.status();
+  // A server that is killed right after it removes nothing.
+  const auto remove_leftovers = absl::MakeCleanup([&doomed] {
+    const pid_t pid = (*doomed)->pid();
+    doomed->reset();
+    for (const std::string& name : SharedMemoryOf(pid)) unlink(("/dev/shm/" + name).c_str());
+  });
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
   auto bootstrap = bootstrap::BootstrapClient::Connect((*server)->address(), setup.patience);
