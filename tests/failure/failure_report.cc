@@ -1,17 +1,20 @@
 // What every kind of failure does to the calls that it meets, on every fabric. See --help.
 
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "src/transport/provider_profile.h"
+#include "tests/failure/network_path.h"
 #include "tests/failure/scenarios.h"
+#include "tests/failure/soft_roce_cable.h"
+#include "tests/integration/child_process.h"
 #include "tools/options.h"
 
 namespace invoker::failure {
@@ -21,13 +24,11 @@ struct Options {
   bench::CommonOptions common;
   std::vector<std::string> only;
   size_t outstanding = 256;
-  std::string listen_address = "127.0.0.1";
-  std::string fabric_address;
-  std::string client_address;
-  std::string cut;
-  std::string mend;
-  std::string label;
+  uint64_t warm_calls = 2000;
+  absl::Duration peer_timeout = absl::Seconds(1);
+  absl::Duration patience = kPatience;
   bool network = true;
+  bool soft_roce = false;
 };
 
 int Failed(const absl::Status& status) {
@@ -55,37 +56,46 @@ std::string Violations(const Outcome& outcome, uint64_t executed_twice) {
   return text;
 }
 
-std::function<absl::Status()> Shell(const std::string& command) {
-  return [command] {
-    const Finished finished = RunToEnd({{"/bin/sh", "-ec", command}});
-    if (finished.exit_code == 0) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("\"", command, "\": ", finished.errors));
-  };
+// What can be cut here. Empty: nothing.
+struct Networks {
+  std::unique_ptr<NetworkPath> path;
+  std::unique_ptr<SoftRoceCable> cable;
+};
+
+void CutCable(SoftRoceCable* cable, Cuts cuts, Setup* setup) {
+  if (cuts == Cuts::kPackets) {
+    setup->cut = [cable] { return cable->DropPackets(); };
+    setup->mend = [cable] { return cable->ForwardPackets(); };
+  } else {
+    setup->cut = [cable] { return cable->Pull(); };
+    setup->mend = [cable] { return cable->Plug(); };
+  }
 }
 
 // Where it takes place, and how it cuts what it cuts. False if it cannot be done.
-bool Place(const Options& options, Cuts cuts, const std::string& provider, NetworkPath* network,
-           Setup* setup) {
-  setup->listen_address = options.listen_address;
-  setup->fabric_address = options.fabric_address;
-  setup->client_address = options.client_address;
-  if (cuts == Cuts::kNothing) return true;
-  if (cuts == Cuts::kFabric && !options.cut.empty()) {
-    setup->cut = Shell(options.cut);
-    setup->mend = Shell(options.mend);
+bool Place(const Networks& networks, Cuts cuts, const std::string& provider, Setup* setup) {
+  if (networks.cable != nullptr) {
+    setup->fabric_address = kSoftRoceServerAddress;
+    setup->client_address = kSoftRoceClientAddress;
+    // What cuts everything meets a bootstrap that is on the fabric's network.
+    const bool together = cuts == Cuts::kNetwork || cuts == Cuts::kPackets;
+    if (together) setup->listen_address = kSoftRoceServerAddress;
+    if (cuts != Cuts::kNothing) CutCable(networks.cable.get(), cuts, setup);
     return true;
   }
-  if (network == nullptr || !transport::FindRow(provider).address_is_ip) return false;
-  setup->network = network;
+  if (cuts == Cuts::kNothing) return true;
+  NetworkPath* path = networks.path.get();
+  if (path == nullptr || !transport::FindRow(provider).address_is_ip) return false;
+  setup->network = path;
   setup->listen_address = cuts == Cuts::kFabric ? kServerManagementAddress : kServerAddress;
   setup->fabric_address = kServerAddress;
   setup->client_address = kClientAddress;
   if (cuts == Cuts::kPackets) {
-    setup->cut = [network] { return network->DropPackets(); };
-    setup->mend = [network] { return network->ForwardPackets(); };
+    setup->cut = [path] { return path->DropPackets(); };
+    setup->mend = [path] { return path->ForwardPackets(); };
   } else {
-    setup->cut = [network] { return network->PullCable(); };
-    setup->mend = [network] { return network->PlugCable(); };
+    setup->cut = [path] { return path->PullCable(); };
+    setup->mend = [path] { return path->PlugCable(); };
   }
   return true;
 }
@@ -109,11 +119,14 @@ bench::Row RowOf(const Outcome& outcome, uint64_t executed_twice) {
 
 // Adds a row. False if something was not as promised; then standard error has it in words.
 bool RunOne(const Options& options, const Scenario& scenario, const std::string& provider,
-            NetworkPath* network, bench::Table* table) {
+            const Networks& networks, bench::Table* table) {
   Setup setup;
   setup.provider = provider;
   setup.outstanding = options.outstanding;
-  if (!Place(options, scenario.cuts, provider, network, &setup)) return true;
+  setup.warm_calls = options.warm_calls;
+  setup.peer_timeout = options.peer_timeout;
+  setup.patience = options.patience;
+  if (!Place(networks, scenario.cuts, provider, &setup)) return true;
   const std::string title = absl::StrCat(scenario.name, ", ", provider, ": ");
   std::fprintf(stderr, "%s%s\n", title.c_str(), scenario.what);
   absl::StatusOr<std::unique_ptr<ExecutionMarks>> marks = ExecutionMarks::Create();
@@ -128,7 +141,8 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
   bench::Row row = RowOf(*outcome, twice);
   row.labels.insert(
       row.labels.begin(),
-      {{"failure", scenario.name}, {"fabric", options.label.empty() ? provider : options.label}});
+      {{"failure", scenario.name},
+       {"fabric", options.soft_roce ? absl::StrCat(provider, " (Soft-RoCE)") : provider}});
   table->rows.push_back(std::move(row));
   const std::string violations = Violations(*outcome, twice);
   if (violations.empty()) return true;
@@ -137,24 +151,34 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
   return false;
 }
 
-int Run(const Options& options) {
-  // Before any thread: the process moves into a network of its own.
-  std::unique_ptr<NetworkPath> network;
-  if (options.network) {
-    absl::StatusOr<std::unique_ptr<NetworkPath>> made = NetworkPath::Make();
-    if (!made.ok()) return Failed(made.status());
-    network = *std::move(made);
+// Before any thread is started: the process may move into a network of its own.
+absl::StatusOr<Networks> MakeNetworks(const Options& options) {
+  Networks networks;
+  if (options.soft_roce) {
+    absl::StatusOr<std::unique_ptr<SoftRoceCable>> cable = SoftRoceCable::Make();
+    if (!cable.ok()) return cable.status();
+    networks.cable = *std::move(cable);
+  } else if (options.network) {
+    absl::StatusOr<std::unique_ptr<NetworkPath>> path = NetworkPath::Make();
+    if (!path.ok()) return path.status();
+    networks.path = *std::move(path);
   }
+  return networks;
+}
+
+int Run(const Options& options) {
+  absl::StatusOr<Networks> networks = MakeNetworks(options);
+  if (!networks.ok()) return Failed(networks.status());
   bench::Report report("failure_report", "what does each failure do to the calls that it meets?");
   bench::GatherConditions(options.common, &report);
-  report.Condition("peer_timeout", "1s, the default");
+  report.Condition("peer_timeout", absl::FormatDuration(options.peer_timeout));
   bench::Table& table = report.AddTable(
       "failures", "time until every call under way had ended, and what was wrong (must be 0)");
   bool good = true;
   for (const std::string& provider : options.common.providers) {
     for (const Scenario& scenario : Scenarios()) {
       if (!Wanted(options, scenario)) continue;
-      good &= RunOne(options, scenario, provider, network.get(), &table);
+      good &= RunOne(options, scenario, provider, *networks, &table);
     }
   }
   report.Note(
@@ -178,24 +202,33 @@ int Main(int argc, char** argv) {
   CLI::App app(
       "Breaks workers, networks and clients with calls under way, and tells what became of the "
       "calls. Exit status: 0 all as promised, 1 not, 2 bad arguments.");
-  app.add_option("--provider", options.common.providers, "libfabric's name; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("NAME")
-      ->default_str("tcp;ofi_rxm, shm");
+  CLI::Option* provider =
+      app.add_option("--provider", options.common.providers, "libfabric's name; may be repeated")
+          ->allow_extra_args(false)
+          ->type_name("NAME")
+          ->default_str("tcp;ofi_rxm, shm");
   app.add_option("--json", options.common.json, "also write the result to this file")
       ->type_name("FILE");
-  app.add_option("--failure", options.only, "only these")->delimiter(',');
+  std::vector<std::string> names;
+  for (const Scenario& scenario : Scenarios()) names.push_back(scenario.name);
+  app.add_option("--failure", options.only, "only these")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
   app.add_option("--outstanding", options.outstanding, "calls under way")->capture_default_str();
-  app.add_option("--listen_address", options.listen_address, "of servers' bootstrap")
+  app.add_option("--warm_calls", options.warm_calls, "calls answered before anything is broken")
       ->capture_default_str();
-  app.add_option("--fabric_address", options.fabric_address, "of servers' endpoints");
-  app.add_option("--client_address", options.client_address, "of this side's endpoints");
-  app.add_option("--cut", options.cut, "command that cuts the fabric between those two");
-  app.add_option("--mend", options.mend, "command that mends it again");
-  app.add_option("--label", options.label, "the fabric's name in the table");
+  tools::AddDuration(&app, "--peer_timeout", &options.peer_timeout,
+                     "of clients: what all calls must have ended within; of servers, if above 5s");
+  tools::AddDuration(&app, "--patience", &options.patience,
+                     "for what takes its time where a processor is slow: connecting, and what "
+                     "should come within --peer_timeout");
   app.add_flag("--network,!--no_network", options.network,
                "also cut the network, in network namespaces of its own, which needs root");
+  app.add_flag("--soft_roce", options.soft_roce,
+               "in the machine of tools/soft_roce, on its devices, whose cable it cuts")
+      ->excludes(provider);
   const int parsed = tools::Parse(&app, argc, argv);
+  if (options.soft_roce) options.common.providers = {kSoftRoceProvider};
   return parsed >= 0 ? parsed : Run(options);
 }
 

@@ -7,16 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "tests/failure/shell.h"
 
 namespace invoker::failure {
 namespace {
-
-absl::Status Run(const std::string& command) {
-  const Finished finished = RunToEnd({{"/bin/sh", "-ec", command}});
-  if (finished.exit_code == 0) return absl::OkStatus();
-  return absl::InternalError(
-      absl::StrCat("\"", command, "\" ended with ", finished.exit_code, ": ", finished.errors));
-}
 
 // A process that does nothing but hold a new network namespace, which is there once this returns.
 absl::StatusOr<std::unique_ptr<ChildProcess>> Hold() {
@@ -63,7 +57,7 @@ absl::StatusOr<std::unique_ptr<NetworkPath>> NetworkPath::Make() {
         at_servers(absl::StrCat("route add 10.231.1.0/24 via ", network, ".1 metric ",
                                 name == "fabric" ? 1 : 2)));
   };
-  const absl::Status made = Run(
+  const absl::Status made = RunInShell(
       absl::StrCat(here("link set lo up"), here("link add client type veth peer name to_client"),
                    here(absl::StrCat("link set to_client netns ", path->router_->pid())),
                    here(absl::StrCat("addr add ", kClientAddress, "/24 dev client")),
@@ -90,16 +84,16 @@ std::vector<std::string> NetworkPath::ServerPrefix() const {
   return {"/usr/bin/nsenter", "--target", absl::StrCat(servers_->pid()), "--net"};
 }
 
-absl::Status NetworkPath::PullCable() { return Run(InRouter("ip link set to_fabric down")); }
+absl::Status NetworkPath::PullCable() { return RunInShell(InRouter("ip link set to_fabric down")); }
 
-absl::Status NetworkPath::PlugCable() { return Run(InRouter("ip link set to_fabric up")); }
+absl::Status NetworkPath::PlugCable() { return RunInShell(InRouter("ip link set to_fabric up")); }
 
 absl::Status NetworkPath::DropPackets() {
-  return Run(InRouter("/bin/sh -c 'echo 0 > /proc/sys/net/ipv4/ip_forward'"));
+  return RunInShell(InRouter("/bin/sh -c 'echo 0 > /proc/sys/net/ipv4/ip_forward'"));
 }
 
 absl::Status NetworkPath::ForwardPackets() {
-  return Run(InRouter("/bin/sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'"));
+  return RunInShell(InRouter("/bin/sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'"));
 }
 
 }  // namespace invoker::failure

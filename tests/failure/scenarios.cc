@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "src/bootstrap/client.h"
@@ -109,8 +110,8 @@ absl::StatusOr<Outcome> PathCut(const Setup& setup) {
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
   absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), setup.cut);
-  const int64_t back_ns = MonotonicNs();
   if (absl::Status status = setup.mend(); !status.ok()) return status;
+  const int64_t back_ns = MonotonicNs();
   if (!outcome.ok()) return outcome;
   absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns);
   if (!back.ok()) return back.status();
@@ -177,14 +178,14 @@ absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
                   CallDone done) { (*group)->InvokeAsync(*work, input, options, std::move(done)); },
               setup.marks, setup.outstanding, setup.largest, setup.seed, true);
   flood.Start();
-  if (!flood.AwaitAnswered(kWarmCalls, setup.patience)) {
+  if (!flood.AwaitAnswered(setup.warm_calls, setup.patience)) {
     return absl::InternalError("no calls were answered");
   }
   const int64_t broken_ns = MonotonicNs();
   (*doomed)->Signal(SIGKILL);
   // The others go on, long after every call to the dead one must have ended.
   absl::SleepFor(absl::Seconds(3));
-  const bool goes_on = flood.AwaitAnswered(kWarmCalls, setup.patience);
+  const bool goes_on = flood.AwaitAnswered(setup.warm_calls, setup.patience);
   flood.Stop();
   outcome.all_ended = flood.AwaitEnd(setup.patience);
   outcome.calls = flood.Result();
@@ -202,9 +203,17 @@ absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
 absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
   auto server = StartWorker(setup);
   if (!server.ok()) return server.status();
-  auto doomed = ChildProcess::Start({{"tests/integration/random_client", (*server)->address(),
-                                      "auto", "1", "100000000", "100000"}});
+  std::vector<std::string> command = {
+      "tests/integration/random_client", (*server)->address(), "auto", "1", "100000000", "100000"};
+  if (!setup.client_address.empty()) command.push_back(setup.client_address);
+  auto doomed = ChildProcess::Start({command});
   if (!doomed.ok()) return doomed.status();
+  // A server that is killed right after it removes nothing.
+  const auto remove_leftovers = absl::MakeCleanup([&doomed] {
+    const pid_t pid = (*doomed)->pid();
+    doomed->reset();
+    for (const std::string& name : SharedMemoryOf(pid)) unlink(("/dev/shm/" + name).c_str());
+  });
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
   auto bootstrap = bootstrap::BootstrapClient::Connect((*server)->address(), setup.patience);
@@ -224,7 +233,7 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
     return *open == 2 ? absl::OkStatus() : absl::UnavailableError("the other client has not come");
   });
   if (!came.ok()) return came;
-  for (int i = 0; i < 500; ++i) {
+  for (uint64_t i = 0; i < setup.warm_calls / 4; ++i) {
     const absl::Status status = OneCall(client->get(), setup.marks, setup.patience);
     if (!status.ok()) return status;
   }

@@ -18,6 +18,7 @@
 #include "tests/failure/execution_marks.h"
 #include "tests/failure/flood.h"
 #include "tests/failure/network_path.h"
+#include "tests/integration/child_process.h"
 
 namespace invoker::failure {
 
@@ -29,8 +30,11 @@ struct Setup {
   size_t outstanding = 256;
   size_t largest = 4096;  // bytes of a call
   uint64_t seed = 1;
-  // Nothing waits longer than this for what should come within a second.
-  absl::Duration patience = absl::Seconds(60);
+  // So many calls must have been answered before anything is broken.
+  uint64_t warm_calls = 2000;
+  absl::Duration peer_timeout = absl::Seconds(1);
+  // Nothing waits longer than this for what should come within peer_timeout.
+  absl::Duration patience = kPatience;
   ExecutionMarks* marks = nullptr;
   NetworkPath* network = nullptr;  // where servers are; nullptr: here
   // Of scenarios that cut something.

@@ -10,6 +10,12 @@
 #include "src/transport/reactor.h"
 
 namespace invoker::failure {
+namespace {
+
+// What a server has if nothing else is said.
+constexpr absl::Duration kServersPeerTimeout = absl::Seconds(5);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, uint16_t port,
                                                            std::vector<std::string> more) {
@@ -20,6 +26,9 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, u
   options.more = std::move(more);
   // In namespaces of the test's own, or a machine of its own.
   options.more.push_back("--allow_plaintext");
+  if (setup.peer_timeout > kServersPeerTimeout) {
+    options.more.push_back("--peer_timeout=" + absl::FormatDuration(setup.peer_timeout));
+  }
   if (!setup.fabric_address.empty()) {
     options.more.push_back("--fabric_address=" + setup.fabric_address);
   }
@@ -32,6 +41,9 @@ ClientOptions OptionsOf(const Setup& setup) {
   options.provider = setup.provider;
   options.fabric_address = setup.client_address;
   options.credentials.plaintext = true;
+  options.connect_timeout = setup.patience;
+  options.probe_timeout = setup.patience / 4;
+  options.peer_timeout = setup.peer_timeout;
   // Two cores, and a server that polls.
   options.hot_timeout = absl::Microseconds(50);
   return options;
@@ -78,7 +90,7 @@ absl::StatusOr<Outcome> BreakUnder(const Setup& setup, Client* client,
   Outcome outcome;
   Flood flood(*std::move(calls), setup.marks, setup.outstanding, setup.largest, setup.seed);
   flood.Start();
-  if (!flood.AwaitAnswered(kWarmCalls, setup.patience)) {
+  if (!flood.AwaitAnswered(setup.warm_calls, setup.patience)) {
     flood.Stop();
     return absl::InternalError(absl::StrCat("calls failed before anything had been broken: ",
                                             flood.Result().first_error.ToString()));

@@ -32,9 +32,6 @@ ClientOptions OptionsOf(const Setup& setup);
 // Calls of failure.work on a session, which outlives them.
 absl::StatusOr<StartCall> CallsOf(Client* client);
 
-// So many calls must have been answered before anything is broken.
-inline constexpr uint64_t kWarmCalls = 2000;
-
 // Starts the flood, breaks what `failure` breaks once it is at full speed, and waits until every
 // call has ended. Fills in what is known of `client`'s calls.
 absl::StatusOr<Outcome> BreakUnder(const Setup& setup, Client* client,

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What tools/soft_roce runs in its machine by default: shows the fabric, runs the conformance suite on it, leases with it,
-# and makes thumbnails on a worker, over the cable between the two devices: on a shared executor and on leased ones; and
-# has the kernel limit executors' memory. No environment variable of libfabric is set here.
+# and makes thumbnails on a worker, over the cable between the two devices: on a shared executor and on leased ones; has
+# the kernel limit executors' memory; and breaks a worker, an executor and the cable with calls under way. No environment
+# variable of libfabric is set here.
 #
 # usage: guest.sh [--binaries=DIR] [--suite_filter=PATTERN] [--suite_limit=SECONDS] [--scale=PERCENT]
 #
@@ -39,7 +40,9 @@ suite=$binaries/tests/conformance/suite
 package=$binaries/src/python/invoker
 rfaas_library=$binaries/examples/rfaas/librfaas_thumbnailer.so
 groups_test=tests/isolation/control_group_test
-for program in "$server" "$client" "$library" "$suite" "$package" "$rfaas_library" "$binaries/$groups_test"; do
+failures=tests/failure/failure_report
+for program in "$server" "$client" "$library" "$suite" "$package" "$rfaas_library" "$binaries/$groups_test" \
+  "$binaries/$failures"; do
   if [ ! -e "$program" ]; then
     printf 'guest.sh: %s is not there. Build first: bazel build //tests/soft_roce/...\n' "$program" >&2
     exit 1
@@ -65,6 +68,15 @@ left_behind() {
   for kind in pd cq qp mr; do
     rdma resource show "$kind" | grep -v -e ' pid ' -e ' comm \['
   done
+}
+
+# Nothing tells of the end of the kernel's objects: looks again until they have gone.
+nothing_is_left() {
+  for ((look = 0; look < 20; ++look)); do
+    [ -n "$(left_behind)" ] || return
+    sleep 1
+  done
+  problem "$1 left in the kernel:" "$(left_behind)"
 }
 
 heading "$fabric on $(uname -sr)"
@@ -197,12 +209,7 @@ END
   printf '%s packets left the worker by the cable\n' "$crossed"
   [ "$crossed" -ge 10 ] || problem "the calls did not cross the cable"
   "$client" usage --server="$address" || problem "invoker usage"
-  # Nothing tells of the end of the kernel's objects: looks again until they have gone.
-  for ((look = 0; look < 20; ++look)); do
-    [ -n "$(left_behind)" ] || break
-    sleep 1
-  done
-  [ -z "$(left_behind)" ] || problem "executors that have ended left in the kernel:" "$(left_behind)"
+  nothing_is_left "executors that have ended"
   kill -TERM "$server_pid"
   wait "$server_pid" || problem "the worker ended with status $?"
   cat /tmp/server.log
@@ -217,6 +224,12 @@ mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup || problem 
   --gtest_filter='ControlGroupKernel.*') >"$groups_log" 2>&1 || problem "control groups, with status $?"
 cat "$groups_log"
 if grep -q SKIPPED "$groups_log"; then problem "control groups: skipped"; fi
+
+# How long it took is not judged here, so peers are patient.
+heading "A worker, the cable and an executor fail, with calls under way"
+(cd "$binaries" && timeout --kill-after=5 "$limit" "$failures" --soft_roce --outstanding=64 --warm_calls=300 \
+  --peer_timeout=20s --failure=server_killed,fabric_cut,executor_crashes) 2>&1 || problem "failures, with status $?"
+nothing_is_left "processes that were killed"
 
 heading "Result"
 printf 'conformance suite on %s: %s\n' "$fabric" "${suite_result%; }"
