@@ -125,7 +125,7 @@ void ExecutorSession::Refuse(const RequestHeader& request, StatusCode status,
 
 // A function that is not for this client is answered as one that is not there.
 void ExecutorSession::RefuseUnknown(const RequestHeader& request) {
-  if (parts_.functions->Find(request.function_id) != nullptr) ++counters_.forbidden;
+  if (parts_.functions->Find(request.function_id) != nullptr) Drop(&DropCounters::forbidden);
   Refuse(request, StatusCode::kUnknownFunction,
          absl::StrCat("the worker has no function with id ", request.function_id, "; it has ",
                       parts_.functions->size()));
