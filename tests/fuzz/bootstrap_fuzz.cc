@@ -168,7 +168,6 @@ class Served {
     v1::LeaseEvent event;
     FUZZ_CHECK(stream_->Read(&event) && event.has_granted());
     lease_ = event.granted().lease();
-    ReadTokens();
   }
 
   // Until some come.
