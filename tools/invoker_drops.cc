@@ -54,10 +54,11 @@ int Run(const Settings& settings) {
 
 Command AddDropsCommand(CLI::App* app, CLI::App** command) {
   auto settings = std::make_shared<Settings>();
-  *command = app->add_subcommand(
-      "drops",
-      "Prints how many messages the server's own executors have dropped since its start, by reason "
-      "(docs/security.md says what each means).");
+  *command = app->add_subcommand("drops",
+                                 "Prints how many messages the server's executors, leased ones "
+                                 "included, have dropped since its "
+                                 "start, by reason "
+                                 "(docs/security.md says what each means).");
   AddServerOptions(*command, &settings->server);
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
   return [settings] { return Run(*settings); };

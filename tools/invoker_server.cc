@@ -36,6 +36,7 @@
 #include "src/security/access_control.h"
 #include "src/transport/notification.h"
 #include "tools/options.h"
+#include "tools/protobuf_log.h"
 #include "tools/server_options.h"
 #include "tools/server_ready.h"
 #include "tools/stop_watchdog.h"
@@ -253,7 +254,7 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   LogLine(absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
                        ", bad messages dropped: ", TotalDrops(counters.dropped), drops,
                        ", sessions that gave up write_imm: ", (*worker)->downgrades()));
-  LogRefusals(**access, counters.forbidden, (*server)->refused_session_tokens());
+  LogRefusals(**access, counters.dropped.forbidden, (*server)->refused_session_tokens());
   return absl::OkStatus();
 }
 
@@ -271,6 +272,7 @@ int TakeSignals() {
 }
 
 int Main(int argc, char** argv) {
+  RouteProtobufLog(kProgram);
   const int signal_fd = TakeSignals();
   if (signal_fd < 0) {
     Log(kProgram, absl::StrCat("error: signalfd: ", strerror(errno)));

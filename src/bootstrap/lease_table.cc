@@ -70,11 +70,13 @@ absl::StatusOr<uint64_t> LeaseTable::DrawId() {
   }
 }
 
-LeaseTable::LeaseTable(absl::Duration expiry, SessionHost* host)
+LeaseTable::LeaseTable(absl::Duration expiry, SessionHost* host,
+                       std::function<Clock::time_point()> now)
     : expiry_(absl::ToChronoNanoseconds(expiry)),
       longest_sleep_(expiry_ / kLooksPerExpiry),
       expiry_text_(absl::FormatDuration(expiry)),
       host_(host),
+      now_(std::move(now)),
       closers_(kClosers),
       thread_([this] { Run(); }) {}
 
@@ -105,7 +107,7 @@ absl::Status LeaseTable::Add(uint64_t lease, std::shared_ptr<LeaseStream> stream
   ++of_tenant_[holder.tenant];
   it->second.stream = std::move(stream);
   it->second.holder = std::move(holder);
-  it->second.deadline = Clock::now() + expiry_;
+  it->second.deadline = now_() + expiry_;
   changed_.notify_one();
   return absl::OkStatus();
 }
@@ -141,7 +143,7 @@ void LeaseTable::OnGranted(uint64_t lease, const LeaseTerms& terms) {
     std::lock_guard<std::mutex> lock(mutex_);
     Entry* entry = FindLive(lease);
     if (entry == nullptr || entry->phase != Phase::kAsked) return;
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = now_();
     entry->phase = Phase::kGranted;
     entry->deadline = now + expiry_;
     if (granted.ttl <= absl::ZeroDuration() || granted.ttl > entry->holder.max_ttl) {
@@ -185,7 +187,7 @@ void LeaseTable::Renew(uint64_t lease) {
   std::lock_guard<std::mutex> lock(mutex_);
   // A later deadline needs no wake-up: the thread looks at the old one and waits again.
   if (Entry* entry = FindLive(lease); entry != nullptr && entry->phase == Phase::kGranted) {
-    entry->deadline = Clock::now() + expiry_;
+    entry->deadline = now_() + expiry_;
   }
 }
 

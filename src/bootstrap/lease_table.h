@@ -108,8 +108,11 @@ class LeaseTable {
   // A random id, never 0: other clients must not be able to guess it.
   static absl::StatusOr<uint64_t> DrawId();
 
-  // `host` must outlive the table.
-  LeaseTable(absl::Duration expiry, SessionHost* host);
+  using Clock = std::chrono::steady_clock;
+
+  // `host` must outlive the table. `now` is the time, Clock's, for tests another one; any thread.
+  LeaseTable(absl::Duration expiry, SessionHost* host,
+             std::function<Clock::time_point()> now = Clock::now);
   ~LeaseTable();
 
   // A client that has not said its terms yet; it has as long as a lease lives without a heartbeat.
@@ -155,7 +158,6 @@ class LeaseTable {
   void Join();
 
  private:
-  using Clock = std::chrono::steady_clock;
   class Observer;
 
   enum class Phase { kNew, kAsked, kGranted };
@@ -213,6 +215,7 @@ class LeaseTable {
   const Clock::duration longest_sleep_;
   const std::string expiry_text_;
   SessionHost* const host_;
+  const std::function<Clock::time_point()> now_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -93,16 +93,16 @@ void LeaseTable::Close(uint64_t lease) {
     lock.lock();
   }
   entry.closed = true;
-  entry.deadline = Clock::now() + expiry_;
+  entry.deadline = now_() + expiry_;
   changed_.notify_one();
   EraseIfOver(lease);
 }
 
 void LeaseTable::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
-  Clock::time_point due_back = Clock::now();
+  Clock::time_point due_back = now_();
   while (true) {
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = now_();
     if (now > due_back) Forgive(now - due_back);
     due_back = now;
     const Work work = Collect(now);
@@ -112,10 +112,10 @@ void LeaseTable::Run() {
       if (stopping_ && all_closed) return;
       if (work.next == Clock::time_point::max()) {
         changed_.wait(lock);
-        due_back = Clock::now();
+        due_back = now_();
       } else {
         due_back = std::min(work.next, now + longest_sleep_);
-        changed_.wait_until(lock, due_back);
+        changed_.wait_for(lock, due_back - now);
       }
       continue;
     }

@@ -107,8 +107,7 @@ class SessionHost {
     return absl::FailedPreconditionError("this worker keeps no accounts of open leases");
   }
 
-  // What peers have sent to the executors that are not leased, and was dropped: every reason, also
-  // those with a count of 0.
+  // What peers have sent to executors that was dropped: every reason, also those with a count of 0.
   virtual std::vector<DropCount> DroppedMessages() const { return {}; }
 
   // The lease has ended, and CloseLease follows once no request under it is left. Those that are

@@ -1,5 +1,5 @@
 // Why messages were dropped. None of them is fatal, and none is answered: whoever sent it may not
-// be who it says.
+// be who it says. Only calls of what is not for their client are, as calls of what is not there.
 //
 // Counted by whoever drives the session or the endpoint; an executor's sums may be read by any
 // thread (CountShared, LoadShared).
@@ -32,6 +32,7 @@ struct DropCounters {
   uint64_t replayed = 0;
   uint64_t stale_sequence = 0;  // too old or too far ahead to judge
   uint64_t bad_tag = 0;         // forged, or changed on its way
+  uint64_t forbidden = 0;       // of a function that is not for the session's client: answered
   // By endpoint.
   uint64_t unknown_session = 0;  // a doorbell of none that is open, or no doorbell at all
   uint64_t stray_message = 0;    // sent to an endpoint, and nothing that may be acted on
@@ -61,6 +62,7 @@ inline constexpr DropReason<DropCounters> kDropReasons[] = {
     {"replayed", &DropCounters::replayed},
     {"stale_sequence", &DropCounters::stale_sequence},
     {"bad_tag", &DropCounters::bad_tag},
+    {"forbidden", &DropCounters::forbidden},
 };
 inline constexpr DropReason<ResponseDropCounters> kResponseDropReasons[] = {
     {"unknown_session", &ResponseDropCounters::unknown_session},

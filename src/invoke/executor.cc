@@ -363,7 +363,7 @@ ExecutorCounters Executor::Counters() {
       if (port->open()) port->CountStrayMessages();
       sum.Add(port->Counters());
     }
-    LoadShared(shared_.dropped, &sum.dropped);
+    LoadShared(shared_.watch->dropped(), &sum.dropped);
     Publish();
     const UsageCounters& usage = shared_.usage;
     sum.function_ns = usage.function_ns;

@@ -124,7 +124,7 @@ class Executor {
 
   // Adds what peers have sent so far that was dropped. Does not block: of what is no doorbell, the
   // last millisecond's may be missing.
-  void AddDropped(DropCounters* sum) const { LoadShared(shared_.dropped, sum); }
+  void AddDropped(DropCounters* sum) const { LoadShared(shared_.watch->dropped(), sum); }
 
   // Offers further functions from now on, in every session: all of them, under the next ids, or, if
   // one is refused, none. What they point into must outlive the executor. UNAVAILABLE if the

@@ -67,10 +67,9 @@ class FunctionTimes {
 };
 
 struct ExecutorSessionCounters {
-  uint64_t executed = 0;   // functions run
-  uint64_t refused = 0;    // answered without running
-  uint64_t forbidden = 0;  // of those, calls of functions that are not for the session's client
-  uint64_t bytes_in = 0;   // as UsageCounters
+  uint64_t executed = 0;  // functions run
+  uint64_t refused = 0;   // answered without running
+  uint64_t bytes_in = 0;  // as UsageCounters
   uint64_t bytes_out = 0;
   uint64_t busy_ticks = 0;  // function time
   DropCounters dropped;

@@ -1,5 +1,5 @@
 // What an executor shows to whoever watches it, perhaps from another process: which function it
-// runs, and what it has used. It stays readable after a crash.
+// runs, what it has used, and what it has dropped. It stays readable after a crash.
 //
 // The executor's thread writes, with plain stores; anybody may read, at any time. What is in it is
 // to be believed as far as the functions that the executor runs are: they share its memory.
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "src/invoke/drop_counters.h"
 #include "src/invoke/usage_meter.h"
 
 namespace invoker {
@@ -36,9 +37,14 @@ class ExecutorWatch {
   UsageMeter& usage() { return usage_; }
   const UsageMeter& usage() const { return usage_; }
 
+  // To be written by CountShared, and read by LoadShared.
+  DropCounters& dropped() { return dropped_; }
+  const DropCounters& dropped() const { return dropped_; }
+
  private:
   std::atomic<uint64_t> run_{0};
   UsageMeter usage_;
+  DropCounters dropped_;
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "works between processes");

@@ -27,7 +27,6 @@ constexpr int kLooksAfterLong = 16;
 void ExecutorCounters::Add(const ExecutorCounters& other) {
   executed += other.executed;
   refused += other.refused;
-  forbidden += other.forbidden;
   LoadShared(other.dropped, &dropped);
   live_sessions += other.live_sessions;
   peers += other.peers;
@@ -76,7 +75,7 @@ void FabricPort::OnToken(uint32_t token) {
     session = sessions_[immediate.session].get();
   }
   if (ABSL_PREDICT_FALSE(session == nullptr)) {
-    CountShared(&DropCounters::unknown_session, 1, &shared_->dropped);
+    CountShared(&DropCounters::unknown_session, 1, &shared_->watch->dropped());
     return;
   }
   if (!turn_began_) {
@@ -205,7 +204,7 @@ bool FabricPort::FlushDirty() {
 void FabricPort::CountStrayMessages() {
   const uint64_t stray = reactor_->counters().stray_messages;
   if (stray == stray_messages_) return;
-  CountShared(&DropCounters::stray_message, stray - stray_messages_, &shared_->dropped);
+  CountShared(&DropCounters::stray_message, stray - stray_messages_, &shared_->watch->dropped());
   stray_messages_ = stray;
 }
 
@@ -244,7 +243,6 @@ void FabricPort::EndSession(uint16_t number) {
   const ExecutorSessionCounters& counters = sessions_[number]->counters();
   ended_.executed += counters.executed;
   ended_.refused += counters.refused;
-  ended_.forbidden += counters.forbidden;
   sessions_[number].reset();
   numbers_.erase(std::find(numbers_.begin(), numbers_.end(), number));
   dirty_.erase(std::remove(dirty_.begin(), dirty_.end(), number), dirty_.end());
@@ -282,7 +280,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   parts.watch = shared_->watch;
   parts.draining = &shared_->draining;
   parts.times = &shared_->times;
-  parts.dropped = &shared_->dropped;
+  parts.dropped = &shared_->watch->dropped();
   parts.meter = std::move(meter);
   parts.bulk_budget = shared_->bulk_budget;
   parts.unfinished = &dirty_;
@@ -333,7 +331,6 @@ ExecutorCounters FabricPort::Counters() const {
     const ExecutorSessionCounters& counters = sessions_[number]->counters();
     sum.executed += counters.executed;
     sum.refused += counters.refused;
-    sum.forbidden += counters.forbidden;
   }
   sum.live_sessions = numbers_.size();
   if (reactor_ != nullptr) {

@@ -38,8 +38,7 @@ namespace invoker {
 struct ExecutorCounters {
   uint64_t executed = 0;
   uint64_t refused = 0;
-  uint64_t forbidden = 0;  // of those, calls of functions not for their clients
-  DropCounters dropped;    // bad messages
+  DropCounters dropped;  // bad messages
   uint64_t live_sessions = 0;
   // What the endpoints hold for peers, those included that have gone and are not forgotten yet.
   uint64_t peers = 0;    // in the address vectors
@@ -64,7 +63,7 @@ struct SessionKey {
 // `draining`; the atomics may be read by any.
 struct ExecutorShared {
   const FunctionRegistry* functions = nullptr;
-  ExecutorWatch* watch = nullptr;  // the thread's to write
+  ExecutorWatch* watch = nullptr;  // the thread's to write; what has been dropped is there, too
   // A session has ended by itself; it is fenced already. Must not block on the executor.
   std::function<void(SessionKey, const absl::Status&)> on_session_failed;
   FunctionTimes times{0};
@@ -73,8 +72,7 @@ struct ExecutorShared {
   bool rearrange = false;                   // a port has got its first session, or lost its last
   std::shared_ptr<BulkBudget> bulk_budget;  // of all the worker's executors
   TickScale scale;
-  UsageCounters usage;   // of all ports' sessions, those that have ended included
-  DropCounters dropped;  // the same; any thread may read it (LoadShared)
+  UsageCounters usage;  // of all ports' sessions, those that have ended included
   std::atomic<uint32_t> live_sessions{0};
   std::atomic<bool> busy{false};
   std::atomic<bool> draining{false};

@@ -51,6 +51,9 @@ const std::byte* MessageSeal::Open(const HeaderSnapshot& header, const std::byte
                                    uint32_t payload_bytes, std::byte* copy) const {
   Tag given;
   memcpy(given.data(), payload + payload_bytes, kTagBytes);
+  // The tag lies behind the payload: where a fabric places the bytes of a write in their order, the
+  // payload that is read after it is there as well, however early the doorbell was.
+  std::atomic_thread_fence(std::memory_order_acquire);
   const HeaderSnapshot sealed = Sealed(header);
   Tag wanted;
   if (covers_payload_) {

@@ -32,7 +32,8 @@ class MessageSeal {
 
   // Checks what a peer can write to. Returns the payload that may be used: in kFull that of a
   // private copy, which is made at `copy` (header and payload) before it is checked; in kHeader
-  // `payload` itself, which is not under the tag. nullptr if the tag is wrong.
+  // `payload` itself, which is not under the tag, but was placed before it where a fabric places
+  // the bytes of a write in their order. nullptr if the tag is wrong, or not there yet.
   [[nodiscard]] const std::byte* Open(const HeaderSnapshot& header, const std::byte* payload,
                                       uint32_t payload_bytes, std::byte* copy) const;
 

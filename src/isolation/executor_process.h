@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages.h"
+#include "src/invoke/drop_counters.h"
 #include "src/isolation/executor_end.h"
 #include "src/transport/notification.h"
 
@@ -85,6 +86,8 @@ class ExecutorProcess {
   // What it last said it had counted, which it does several times a second and when it stops; does
   // not block, and works after its end too.
   virtual ExecutorUsage Usage() const = 0;
+  // What peers have sent to it that was dropped, so far; as Usage, but of the moment.
+  virtual DropCounters Dropped() const = 0;
   // Processor time so far, from the kernel; after its end, all of it.
   virtual absl::Duration CpuTime() const = 0;
 

@@ -147,6 +147,12 @@ ExecutorUsage RemoteExecutor::Usage() const {
   return usage;
 }
 
+DropCounters RemoteExecutor::Dropped() const {
+  DropCounters dropped;
+  LoadShared(record_->page().watch.dropped(), &dropped);
+  return dropped;
+}
+
 void RemoteExecutor::Drain() {
   ToExecutor message;
   message.mutable_drain();

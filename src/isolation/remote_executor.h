@@ -36,6 +36,7 @@ class RemoteExecutor final : public ExecutorProcess {
                                           bool writable) override;
   absl::Status ForgetWindow(uint64_t handle, uint16_t number) override;
   ExecutorUsage Usage() const override;
+  DropCounters Dropped() const override;
   absl::Duration CpuTime() const override { return record_->CpuTime(); }
   void Drain() override;
   void Stop(absl::Duration limit) override;

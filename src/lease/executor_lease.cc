@@ -236,6 +236,19 @@ UsageReading ExecutorLease::Usage() const {
   return sum;
 }
 
+DropCounters ExecutorLease::SumDropped() const {
+  DropCounters sum = ended_dropped_;
+  for (const Slot& slot : slots_) {
+    if (slot.process != nullptr) LoadShared(slot.process->Dropped(), &sum);
+  }
+  return sum;
+}
+
+DropCounters ExecutorLease::Dropped() const {
+  absl::MutexLock lock(&mutex_);
+  return SumDropped();
+}
+
 void ExecutorLease::Drain() {
   absl::MutexLock lock(&mutex_);
   for (const Slot& slot : slots_) {
@@ -276,6 +289,7 @@ UsageReading ExecutorLease::End(absl::Duration limit) {
   {
     absl::MutexLock lock(&mutex_);
     sessions_.clear();
+    ended_dropped_ = SumDropped();
     for (Slot& slot : slots_) {
       if (slot.process != nullptr) processes.push_back(std::move(slot.process));
     }

@@ -75,6 +75,8 @@ class ExecutorLease {
 
   // Summed over the executors, those that have ended included. Does not block.
   UsageReading Usage() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // What peers have sent to them that was dropped. The same, and works after End too.
+  DropCounters Dropped() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Executors refuse calls from now on. Does not block.
   void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -115,6 +117,7 @@ class ExecutorLease {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Found> Find(uint64_t handle) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopAll(absl::Duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DropCounters SumDropped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NoneLeft() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const bootstrap::LeaseTerms terms_;
@@ -123,7 +126,8 @@ class ExecutorLease {
   mutable absl::Mutex mutex_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);  // by index; of the same size for ever
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool lost_ ABSL_GUARDED_BY(mutex_) = false;  // on_ended was called, or is about to be
+  bool lost_ ABSL_GUARDED_BY(mutex_) = false;           // on_ended was called, or is about to be
+  DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);  // of processes that End has let go of
   uint64_t next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(mutex_);  // by our handle
 };

@@ -228,11 +228,35 @@ bootstrap::Usage LeaseHost::CloseLease(uint64_t lease) {
   const auto entry = entries_.find(lease);
   Uncount(entry->second);
   entries_.erase(entry);
+  if (executors != nullptr) LoadShared(executors->Dropped(), &ended_dropped_);
   if (executors != nullptr) {
     capacity_.Leave(lease);
     MoveLine();
   }
   return bill;
+}
+
+std::vector<bootstrap::DropCount> LeaseHost::DroppedMessages() const {
+  DropCounters leased;
+  {
+    absl::MutexLock lock(&mutex_);
+    leased = ended_dropped_;
+    for (const auto& [lease, entry] : entries_) {
+      if (entry.executors != nullptr) LoadShared(entry.executors->Dropped(), &leased);
+    }
+  }
+  std::vector<bootstrap::DropCount> counts = shared_.host->DroppedMessages();
+  ForEachDrop(leased, [&counts](absl::string_view reason, uint64_t count) {
+    const auto same = std::find_if(
+        counts.begin(), counts.end(),
+        [reason](const bootstrap::DropCount& other) { return other.reason == reason; });
+    if (same != counts.end()) {
+      same->count += count;
+    } else {
+      counts.push_back({std::string(reason), count});
+    }
+  });
+  return counts;
 }
 
 std::shared_ptr<ExecutorLease> LeaseHost::Find(uint64_t lease) const {

@@ -86,9 +86,8 @@ class LeaseHost final : public bootstrap::SessionHost {
   // Ends the lease's executors, and so whatever waits for them.
   void AbandonLease(uint64_t lease) override;
   absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override;
-  std::vector<bootstrap::DropCount> DroppedMessages() const override {
-    return shared_.host->DroppedMessages();
-  }
+  // Of the shared executors and of leases' own, those of leases that have ended included.
+  std::vector<bootstrap::DropCount> DroppedMessages() const override ABSL_LOCKS_EXCLUDED(mutex_);
   bootstrap::Usage CloseLease(uint64_t lease) override;
 
   // Executors of leases' own refuse calls from now on. Does not block.
@@ -156,7 +155,8 @@ class LeaseHost final : public bootstrap::SessionHost {
   // By tenant, of those that a policy limits.
   absl::flat_hash_map<std::string, Resources> held_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by lease
-  bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;                   // since they were told
+  DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);   // by executors of leases that have ended
+  bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;  // since they were told
   Clock::time_point next_telling_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -129,7 +129,7 @@ PYBIND11_MODULE(_invoker, module) {
       [](const std::vector<std::tuple<std::string, py::object, bool, std::string>>& functions,
          const std::string& listen, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, const std::string& data_auth, uint64_t window,
-         uint32_t executors, double hot_timeout, const py::tuple& security) {
+         uint32_t executors, double hot_timeout, double peer_timeout, const py::tuple& security) {
         std::vector<NativeServer::Function> list;
         for (const auto& [name, callable, framed, doc] : functions) {
           list.push_back({name, callable, framed, doc});
@@ -144,6 +144,7 @@ PYBIND11_MODULE(_invoker, module) {
         options.window_bytes = window;
         options.executors = executors;
         options.hot_timeout_s = hot_timeout;
+        options.peer_timeout_s = peer_timeout;
         options.tls = {text(0), text(1), text(2)};
         options.token_file = text(3);
         options.policy_file = text(4);
@@ -152,5 +153,5 @@ PYBIND11_MODULE(_invoker, module) {
       },
       py::arg("functions"), py::arg("listen"), py::arg("provider"), py::arg("fabric_address"),
       py::arg("notify"), py::arg("data_auth"), py::arg("window"), py::arg("executors"),
-      py::arg("hot_timeout"), py::arg("security"));
+      py::arg("hot_timeout"), py::arg("peer_timeout"), py::arg("security"));
 }

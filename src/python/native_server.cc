@@ -56,6 +56,15 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const NativeServer::Options& opt
   return worker;
 }
 
+// As `invoker_server --peer_timeout`.
+absl::Status CheckPeerTimeout(double seconds) {
+  constexpr double kLeast = 0.1;
+  constexpr double kMost = 24 * 3600;
+  if (seconds >= kLeast && seconds <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("peer_timeout=", seconds, " is not from ", kLeast, " to ", kMost, " seconds"));
+}
+
 // Files of security that have changed, and what is wrong with them. Any thread.
 void LogLine(absl::string_view message) {
   const std::string line = absl::StrCat("invoker: ", message, "\n");
@@ -77,6 +86,7 @@ class NativeServer::Serving {
                                                         FunctionRegistry functions) {
     const absl::StatusOr<WorkerOptions> worker_options = MakeWorkerOptions(options);
     if (!worker_options.ok()) return worker_options.status();
+    if (absl::Status status = CheckPeerTimeout(options.peer_timeout_s); !status.ok()) return status;
     auto serving = std::make_shared<Serving>();
     absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
         security::AccessControl::Open({options.token_file, options.policy_file, &LogLine});
@@ -90,6 +100,10 @@ class NativeServer::Serving {
     serving->host_ = std::make_unique<SignalKeepingHost>(serving->worker_.get());
     bootstrap::ServerOptions server_options;
     server_options.listen = options.listen;
+    server_options.lease_expiry = absl::Seconds(options.peer_timeout_s);
+    server_options.heartbeat_interval =
+        std::min(server_options.heartbeat_interval,
+                 server_options.lease_expiry / bootstrap::kHeartbeatsPerTimeout);
     server_options.allow_plaintext = options.allow_plaintext;
     server_options.security = {options.tls, serving->access_.get(), &LogLine};
     absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =

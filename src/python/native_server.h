@@ -36,6 +36,7 @@ class NativeServer {
     std::string token_file;
     std::string policy_file;
     bool allow_plaintext = false;
+    double peer_timeout_s = 5;  // a client that is silent for so long has lost its sessions
   };
 
   struct Function {

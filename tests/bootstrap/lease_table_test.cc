@@ -265,6 +265,45 @@ TEST_F(LeaseTableTest, ALeaseWithoutHeartbeatsExpiresAndItsStreamIsCancelledIfIt
   EXPECT_EQ(table.Acquire(7).status().code(), absl::StatusCode::kNotFound);
 }
 
+// As after a stop of the process, or a machine that slept: the clock has gone on, and the table's
+// thread has not been there to see it.
+TEST_F(LeaseTableTest, TimeThatNobodyHasWitnessedIsNotHeldAgainstALease) {
+  std::atomic<int64_t> slept_hours{0};
+  LeaseTable table(absl::Hours(1), &host_, [&slept_hours] {
+    return LeaseTable::Clock::now() + std::chrono::hours(slept_hours.load());
+  });
+  const auto stream = AddLease(&table, 7);
+  for (uint64_t other = 100; other < 105; ++other) {
+    // Not before the thread has looked at the lease once.
+    if (other > 100) slept_hours += 3;
+    // Wakes the thread, which then looks at every lease.
+    const auto ended = AddLease(&table, other);
+    table.Release(other);
+    ASSERT_TRUE(ended->WaitFor("end OK"));
+    EXPECT_TRUE(table.Acquire(7).ok());
+  }
+  EXPECT_THAT(stream->Told(), ElementsAre("granted 0"));
+}
+
+// The other way round: what the thread has seen pass, in however many steps, counts.
+TEST_F(LeaseTableTest, TimeThatWasWitnessedInStepsIsHeldAgainstALease) {
+  std::atomic<int64_t> passed_seconds{0};
+  LeaseTable table(absl::Hours(1), &host_, [&passed_seconds] {
+    return LeaseTable::Clock::now() + std::chrono::seconds(passed_seconds.load());
+  });
+  const auto stream = AddLease(&table, 7);
+  for (uint64_t other = 100; table.Acquire(7).ok(); ++other) {
+    ASSERT_LT(other, 1000u);
+    // Less than the thread sleeps at a time.
+    passed_seconds += 60;
+    const auto ended = AddLease(&table, other);
+    table.Release(other);
+    ASSERT_TRUE(ended->WaitFor("end OK"));
+    table.StreamDone(other);
+  }
+  ASSERT_TRUE(stream->WaitFor("end DEADLINE_EXCEEDED"));
+}
+
 TEST_F(LeaseTableTest, DrainTellsEveryLeaseOnceAndRefusesNewOnes) {
   LeaseTable table(absl::Hours(1), &host_);
   const auto a = AddLease(&table, 1);

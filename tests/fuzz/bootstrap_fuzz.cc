@@ -1,13 +1,17 @@
 // What a client or a server says at bootstrap: every message that can be parsed is converted, and
 // what was converted converts to the same again; and a server in this process answers any request,
-// under a lease or not, and lives.
+// under a lease or not, with a session token that is good or not, and files that have the hash that
+// they say or not, and lives.
 
 #include <google/protobuf/stubs/logging.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "proto/bootstrap.grpc.pb.h"
 #include "src/bootstrap/compatibility.h"
@@ -15,6 +19,9 @@
 #include "src/bootstrap/convert_accounting.h"
 #include "src/bootstrap/convert_lease.h"
 #include "src/bootstrap/server.h"
+#include "src/code/blob_cache.h"
+#include "src/code/code_service.h"
+#include "src/code/sha256.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/input.h"
@@ -100,6 +107,23 @@ class Served {
 
   v1::Bootstrap::Stub& bootstrap() { return *bootstrap_; }
   v1::Memory::Stub& memory() { return *memory_; }
+  v1::Code::Stub& code() { return *code_; }
+
+  // A session token of the lease's, for one session.
+  std::string TakeToken() {
+    if (tokens_.empty()) {
+      v1::LeaseRequest request;
+      request.mutable_more_session_tokens()->set_count(kTokens);
+      FUZZ_CHECK(stream_->Write(request));
+      ReadTokens();
+    }
+    std::string token = std::move(tokens_.back());
+    tokens_.pop_back();
+    return token;
+  }
+
+  // The hash of the file that was last uploaded, if any was.
+  std::string uploaded;
 
   // Messages of the lease's own, where the input leaves it open.
   template <typename Message>
@@ -119,6 +143,16 @@ class Served {
     options.listen = "127.0.0.1:0";
     options.lease_expiry = absl::Hours(24);
     options.heartbeat_interval = absl::Hours(1);
+    // So that one that is kept for another request is good then.
+    options.session_token_expiry = absl::Hours(24);
+    BlobCacheOptions cache_options;
+    cache_options.capacity_bytes = 1 << 16;
+    auto cache = BlobCache::Open(cache_options);
+    FUZZ_CHECK(cache.ok());
+    cache_ = *std::move(cache);
+    // Its directory is a temporary one.
+    std::atexit([] { Get().cache_.reset(); });
+    options.services = {MakeCodeService(cache_.get(), UploadPolicy::kAll)};
     auto server = bootstrap::Server::Start(options, &host_);
     FUZZ_CHECK(server.ok());
     server_ = *std::move(server);
@@ -126,6 +160,7 @@ class Served {
         grpc::CreateChannel(server_->listen_address(), grpc::InsecureChannelCredentials());
     bootstrap_ = v1::Bootstrap::NewStub(channel);
     memory_ = v1::Memory::NewStub(channel);
+    code_ = v1::Code::NewStub(channel);
     stream_ = bootstrap_->Lease(&context_);
     v1::LeaseRequest request;
     request.mutable_terms();
@@ -135,14 +170,37 @@ class Served {
     lease_ = event.granted().lease();
   }
 
+  // Until some come.
+  void ReadTokens() {
+    v1::LeaseEvent event;
+    while (tokens_.empty()) {
+      FUZZ_CHECK(stream_->Read(&event));
+      for (const std::string& token : event.session_tokens().tokens()) tokens_.push_back(token);
+    }
+  }
+
+  static constexpr uint32_t kTokens = 64;
+
   bootstrap::FakeHost host_;
+  std::unique_ptr<BlobCache> cache_;
   std::unique_ptr<bootstrap::Server> server_;
   std::unique_ptr<v1::Bootstrap::Stub> bootstrap_;
   std::unique_ptr<v1::Memory::Stub> memory_;
+  std::unique_ptr<v1::Code::Stub> code_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::LeaseRequest, v1::LeaseEvent>> stream_;
   uint64_t lease_ = 0;
+  std::vector<std::string> tokens_;
 };
+
+// What an input can hardly hit upon: filled in where it says nothing.
+void FillInSecret(v1::OpenSessionRequest* request) {
+  if (request->session_token().empty()) request->set_session_token(Served::Get().TakeToken());
+}
+void FillInSecret(v1::LoadRequest* request) {
+  if (request->sha256().empty()) request->set_sha256(Served::Get().uploaded);
+}
+void FillInSecret(google::protobuf::Message*) {}
 
 // The answer may be any but one that says that the server is gone, or hangs.
 void CheckAnswer(const grpc::Status& status) {
@@ -157,6 +215,7 @@ void Ask(Input* input, Stub* stub, Method method) {
   Request request;
   if (!Parse(input, &request)) return;
   Served::Get().FillIn(&request);
+  FillInSecret(&request);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kHangs);
   Reply reply;
@@ -186,6 +245,44 @@ void Stream(Input* input) {
   FUZZ_CHECK(status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
+// A file in some pieces, of which any may be no chunk at all; with the right hash and size unless
+// the input says something else.
+void Upload(Input* input) {
+  std::vector<v1::UploadChunk> chunks(1 + input->Pick(4));
+  std::string file;
+  for (v1::UploadChunk& chunk : chunks) {
+    if (input->TakeBool()) {
+      chunk.set_data(input->TakeString(60));
+    } else if (!chunk.ParseFromString(input->TakeString(80))) {
+      chunk.Clear();
+    }
+    file += chunk.data();
+  }
+  v1::UploadChunk& first = chunks.front();
+  Served::Get().FillIn(&first);
+  Sha256 sum;
+  sum.Update(file);
+  const auto digest = sum.Finish();
+  FUZZ_CHECK(digest.ok());
+  const std::string hash = digest->ToBytes();
+  if (first.sha256().empty()) first.set_sha256(hash);
+  if (first.size() == 0) first.set_size(file.size());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kHangs);
+  v1::UploadReply reply;
+  auto stream = Served::Get().code().Upload(&context, &reply);
+  for (const v1::UploadChunk& chunk : chunks) {
+    if (!stream->Write(chunk)) break;
+  }
+  stream->WritesDone();
+  const grpc::Status status = stream->Finish();
+  CheckAnswer(status);
+  if (!status.ok()) return;
+  // What was taken is what it was said to be, or was there.
+  FUZZ_CHECK(reply.was_there() || (first.sha256() == hash && first.size() == file.size()));
+  Served::Get().uploaded = first.sha256();
+}
+
 }  // namespace
 }  // namespace invoker::fuzz
 
@@ -198,7 +295,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace invoker::fuzz;
   Input input(data, size);
-  const uint8_t which = input.Take<uint8_t>() % 32;
+  const uint8_t which = input.Take<uint8_t>() % 35;
   if (which < 24) {
     CheckConversions(which % 9, &input);
     return 0;
@@ -232,6 +329,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 31:
       Stream(&input);
+      break;
+    case 32:
+    case 33:
+      Upload(&input);
+      break;
+    case 34:
+      Ask<v1::LoadRequest, v1::LoadReply>(&input, &Served::Get().code(), &v1::Code::Stub::Load);
       break;
   }
   return 0;

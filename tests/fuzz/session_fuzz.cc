@@ -20,8 +20,13 @@ constexpr int64_t kHourNs = 3'600'000'000'000;
 
 class Player {
  public:
-  Player(Input* input, SessionWorld* world, bool hostile)
-      : input_(*input), world_(*world), hostile_(hostile), began_ns_(transport::MonotonicNs()) {}
+  // `tagged`: messages have tags, so that one that is there in part is seen to be.
+  Player(Input* input, SessionWorld* world, bool hostile, bool tagged)
+      : input_(*input),
+        world_(*world),
+        hostile_(hostile),
+        tagged_(tagged),
+        began_ns_(transport::MonotonicNs()) {}
 
   void Play() {
     constexpr int kMostEvents = 400;
@@ -142,6 +147,7 @@ class Player {
   Input& input_;
   SessionWorld& world_;
   const bool hostile_;
+  const bool tagged_;
   const int64_t began_ns_;
   int64_t now_ns_ = 0;
   const bootstrap::WindowDescriptor executor_window_ = world_.executor()->request_window();
@@ -222,7 +228,7 @@ void Player::Event() {
 
 void Player::RareEvent() {
   Network& network = Network::Get();
-  switch (input_.Pick(12)) {
+  switch (input_.Pick(13)) {
     case 0:
       network.RefusePosts(input_.Pick(8));
       break;
@@ -266,6 +272,14 @@ void Player::RareEvent() {
     case 11:
       if (hostile_) RegisterWindow();
       break;
+    case 12:
+      // The first bytes of a write, in the order in which most fabrics place them.
+      if (!tagged_) break;
+      if (Flight* flight = PickFlight()) {
+        world_.set_torn();
+        network.PlacePart(*flight, 0, input_.TakeNumber() % 4096);
+      }
+      break;
   }
 }
 
@@ -279,10 +293,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const uint8_t how = input.Take<uint8_t>();
   const bool imm = (how & 1) == 0;
+  const auto data_auth = static_cast<DataAuth>(how / 16 % 3);
   SessionWorld world(imm ? Notification::kWriteImm : Notification::kSendAfterWrite,
-                     !imm && (how & 2) != 0, (how & 4) != 0 ? 3 : 16,
-                     static_cast<DataAuth>(how / 16 % 3));
-  Player player(&input, &world, (how & 8) != 0);
+                     !imm && (how & 2) != 0, (how & 4) != 0 ? 3 : 16, data_auth);
+  Player player(&input, &world, (how & 8) != 0, data_auth != DataAuth::kOff);
   player.Play();
   world.Drain();
   return 0;

@@ -60,6 +60,9 @@ class SessionWorld final : public transport::ReactorHandler {
   void set_hostile() { hostile_ = true; }
   // Somebody rings who has written nothing.
   void set_forged() { forged_ = true; }
+  // A write has been placed in part. Together with the former, the doorbell of a write may come too
+  // late for all but its first message (docs/security.md), so that not every call ends.
+  void set_torn() { torn_ = true; }
 
   // Starts a call of `bytes` of input at least; in a buffer if one is named. False: no room.
   bool Start(MessageKind kind, uint16_t function, uint32_t bytes, uint32_t capacity,
@@ -94,6 +97,7 @@ class SessionWorld final : public transport::ReactorHandler {
   std::vector<HeldCells> kept_;
   bool hostile_ = false;
   bool forged_ = false;
+  bool torn_ = false;
   FunctionRegistry registry_;
   ExecutorWatch watch_;
   std::optional<FunctionTimes> times_;

@@ -35,8 +35,8 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
   void Ring(uint32_t token);
 
   // Whether a fabric may end the connection over what it sends. Elsewhere, where processes share
-  // memory, one endpoint must do: several of one process do not survive one another's end
-  // (libfabric 1.17), and a long message spins for ever in the sender.
+  // memory, nobody can, and a message that is longer than what is copied through that memory and
+  // than the receive it meets makes its receiver copy for ever (docs/security.md, "shm").
   bool connects() const { return !reactor_->profile().same_host_only; }
   size_t longest() const { return connects() ? 16 * 1024 : reactor_->profile().inject_bytes; }
 

@@ -79,8 +79,9 @@ struct Attack {
   bool succeeds_without_tags = false;
   // Tries at most, where each takes long.
   uint64_t most = UINT64_MAX;
-  // Below kFull it is a race that either side may win.
-  bool race_below_full = false;
+  // Without tags it is a race that either side may win. With kHeader it is one on fabrics only that
+  // place the bytes of a write in any order.
+  bool race_without_tags = false;
 };
 
 std::vector<Attack> AllAttacks();

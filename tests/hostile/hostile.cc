@@ -166,7 +166,7 @@ class Siege {
     }
     const bool succeeded = outcome->executed + outcome->wrong > 0;
     // With a race, whether it succeeds is chance.
-    const bool chance = attack.race_below_full && auth_ != DataAuth::kFull;
+    const bool chance = attack.race_without_tags && auth_ == DataAuth::kOff;
     const bool as_it_must =
         outcome->crashed == 0 &&
         (chance        ? outcome->executed == 0

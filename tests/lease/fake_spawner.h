@@ -92,6 +92,8 @@ class FakeLife {
 
 class FakeProcess final : public ExecutorProcess {
  public:
+  static constexpr uint64_t kReplayed = 3;  // that each has dropped
+
   FakeProcess(FakeMachine* machine, std::shared_ptr<FakeLife> life, size_t number)
       : machine_(machine), life_(std::move(life)), number_(number) {}
   ~FakeProcess() override {
@@ -147,6 +149,11 @@ class FakeProcess final : public ExecutorProcess {
     ExecutorUsage usage;
     usage.calls = 10;
     return usage;
+  }
+  DropCounters Dropped() const override {
+    DropCounters dropped;
+    dropped.replayed = kReplayed;
+    return dropped;
   }
   absl::Duration CpuTime() const override { return absl::Seconds(2); }
   void Drain() override {}

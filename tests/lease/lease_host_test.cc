@@ -109,6 +109,24 @@ class LeaseHostTest : public ::testing::Test {
   uint64_t opened_ = 0;
 };
 
+TEST_F(LeaseHostTest, WhatLeasedExecutorsHaveDroppedIsCountedAfterTheirEndToo) {
+  const auto replayed = [this] {
+    for (const bootstrap::DropCount& drop : host_.DroppedMessages()) {
+      if (drop.reason == "replayed") return drop.count;
+    }
+    return ~uint64_t{0};
+  };
+  EXPECT_EQ(replayed(), 0u);
+  const auto heard = Open(2);
+  EXPECT_EQ(heard->Line(0), "granted 2");
+  EXPECT_EQ(replayed(), 2 * FakeProcess::kReplayed);
+  host_.CloseLease(1);
+  EXPECT_EQ(replayed(), 2 * FakeProcess::kReplayed);
+  const auto next = Open(1);
+  EXPECT_EQ(next->Line(0), "granted 1");
+  EXPECT_EQ(replayed(), 3 * FakeProcess::kReplayed);
+}
+
 TEST_F(LeaseHostTest, ALeaseTakesCapacityUntilItIsClosedAndGetsItsBill) {
   const auto heard = Open(3);
   EXPECT_EQ(heard->Line(0), "granted 3");

@@ -206,12 +206,57 @@ def test_a_function_may_call_another_server():
         ({"f": bytes}, {"window": 0}, ValueError),
         ({"f": bytes}, {"executors": 0}, ValueError),
         ({"f": bytes}, {"hot_timeout": float("nan")}, ValueError),
+        ({"f": bytes}, {"peer_timeout": 0.0}, ValueError),
+        ({"f": bytes}, {"peer_timeout": 0.05}, ValueError),
+        ({"f": bytes}, {"peer_timeout": 1e6}, ValueError),
     ],
     ids=str,
 )
 def test_what_cannot_be_served_is_refused(functions, options, error):
     with pytest.raises(error):
         invoker.serve(functions, **options)
+
+
+def test_a_client_that_is_silent_for_the_peer_timeout_has_lost_its_lease(tmp_path):
+    # One lease at a time, so that another client learns whether there is one.
+    policy = tmp_path / "policy"
+    policy.write_text('tenant { name: "all" anyone: true max_leases: 1 function: "*" }')
+    options = {"provider": "tcp;ofi_rxm", "policy": policy}
+
+    def is_taken(server):
+        try:
+            invoker.connect(server.address, provider="tcp;ofi_rxm").close()
+            return False
+        except invoker.ResourceExhausted:
+            return True
+
+    with invoker.serve({"f": bytes}, peer_timeout=0.5, **options) as impatient, invoker.serve(
+        {"f": bytes}, peer_timeout=3600, **options
+    ) as patient:
+        code = """
+            import sys, invoker
+            clients = [invoker.connect(address, provider="tcp;ofi_rxm") for address in sys.argv[1:]]
+            print("connected", flush=True)
+            sys.stdin.read()
+        """
+        silent = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), impatient.address, patient.address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=prepare_child,
+        )
+        try:
+            assert silent.stdout.readline() == "connected\n"
+            assert is_taken(patient)
+            os.kill(silent.pid, signal.SIGSTOP)
+            # Nothing tells when a lease is free again.
+            while is_taken(impatient):
+                time.sleep(0.01)
+            assert is_taken(patient)
+        finally:
+            silent.kill()
+            silent.communicate()
 
 
 def test_a_closed_server_is_gone():

@@ -165,6 +165,11 @@ TEST_F(SecuredServerTest, LeasedExecutorsKeepToThePolicyToo) {
   EXPECT_TRUE((*alice)->executor(0).Invoke(twice, "hello").ok());
   EXPECT_THAT(std::string((*bob)->executor(0).Invoke(twice, "hello").status().message()),
               HasSubstr("has no function with id"));
+  // Counted, and still there when the executor has ended.
+  const auto forbidden = [&] {
+    return Run({"drops", "--json"}, EnvironmentAs(kAlice, server)).output;
+  };
+  EXPECT_THAT(forbidden(), HasSubstr("\"forbidden\":1"));
   // What is uploaded is its owner's to call, and the policy says who may.
   const absl::Status upload = (*bob)->Upload(kCFunctions);
   EXPECT_EQ(upload.code(), absl::StatusCode::kPermissionDenied);
@@ -172,6 +177,7 @@ TEST_F(SecuredServerTest, LeasedExecutorsKeepToThePolicyToo) {
   ASSERT_TRUE((*alice)->Upload(kCFunctions).ok());
   EXPECT_TRUE((*alice)->Function("c.greet.de").ok());
   EXPECT_TRUE((*bob)->Release().ok());
+  EXPECT_THAT(forbidden(), HasSubstr("\"forbidden\":1"));
   auto again = Lease::Acquire(server->address(), LeaseAs(kBob, 1));
   EXPECT_TRUE(again.ok()) << again.status();
 }

@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <set>
@@ -22,11 +21,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "nlohmann/json.hpp"
 #include "tests/integration/server_process.h"
 #include "tests/soak/ledger.h"
 #include "tests/soak/server_sample.h"
 #include "tests/soak/soak_client.h"
+#include "tests/soak/soak_report.h"
 #include "tools/options.h"
 
 namespace invoker::soak {
@@ -45,12 +44,6 @@ struct Options {
   uint64_t seed = 1;
   int clients = 4;
   std::string json;
-};
-
-// How many of each kind have ended.
-struct Totals {
-  uint64_t sessions = 0, leases = 0, dropped_leases = 0, killed = 0;
-  uint64_t sent = 0, answered = 0, executed = 0;
 };
 
 struct Living {
@@ -98,11 +91,10 @@ class Soak {
   void RunFor(absl::Duration duration);
   void WaitUntilNobodyIsLeft();
   ServerSample WaitUntilIdle();
-  void Print(absl::string_view what, const ServerSample& sample);
-  void Violation(const std::string& what) {
-    std::printf("VIOLATION: %s\n", what.c_str());
-    violations_.push_back(what);
+  void Print(absl::string_view state, const ServerSample& sample) {
+    report_.Line(state, sample, started_, report_.totals.killed + killed_.size());
   }
+  void Violation(const std::string& what) { report_.Violation(what); }
 
   const Options options_;
   std::mt19937_64 random_;
@@ -114,11 +106,8 @@ class Soak {
   std::vector<Living> clients_;
   std::vector<uint64_t> killed_;  // and not looked at yet
   std::set<pid_t> ended_;         // clients' processes
-  std::vector<std::string> violations_;
   uint64_t started_ = 0;
-  Totals totals_;
-  absl::Time began_ = absl::Now();
-  nlohmann::ordered_json rows_ = nlohmann::ordered_json::array();
+  SoakReport report_;
 };
 
 absl::Status Soak::Start() {
@@ -184,17 +173,17 @@ void Soak::StartClient() {
 }
 
 void Soak::Add(const ClientRecord& record) {
-  totals_.sent += record.sent;
-  totals_.answered += record.answered;
-  totals_.executed += record.executed;
+  report_.totals.sent += record.sent;
+  report_.totals.answered += record.answered;
+  report_.totals.executed += record.executed;
 }
 
 // Of a client that has ended by itself.
 void Soak::Take(const Living& client, int status) {
   const ClientRecord& record = ledger_[client.number];
-  ++(client.kind == "session" ? totals_.sessions
-     : client.kind == "lease" ? totals_.leases
-                              : totals_.dropped_leases);
+  ++(client.kind == "session" ? report_.totals.sessions
+     : client.kind == "lease" ? report_.totals.leases
+                              : report_.totals.dropped_leases);
   Add(record);
   const std::string who = absl::StrCat("client ", client.number, " (", client.kind, "): ");
   if (record.wrong != 0) Violation(who + "wrong bytes");
@@ -210,7 +199,7 @@ void Soak::Take(const Living& client, int status) {
 void Soak::TakeKilled() {
   for (const uint64_t number : killed_) {
     const ClientRecord& record = ledger_[number];
-    ++totals_.killed;
+    ++report_.totals.killed;
     Add(record);
     if (record.wrong != 0) Violation(absl::StrCat("killed client ", number, ": wrong bytes"));
     if (record.executed < record.answered || record.executed > record.sent) {
@@ -262,7 +251,7 @@ ServerSample Soak::WaitUntilIdle() {
   ServerSample sample = Sample(server_->pid(), *counts_);
   // An executor without sessions looks at its endpoint seldom, and lets go of addresses only after
   // many looks. Those of peers that died with operations under way, some fabrics keep.
-  const auto kept = static_cast<int64_t>(totals_.killed + killed_.size());
+  const auto kept = static_cast<int64_t>(report_.totals.killed + killed_.size());
   while ((sample.regions > 0 || sample.addresses > kept || FilesLeftBy(ended_) > 0) &&
          absl::Now() < give_up) {
     absl::SleepFor(kLook);
@@ -270,36 +259,6 @@ ServerSample Soak::WaitUntilIdle() {
   }
   TakeKilled();
   return sample;
-}
-
-void Soak::Print(absl::string_view what, const ServerSample& sample) {
-  const int64_t seconds = absl::ToInt64Seconds(absl::Now() - began_);
-  if (rows_.empty()) {
-    std::printf("%8s %-6s %8s %9s %9s %9s %9s %7s %5s %6s %7s %8s %9s\n", "seconds", "state",
-                "clients", "killed", "calls", "executed", "rss_kb", "threads", "fds", "maps",
-                "regions", "peers", "endpoints");
-  }
-  std::printf("%8lld %-6s %8llu %9llu %9llu %9llu %9lld %7lld %5lld %6lld %7lld %8lld %9lld\n",
-              static_cast<long long>(seconds), std::string(what).c_str(),
-              static_cast<unsigned long long>(started_),
-              static_cast<unsigned long long>(totals_.killed + killed_.size()),
-              static_cast<unsigned long long>(totals_.answered),
-              static_cast<unsigned long long>(totals_.executed),
-              static_cast<long long>(sample.resident_kb), static_cast<long long>(sample.threads),
-              static_cast<long long>(sample.descriptors), static_cast<long long>(sample.mappings),
-              static_cast<long long>(sample.regions), static_cast<long long>(sample.addresses),
-              static_cast<long long>(sample.endpoints));
-  std::fflush(stdout);
-  rows_.push_back({{"seconds", seconds},
-                   {"state", std::string(what)},
-                   {"clients", started_},
-                   {"resident_kb", sample.resident_kb},
-                   {"threads", sample.threads},
-                   {"descriptors", sample.descriptors},
-                   {"mappings", sample.mappings},
-                   {"endpoints", sample.endpoints},
-                   {"regions", sample.regions},
-                   {"addresses", sample.addresses}});
 }
 
 void Soak::RunFor(absl::Duration duration) {
@@ -325,7 +284,7 @@ void Soak::Run() {
   RunFor(options_.duration * 3 / 4);
   const ServerSample after = WaitUntilIdle();
   Print("idle", after);
-  const std::string growth = Growth(before, after, static_cast<int64_t>(totals_.killed));
+  const std::string growth = Growth(before, after, static_cast<int64_t>(report_.totals.killed));
   if (!growth.empty()) Violation(growth);
   if (after.regions > 0) Violation(absl::StrCat(after.regions, " registrations of nobody"));
   if (const int files = FilesLeftBy(ended_); files > 0) {
@@ -338,38 +297,9 @@ int Soak::Report() {
   if (status != 0) {
     Violation(absl::StrCat("the server ended with status ", status, ": ", server_->log()));
   }
-  if (totals_.killed == 0 || totals_.sessions == 0) Violation("too short to have shown anything");
-  std::printf(
-      "%llu sessions, %llu leases, %llu leases not given back, %llu clients killed\n"
-      "%llu calls sent, %llu answered, %llu executed\n%s\n",
-      static_cast<unsigned long long>(totals_.sessions),
-      static_cast<unsigned long long>(totals_.leases),
-      static_cast<unsigned long long>(totals_.dropped_leases),
-      static_cast<unsigned long long>(totals_.killed),
-      static_cast<unsigned long long>(totals_.sent),
-      static_cast<unsigned long long>(totals_.answered),
-      static_cast<unsigned long long>(totals_.executed),
-      violations_.empty() ? "no violation" : "FAILED");
-  if (!options_.json.empty()) {
-    const nlohmann::ordered_json result = {{"provider", options_.provider},
-                                           {"seed", options_.seed},
-                                           {"sessions", totals_.sessions},
-                                           {"leases", totals_.leases},
-                                           {"dropped_leases", totals_.dropped_leases},
-                                           {"killed", totals_.killed},
-                                           {"sent", totals_.sent},
-                                           {"answered", totals_.answered},
-                                           {"executed", totals_.executed},
-                                           {"violations", violations_},
-                                           {"samples", rows_}};
-    std::ofstream file(options_.json);
-    file << result.dump(2) << "\n";
-    if (!file.good()) {
-      std::fprintf(stderr, "soak: cannot write %s\n", options_.json.c_str());
-      return tools::kExitFailed;
-    }
-  }
-  return violations_.empty() ? tools::kExitOk : tools::kExitFailed;
+  if (report_.totals.killed == 0 || report_.totals.sessions == 0)
+    Violation("too short to have shown anything");
+  return report_.Finish(options_.provider, options_.seed, options_.json);
 }
 
 int Main(int argc, char** argv) {

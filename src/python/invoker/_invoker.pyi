@@ -152,5 +152,6 @@ def serve(
     window: int,
     executors: int,
     hot_timeout: float,
+    peer_timeout: float,
     security: Tuple[str, str, str, str, str, bool],
 ) -> NativeServer: ...

@@ -65,6 +65,7 @@ def serve(
     window: Optional[int] = None,
     executors: int = 1,
     hot_timeout: float = 0.001,
+    peer_timeout: float = 5.0,
     tls_cert: Optional[Path] = None,
     tls_key: Optional[Path] = None,
     tls_client_ca: Optional[Path] = None,
@@ -87,6 +88,8 @@ def serve(
     executors: threads that run functions. Python code of all of them shares one GIL.
     hot_timeout: seconds for which an executor busy-polls after the last message before it sleeps until the next. Longer:
         lower latency, more CPU.
+    peer_timeout: seconds; a client that is silent for so long has lost its sessions. From 0.1 to a day. Longer than what
+        clients allow the server, so that one that stands in a debugger for a moment lives.
     tls_cert, tls_key: files with the server's certificate and its private key (PEM): the bootstrap is encrypted.
     tls_client_ca: file with certificates of authorities: clients must have a certificate that one of them has signed.
     token_file: file, readable by nobody else, with a token on each line: clients must show one of them.
@@ -119,6 +122,7 @@ def serve(
         _arguments.whole("window", window or 0),
         _arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
         _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
+        _arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
         (
             path("tls_cert", tls_cert),
             path("tls_key", tls_key),

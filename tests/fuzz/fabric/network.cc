@@ -27,8 +27,9 @@ std::byte* Target(const Flight& flight) {
   return nullptr;
 }
 
-const void* BytesOf(const Flight& flight) {
-  return flight.source == nullptr ? flight.copied.data() : flight.source;
+const std::byte* BytesOf(const Flight& flight) {
+  return flight.source == nullptr ? flight.copied.data()
+                                  : static_cast<const std::byte*>(flight.source);
 }
 
 }  // namespace
@@ -55,6 +56,13 @@ void Network::Place(Flight* flight) {
   if (target == nullptr) return Fail(flight);
   if (flight->bytes > 0) memcpy(target, BytesOf(*flight), flight->bytes);
   flight->placed = true;
+}
+
+void Network::PlacePart(const Flight& flight, size_t first, size_t count) {
+  if (flight.placed || flight.is_send || first >= flight.bytes) return;
+  std::byte* target = Target(flight);
+  if (target == nullptr) return;
+  memcpy(target + first, BytesOf(flight) + first, std::min(count, flight.bytes - first));
 }
 
 void Network::Announce(Flight* flight) {

@@ -52,6 +52,9 @@ class Network {
   // Each does nothing if it is not possible now. Placing to memory that is not registered any more,
   // or to an endpoint that has closed, fails the operation.
   void Place(Flight* flight);
+  // Places the bytes [first, first + count) of a write, as far as it has them: the write is still
+  // to be placed.
+  void PlacePart(const Flight& flight, size_t first, size_t count);
   // Tells the peer, of what has been placed.
   void Announce(Flight* flight);
   // Tells the sender.
