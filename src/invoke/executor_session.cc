@@ -126,13 +126,8 @@ void ExecutorSession::Refuse(RequestHeader request, StatusCode status, absl::str
 }
 
 // A function that is not for this client is answered as one that is not there.
-<<<<<<< HEAD
 void ExecutorSession::RefuseUnknown(RequestHeader request) {
-  if (parts_.functions->Find(request.function_id) != nullptr) ++counters_.forbidden;
-=======
-void ExecutorSession::RefuseUnknown(const RequestHeader& request) {
   if (parts_.functions->Find(request.function_id) != nullptr) Drop(&DropCounters::forbidden);
->>>>>>> w7-S
   Refuse(request, StatusCode::kUnknownFunction,
          absl::StrCat("the worker has no function with id ", request.function_id, "; it has ",
                       parts_.functions->size()));
