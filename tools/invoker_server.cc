@@ -190,6 +190,14 @@ void LogRefusals(const security::AccessControl& access, uint64_t forbidden,
                        ", of another lease ", tokens.foreign, ")"));
 }
 
+void LogClosedConnections(const bootstrap::AcceptorCounters& closed) {
+  if (closed.too_many + closed.too_many_of_one + closed.no_descriptor == 0) return;
+  LogLine(absl::StrCat("connections closed at once: ", closed.too_many,
+                       " beyond --max_connections, ", closed.too_many_of_one,
+                       " beyond --max_connections_per_source, ", closed.no_descriptor,
+                       " for want of a descriptor"));
+}
+
 absl::Status Serve(ServerSettings settings, int signal_fd) {
   // Before anything is started: a mistake in these files is found out at once.
   absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
@@ -226,6 +234,7 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   server_options.lease_expiry = settings.peer_timeout;
   server_options.heartbeat_interval = std::min(
       server_options.heartbeat_interval, settings.peer_timeout / bootstrap::kHeartbeatsPerTimeout);
+  server_options.connections = settings.connections;
   server_options.allow_plaintext = settings.allow_plaintext;
   server_options.security = {settings.tls, access->get(), LogLine};
   server_options.services = {(*accounting)->service(),
@@ -254,6 +263,7 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
                        ", bad messages dropped: ", TotalDrops(counters.dropped), drops,
                        ", sessions that gave up write_imm: ", (*worker)->downgrades()));
   LogRefusals(**access, counters.forbidden, (*server)->refused_session_tokens());
+  LogClosedConnections((*server)->refused_connections());
   return absl::OkStatus();
 }
 

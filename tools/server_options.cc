@@ -171,6 +171,15 @@ void AddSecurityOptions(CLI::App* app, ServerSettings* settings) {
                   "who may do what: see docs/security_bootstrap.md, and invoker policy check. Read "
                   "again when it changes, and on SIGHUP")
       ->type_name("FILE");
+  app->add_option("--max_connections", settings->connections.total,
+                  "TCP connections of the bootstrap at a time: more are closed at once. By default "
+                  "half of the descriptors that the server may have (ulimit -n), and 10000 at most")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app->add_option("--max_connections_per_source", settings->connections.per_source,
+                  "of those, how many one address may have (IPv6: one /64); by default half")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   app->add_flag("--allow_plaintext", settings->allow_plaintext,
                 "listen without encryption also where other machines can reach the port, on a "
                 "trusted network");

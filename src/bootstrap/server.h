@@ -18,6 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "src/bootstrap/acceptor.h"
+#include "src/bootstrap/connection_table.h"
 #include "src/bootstrap/server_credentials.h"
 #include "src/bootstrap/session_host.h"
 #include "src/bootstrap/session_tokens.h"
@@ -60,6 +62,7 @@ struct ServerOptions {
   // Of the server's, for requests that wait for an executor: one that finds none free is refused
   // (RESOURCE_EXHAUSTED). Leases, heartbeats and uploads need none. At least 2.
   int max_request_threads = 2048;
+  ConnectionLimits connections;
 };
 
 class Server {
@@ -78,6 +81,9 @@ class Server {
 
   // Session tokens that were refused.
   SessionTokens::Counters refused_session_tokens() const;
+
+  // Connections that were closed at once.
+  AcceptorCounters refused_connections() const;
 
   // Tells the lease's client that the worker closed one of its sessions. Does not block; ignored if
   // the lease is over.
