@@ -235,6 +235,7 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   server_options.heartbeat_interval = std::min(
       server_options.heartbeat_interval, settings.peer_timeout / bootstrap::kHeartbeatsPerTimeout);
   server_options.connections = settings.connections;
+  server_options.sessions = settings.sessions;
   server_options.allow_plaintext = settings.allow_plaintext;
   server_options.security = {settings.tls, access->get(), LogLine};
   server_options.services = {(*accounting)->service(),
@@ -264,6 +265,9 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
                        ", sessions that gave up write_imm: ", (*worker)->downgrades()));
   LogRefusals(**access, counters.forbidden, (*server)->refused_session_tokens());
   LogClosedConnections((*server)->refused_connections());
+  if (const uint64_t refused = (*server)->refused_sessions(); refused > 0) {
+    LogLine(absl::StrCat("sessions refused because of a limit or of their endpoint: ", refused));
+  }
   return absl::OkStatus();
 }
 

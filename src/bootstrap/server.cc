@@ -49,12 +49,13 @@ class Server::Impl {
         handshake_timeout_ms_(absl::ToInt64Milliseconds(options.handshake_timeout)),
         connection_limits_(options.connections),
         tokens_(options.session_token_expiry),
-        table_(options.lease_expiry, host) {
+        host_(options.sessions, host),
+        table_(options.lease_expiry, &host_) {
     const LeaseTimes times = {options.heartbeat_interval, options.lease_expiry};
-    const ServiceParts parts = {host, &table_, options.security.access};
+    const ServiceParts parts = {&host_, &table_, options.security.access};
     services_.push_back(
-        std::make_unique<BootstrapService>(times, host, &table_, &tokens_, parts.access));
-    services_.push_back(std::make_unique<MemoryService>(host, &table_, parts.access));
+        std::make_unique<BootstrapService>(times, &host_, &table_, &tokens_, parts.access));
+    services_.push_back(std::make_unique<MemoryService>(&host_, &table_, parts.access));
     for (const ServiceFactory& make : options.services) services_.push_back(make(parts));
   }
   ~Impl() { Stop(); }
@@ -103,6 +104,7 @@ class Server::Impl {
 
   const std::string& listen_address() const { return listen_address_; }
   LeaseTable& table() { return table_; }
+  LimitedHost& host() { return host_; }
   const SessionTokens& tokens() const { return tokens_; }
   AcceptorCounters refused_connections() const { return acceptor_->counters(); }
 
@@ -136,6 +138,7 @@ class Server::Impl {
   const int64_t handshake_timeout_ms_;
   const ConnectionLimits connection_limits_;
   SessionTokens tokens_;
+  LimitedHost host_;
   LeaseTable table_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;  // after the services: it goes first
@@ -203,7 +206,10 @@ SessionTokens::Counters Server::refused_session_tokens() const {
 
 AcceptorCounters Server::refused_connections() const { return impl_->refused_connections(); }
 
+uint64_t Server::refused_sessions() const { return impl_->host().refused(); }
+
 void Server::NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason) {
+  impl_->host().OnSessionEnded(lease, handle);
   impl_->table().NotifySessionClosed(lease, handle, reason);
 }
 

@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "src/bootstrap/acceptor.h"
 #include "src/bootstrap/connection_table.h"
+#include "src/bootstrap/limited_host.h"
 #include "src/bootstrap/server_credentials.h"
 #include "src/bootstrap/session_host.h"
 #include "src/bootstrap/session_tokens.h"
@@ -63,6 +64,7 @@ struct ServerOptions {
   // (RESOURCE_EXHAUSTED). Leases, heartbeats and uploads need none. At least 2.
   int max_request_threads = 2048;
   ConnectionLimits connections;
+  SessionLimits sessions;
 };
 
 class Server {
@@ -84,6 +86,9 @@ class Server {
 
   // Connections that were closed at once.
   AcceptorCounters refused_connections() const;
+
+  // Sessions that were refused because of a limit, or of an endpoint that is another client's.
+  uint64_t refused_sessions() const;
 
   // Tells the lease's client that the worker closed one of its sessions. Does not block; ignored if
   // the lease is over.
