@@ -35,6 +35,7 @@
 #include "src/lease/spawner_source.h"
 #include "src/security/access_control.h"
 #include "src/transport/notification.h"
+#include "tools/log_throttle.h"
 #include "tools/options.h"
 #include "tools/protobuf_log.h"
 #include "tools/server_options.h"
@@ -127,20 +128,34 @@ absl::StatusOr<std::unique_ptr<BlobCache>> OpenCache(const ServerSettings& setti
   return BlobCache::Open(options);
 }
 
-void Announce(Worker* worker, LeaseHost* host, bootstrap::Server* server) {
-  const auto session_closed = [server](uint64_t lease, uint64_t handle, absl::string_view reason) {
-    LogLine(absl::StrCat("a session ended: ", reason));
+// What a client can cause as often as it likes.
+struct ClientsDoings {
+  LogThrottle sessions{"sessions that ended", LogLine};
+  LogThrottle leases{"leases that ended", LogLine};
+  LogThrottle downgrades{"sessions that gave up write_imm", LogLine};
+
+  void Finish() {
+    for (LogThrottle* each : {&sessions, &leases, &downgrades}) each->Finish();
+  }
+};
+
+// `log` outlives what is told, until Silence.
+void Announce(Worker* worker, LeaseHost* host, bootstrap::Server* server, ClientsDoings* log) {
+  const auto session_closed = [server, log](uint64_t lease, uint64_t handle,
+                                            absl::string_view reason) {
+    log->sessions.Log(absl::StrCat("a session ended: ", reason));
     server->NotifySessionClosed(lease, handle, reason);
   };
-  const auto downgraded = [](absl::string_view provider, absl::string_view reason) {
-    LogLine(absl::StrCat("a session over ", provider, " uses ",
-                         transport::NotificationName(transport::Notification::kSendAfterWrite),
-                         ", because its client reports: ", reason.empty() ? "no reason" : reason));
+  const auto downgraded = [log](absl::string_view provider, absl::string_view reason) {
+    log->downgrades.Log(
+        absl::StrCat("a session over ", provider, " uses ",
+                     transport::NotificationName(transport::Notification::kSendAfterWrite),
+                     ", because its client reports: ", reason.empty() ? "no reason" : reason));
   };
   worker->set_on_session_closed(session_closed);
   worker->set_on_downgraded(downgraded);
-  host->set_events({session_closed, downgraded, [](absl::string_view reason) {
-                      LogLine(absl::StrCat("a lease ended: ", reason));
+  host->set_events({session_closed, downgraded, [log](absl::string_view reason) {
+                      log->leases.Log(absl::StrCat("a lease ended: ", reason));
                     }});
 }
 
@@ -191,12 +206,21 @@ void LogRefusals(const security::AccessControl& access, uint64_t forbidden,
                        ", of another lease ", tokens.foreign, ")"));
 }
 
+void LogClosedConnections(const bootstrap::AcceptorCounters& closed) {
+  if (closed.too_many + closed.too_many_of_one + closed.no_descriptor == 0) return;
+  LogLine(absl::StrCat("connections closed at once: ", closed.too_many,
+                       " beyond --max_connections, ", closed.too_many_of_one,
+                       " beyond --max_connections_per_source, ", closed.no_descriptor,
+                       " for want of a descriptor"));
+}
+
 absl::Status Serve(ServerSettings settings, int signal_fd) {
   // Before anything is started: a mistake in these files is found out at once.
   absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
       security::AccessControl::Open({settings.token_file, settings.policy_file, LogLine});
   if (!access.ok()) return access.status();
   if ((*access)->required()) TakeHangups(signal_fd);
+  ClientsDoings doings;
   // Outlive the worker, which runs what is in them.
   std::vector<std::unique_ptr<FunctionLibrary>> libraries;
   absl::StatusOr<FunctionRegistry> functions = LoadFunctions(settings.functions, &libraries);
@@ -227,6 +251,8 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   server_options.lease_expiry = settings.peer_timeout;
   server_options.heartbeat_interval = std::min(
       server_options.heartbeat_interval, settings.peer_timeout / bootstrap::kHeartbeatsPerTimeout);
+  server_options.connections = settings.connections;
+  server_options.sessions = settings.sessions;
   server_options.allow_plaintext = settings.allow_plaintext;
   server_options.security = {settings.tls, access->get(), LogLine};
   server_options.services = {(*accounting)->service(),
@@ -234,7 +260,7 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =
       bootstrap::Server::Start(server_options, &host);
   if (!server.ok()) return server.status();
-  Announce(worker->get(), &host, server->get());
+  Announce(worker->get(), &host, server->get(), &doings);
   absl::Status status = settings.leases_asked_for ? spawner.Get().status() : absl::OkStatus();
   if (status.ok()) status = PrintReady(**worker, host.Info(), **server, settings.upload);
   if (!status.ok()) {
@@ -254,7 +280,12 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   LogLine(absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
                        ", bad messages dropped: ", TotalDrops(counters.dropped), drops,
                        ", sessions that gave up write_imm: ", (*worker)->downgrades()));
+  doings.Finish();
   LogRefusals(**access, counters.dropped.forbidden, (*server)->refused_session_tokens());
+  LogClosedConnections((*server)->refused_connections());
+  if (const uint64_t refused = (*server)->refused_sessions(); refused > 0) {
+    LogLine(absl::StrCat("sessions refused because of a limit or of their endpoint: ", refused));
+  }
   return absl::OkStatus();
 }
 

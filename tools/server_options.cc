@@ -63,6 +63,22 @@ void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
            "memory for payloads larger than the windows, input and output of all calls under way "
            "on executors that are not leased; more of them wait, and one that wants more by itself "
            "is refused. A leased executor gives three quarters of its memory");
+  AddBytes(
+      app, "--window_memory", &settings->sessions.window_memory,
+      "memory for the windows of all sessions on executors that are not leased: twice --window "
+      "each, four times with --data_auth=full; who comes later is refused. By default half of "
+      "the machine's. A leased executor's windows are within the lease's memory")
+      ->default_str("");
+  app->add_option("--max_sessions", settings->sessions.total, "sessions of the server at a time")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->capture_default_str();
+  app->add_option("--max_sessions_per_lease", settings->sessions.per_lease,
+                  "of those, how many one lease may have, for each of its executors if it has some "
+                  "of its own")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->capture_default_str();
   AddDataAuth(app, "--data_auth", &worker.data_auth,
               "how much of each message is under a keyed tag, so that a peer that knows a window's "
               "memory key cannot forge it: nothing, the header, or the payload too. A client may "
@@ -171,6 +187,15 @@ void AddSecurityOptions(CLI::App* app, ServerSettings* settings) {
                   "who may do what: see docs/security_bootstrap.md, and invoker policy check. Read "
                   "again when it changes, and on SIGHUP")
       ->type_name("FILE");
+  app->add_option("--max_connections", settings->connections.total,
+                  "TCP connections of the bootstrap at a time: more are closed at once. By default "
+                  "half of the descriptors that the server may have (ulimit -n), and 10000 at most")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app->add_option("--max_connections_per_source", settings->connections.per_source,
+                  "of those, how many one address may have (IPv6: one /64); by default half")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   app->add_flag("--allow_plaintext", settings->allow_plaintext,
                 "listen without encryption also where other machines can reach the port, on a "
                 "trusted network");

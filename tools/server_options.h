@@ -11,6 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "src/accounting/server_accounting.h"
+#include "src/bootstrap/connection_table.h"
+#include "src/bootstrap/limited_host.h"
 #include "src/code/upload_policy.h"
 #include "src/invoke/worker.h"
 #include "src/isolation/executor_spawner.h"
@@ -28,6 +30,8 @@ struct ServerSettings {
   std::vector<std::string> functions;
   absl::Duration drain_timeout = absl::Seconds(5);
   absl::Duration peer_timeout = absl::Seconds(5);
+  bootstrap::ConnectionLimits connections;
+  bootstrap::SessionLimits sessions;
   WorkerOptions worker;
 
   // Leases of executors of their own; policy.total.cores of 0: none.

@@ -102,10 +102,9 @@ std::shared_ptr<grpc::Channel> ClientChannel::channel() const {
   if (credentials_.tls()) {
     std::vector<security::FileStamp> now = security::StampsOf(paths());
     if (now != stamps_) {
-      stamps_ = std::move(now);
-      if (const auto certificates = security::LoadCertificates(paths()); certificates.ok()) {
-        Connect(*certificates);
-      }
+      const auto certificates = security::LoadCertificates(paths());
+      if (certificates.ok()) Connect(*certificates);
+      if (!security::WorthAnotherTry(certificates.status())) stamps_ = std::move(now);
     }
   }
   return channel_;
@@ -116,10 +115,9 @@ void ClientChannel::Authorize(grpc::ClientContext* context) const {
   absl::MutexLock lock(&mutex_);
   const security::FileStamp now = security::StampOf(credentials_.token_file);
   if (now != token_stamp_) {
-    token_stamp_ = now;
-    if (auto tokens = security::ReadTokenFile(credentials_.token_file); tokens.ok()) {
-      token_ = std::move(tokens->front());
-    }
+    auto tokens = security::ReadTokenFile(credentials_.token_file);
+    if (!security::WorthAnotherTry(tokens.status())) token_stamp_ = now;
+    if (tokens.ok()) token_ = std::move(tokens->front());
   }
   context->AddMetadata(security::kTokenMetadata, absl::StrCat(security::kTokenScheme, token_));
 }

@@ -68,7 +68,8 @@ absl::Status ExplainFailure(const HostPort& target, const FailedCall& call, cons
   return absl::UnavailableError(absl::StrCat(
       "could not ", call.operation, " at ", where,
       ": something accepts connections there, but either it does not speak gRPC and is no "
-      "invoker_server, or the server went away just now; check the address (",
+      "invoker_server, or the server went away just now, or it has as many connections as it may "
+      "have (--max_connections); check the address (",
       call.status.message(), ")"));
 }
 

@@ -72,30 +72,12 @@ absl::Status CheckListenable(const addrinfo& info, const HostPort& address) {
   if (socket.fd() < 0) {
     error = errno;
   } else {
-    // As gRPC's own socket: connections in TIME_WAIT do not matter, a listener does.
+    // As the server's own socket: connections in TIME_WAIT do not matter, a listener does.
     const int on = 1;
     setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(socket.fd(), info.ai_addr, info.ai_addrlen) != 0) error = errno;
   }
-  const std::string where = FormatHostPort(address);
-  switch (error) {
-    case 0:
-      return absl::OkStatus();
-    case EADDRINUSE:
-      return absl::AlreadyExistsError(
-          absl::StrCat("cannot listen on ", where,
-                       ": the port is in use by another process; stop it, "
-                       "or choose another port (0 picks a free one)"));
-    case EADDRNOTAVAIL:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "cannot listen on ", where, ": no interface of this machine has that address"));
-    case EACCES:
-      return absl::PermissionDeniedError(absl::StrCat(
-          "cannot listen on ", where, ": ports below 1024 need privileges; choose a larger one"));
-    default:
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", where, ": ", ErrorText(error)));
-  }
+  return ListenError(error, address);
 }
 
 absl::StatusOr<int> ConnectTo(const addrinfo& info, absl::Time deadline) {
@@ -195,6 +177,28 @@ absl::StatusOr<bool> LeadsToLoopback(const std::string& host) {
     }
   }
   return true;
+}
+
+absl::Status ListenError(int error, const HostPort& address) {
+  const std::string where = FormatHostPort(address);
+  switch (error) {
+    case 0:
+      return absl::OkStatus();
+    case EADDRINUSE:
+      return absl::AlreadyExistsError(
+          absl::StrCat("cannot listen on ", where,
+                       ": the port is in use by another process; stop it, "
+                       "or choose another port (0 picks a free one)"));
+    case EADDRNOTAVAIL:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cannot listen on ", where, ": no interface of this machine has that address"));
+    case EACCES:
+      return absl::PermissionDeniedError(absl::StrCat(
+          "cannot listen on ", where, ": ports below 1024 need privileges; choose a larger one"));
+    default:
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", where, ": ", ErrorText(error)));
+  }
 }
 
 absl::StatusOr<HostPort> ResolveListenAddress(const HostPort& address) {

@@ -43,6 +43,9 @@ absl::StatusOr<bool> LeadsToLoopback(const std::string& host);
 // there; INVALID_ARGUMENT if the host is unknown or not this machine's.
 absl::StatusOr<HostPort> ResolveListenAddress(const HostPort& address);
 
+// Why an address could not be listened on, for the system's `error`; OK for 0.
+absl::Status ListenError(int error, const HostPort& address);
+
 // A TCP connection, not blocking, which is the caller's to close. Errors as TryConnect's.
 absl::StatusOr<int> OpenConnection(const HostPort& address, absl::Duration timeout);
 

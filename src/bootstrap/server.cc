@@ -47,13 +47,15 @@ class Server::Impl {
   Impl(const ServerOptions& options, SessionHost* host)
       : max_request_threads_(options.max_request_threads),
         handshake_timeout_ms_(absl::ToInt64Milliseconds(options.handshake_timeout)),
+        connection_limits_(options.connections),
         tokens_(options.session_token_expiry),
-        table_(options.lease_expiry, host) {
+        host_(options.sessions, host),
+        table_(options.lease_expiry, &host_) {
     const LeaseTimes times = {options.heartbeat_interval, options.lease_expiry};
-    const ServiceParts parts = {host, &table_, options.security.access};
+    const ServiceParts parts = {&host_, &table_, options.security.access};
     services_.push_back(
-        std::make_unique<BootstrapService>(times, host, &table_, &tokens_, parts.access));
-    services_.push_back(std::make_unique<MemoryService>(host, &table_, parts.access));
+        std::make_unique<BootstrapService>(times, &host_, &table_, &tokens_, parts.access));
+    services_.push_back(std::make_unique<MemoryService>(&host_, &table_, parts.access));
     for (const ServiceFactory& make : options.services) services_.push_back(make(parts));
   }
   ~Impl() { Stop(); }
@@ -63,8 +65,6 @@ class Server::Impl {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
-    // Otherwise two servers would share a port without a word, and each get some of the clients.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -80,25 +80,33 @@ class Server::Impl {
     quota.Resize(kMaxBufferBytes);
     quota.SetMaxThreads(max_request_threads_);
     builder.SetResourceQuota(quota);
-    int port = 0;
-    builder.AddListeningPort(FormatHostPort(address), credentials, &port);
+    absl::StatusOr<std::unique_ptr<Acceptor>> acceptor =
+        Acceptor::Listen(address, connection_limits_, absl::Milliseconds(kKeepaliveTimeoutMs));
+    if (!acceptor.ok()) return acceptor.status();
+    connections_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
     for (const auto& service : services_) builder.RegisterService(service.get());
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port <= 0) {
-      // Somebody may have been quicker; then this finds out who is in the way.
-      absl::StatusOr<HostPort> again = ResolveListenAddress(address);
-      if (!again.ok()) return again.status();
-      return absl::UnavailableError(absl::StrCat("cannot listen on ", FormatHostPort(address),
-                                                 ": gRPC could not start its server there"));
+    if (server_ == nullptr) {
+      return absl::UnavailableError(absl::StrCat("cannot serve at ", FormatHostPort(address),
+                                                 ": gRPC could not start its server"));
     }
-    listen_address_ = FormatHostPort(HostPort{address.host, static_cast<uint16_t>(port)});
+    acceptor_ = *std::move(acceptor);
+    listen_address_ = FormatHostPort(HostPort{address.host, acceptor_->port()});
     SetServing(true);
+    acceptor_->Start([connections = connections_.get()](int fd) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters one;
+      one.fd = fd;
+      connections->HandleNewConnection(&one);
+    });
     return absl::OkStatus();
   }
 
   const std::string& listen_address() const { return listen_address_; }
   LeaseTable& table() { return table_; }
+  LimitedHost& host() { return host_; }
   const SessionTokens& tokens() const { return tokens_; }
+  AcceptorCounters refused_connections() const { return acceptor_->counters(); }
 
   void Drain(absl::string_view reason) {
     table_.Drain(reason);
@@ -110,6 +118,7 @@ class Server::Impl {
     if (stopped_) return;
     stopped_ = true;
     table_.EndAll(absl::UnavailableError("the server is stopping"));
+    if (acceptor_ != nullptr) acceptor_->Stop();
     if (server_ != nullptr) {
       server_->Shutdown(std::chrono::system_clock::now() + kStopGrace);
       server_->Wait();
@@ -127,10 +136,14 @@ class Server::Impl {
 
   const int max_request_threads_;
   const int64_t handshake_timeout_ms_;
+  const ConnectionLimits connection_limits_;
   SessionTokens tokens_;
+  LimitedHost host_;
   LeaseTable table_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;  // after the services: it goes first
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::unique_ptr<Acceptor> acceptor_;  // last: its thread uses all of the above
   std::string listen_address_;
   std::mutex stop_mutex_;
   bool stopped_ = false;
@@ -191,7 +204,12 @@ SessionTokens::Counters Server::refused_session_tokens() const {
   return impl_->tokens().counters();
 }
 
+AcceptorCounters Server::refused_connections() const { return impl_->refused_connections(); }
+
+uint64_t Server::refused_sessions() const { return impl_->host().refused(); }
+
 void Server::NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason) {
+  impl_->host().OnSessionEnded(lease, handle);
   impl_->table().NotifySessionClosed(lease, handle, reason);
 }
 

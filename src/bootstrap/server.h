@@ -18,6 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "src/bootstrap/acceptor.h"
+#include "src/bootstrap/connection_table.h"
+#include "src/bootstrap/limited_host.h"
 #include "src/bootstrap/server_credentials.h"
 #include "src/bootstrap/session_host.h"
 #include "src/bootstrap/session_tokens.h"
@@ -60,6 +63,8 @@ struct ServerOptions {
   // Of the server's, for requests that wait for an executor: one that finds none free is refused
   // (RESOURCE_EXHAUSTED). Leases, heartbeats and uploads need none. At least 2.
   int max_request_threads = 2048;
+  ConnectionLimits connections;
+  SessionLimits sessions;
 };
 
 class Server {
@@ -78,6 +83,12 @@ class Server {
 
   // Session tokens that were refused.
   SessionTokens::Counters refused_session_tokens() const;
+
+  // Connections that were closed at once.
+  AcceptorCounters refused_connections() const;
+
+  // Sessions that were refused because of a limit, or of an endpoint that is another client's.
+  uint64_t refused_sessions() const;
 
   // Tells the lease's client that the worker closed one of its sessions. Does not block; ignored if
   // the lease is over.

@@ -68,11 +68,15 @@ class Port {
     if (loaded->certificate_pem.empty()) {
       const std::vector<security::FileStamp> now = security::StampsOf(security_.tls);
       if (now == stamps_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-      stamps_ = now;
       loaded = security::LoadCertificates(security_.tls);
+      const bool again = !loaded.ok() && security::WorthAnotherTry(loaded.status());
+      const bool told = std::exchange(waiting_, again);
+      if (!again) stamps_ = now;
       if (!loaded.ok()) {
-        Log(absl::StrCat(loaded.status().message(),
-                         "; connections go on with the certificates from before"));
+        if (!again || !told) {
+          Log(absl::StrCat(loaded.status().message(),
+                           "; connections go on with the certificates from before"));
+        }
         return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
       }
       Log(absl::StrCat("certificates read again: ", security_.tls.certificate));
@@ -105,8 +109,9 @@ class Port {
 
   const PortSecurity security_;
   std::mutex mutex_;
-  std::vector<security::FileStamp> stamps_;
-  security::Certificates first_;  // until gRPC has taken it
+  std::vector<security::FileStamp> stamps_;  // of what was read, or is no good
+  bool waiting_ = false;                     // they could not be read, and that has been told
+  security::Certificates first_;             // until gRPC has taken it
 };
 
 class PortCredentials final : public grpc::ServerCredentials {

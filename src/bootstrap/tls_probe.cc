@@ -7,9 +7,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <vector>
 
@@ -58,6 +61,34 @@ std::string NamesIn(const X509* certificate) {
   }
   return all.empty() ? "no host at all" : absl::StrJoin(all, ", ");
 }
+
+// OpenSSL writes to sockets in a way that ends the process (SIGPIPE) where the other end has closed
+// the connection, as a server does that has as many as it may have. Not while this lives: the
+// signal is the writing thread's, and taken back.
+class NoBrokenPipe {
+ public:
+  NoBrokenPipe() {
+    sigset_t pending;
+    sigpending(&pending);
+    pending_before_ = sigismember(&pending, SIGPIPE) == 1;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoBrokenPipe() {
+    const timespec at_once = {};
+    while (!pending_before_ && sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoBrokenPipe(const NoBrokenPipe&) = delete;
+  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
+
+ private:
+  bool pending_before_ = false;
+  sigset_t pipe_;
+  sigset_t before_;
+};
 
 // One connection to the target.
 class Probe {
@@ -132,6 +163,7 @@ class Probe {
   // closed the connection.
   template <typename Step>
   Result Run(Step step) {
+    const NoBrokenPipe guard;
     while (true) {
       ERR_clear_error();
       const int got = step(connection_.get());
@@ -176,9 +208,10 @@ int ReadByte(SSL* connection) {
 bool IsAlert(int reason) { return reason > SSL_AD_REASON_OFFSET; }
 
 bool IsNoTls(int reason) {
-  return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
-         reason == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+  return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG;
 }
+
+bool IsClosed(int reason) { return reason == 0 || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING; }
 
 absl::Status ExplainVerification(Probe* probe, const std::string& where,
                                  const std::string& expected, const TlsSettings& settings) {
@@ -247,7 +280,13 @@ absl::Status ProbeTls(const HostPort& target, const TlsSettings& settings, absl:
       absl::Status status = ExplainVerification(&probe, where, expected, settings);
       if (!status.ok()) return status;
       if (IsAlert(probe.reason())) return ExplainRefusal(probe, where, settings);
-      if (probe.reason() != 0 && !IsNoTls(probe.reason())) return absl::OkStatus();
+      if (IsClosed(probe.reason())) {
+        return absl::UnavailableError(absl::StrCat(
+            where,
+            " closes the connection without a word of TLS: it has as many connections as it may "
+            "have (--max_connections), is stopping, or is no invoker_server; try again later"));
+      }
+      if (!IsNoTls(probe.reason())) return absl::OkStatus();
       return absl::FailedPreconditionError(absl::StrCat(
           where,
           " does not speak TLS: it is no invoker_server, or one that was started without "

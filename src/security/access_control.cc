@@ -59,7 +59,18 @@ absl::StatusOr<std::shared_ptr<const AccessControl::State>> AccessControl::Read(
   return state;
 }
 
-void AccessControl::Take(absl::StatusOr<std::shared_ptr<const State>> read) {
+void AccessControl::ReadAgain(const FileStamp& now) {
+  absl::StatusOr<std::shared_ptr<const State>> read = Read();
+  if (!read.ok() && WorthAnotherTry(read.status())) {
+    stamp_ = {};  // whatever the file is then, it is read the next time
+    if (!std::exchange(waiting_, true) && options_.log) {
+      options_.log(absl::StrCat(read.status().message(), "; what ", path(),
+                                " said before stays in force until it can be read"));
+    }
+    return;
+  }
+  waiting_ = false;
+  stamp_ = now;
   if (!read.ok()) {
     if (options_.log) {
       options_.log(
@@ -79,18 +90,15 @@ void AccessControl::Take(absl::StatusOr<std::shared_ptr<const State>> read) {
 std::shared_ptr<const AccessControl::State> AccessControl::Current() {
   const FileStamp now = StampOf(path());
   absl::MutexLock lock(&mutex_);
-  if (now != stamp_) {
-    stamp_ = now;
-    Take(Read());
-  }
+  if (now != stamp_) ReadAgain(now);
   return state_;
 }
 
 void AccessControl::Reload() {
   if (!required()) return;
   absl::MutexLock lock(&mutex_);
-  stamp_ = StampOf(path());
-  Take(Read());
+  waiting_ = false;
+  ReadAgain(StampOf(path()));
 }
 
 absl::StatusOr<Caller> AccessControl::Identify(absl::string_view authorization, Shown certificate) {

@@ -1,8 +1,8 @@
 // Who is asking, and may they ask: the tokens and the policy of a server, as their files say now.
 //
 // Files are looked at whenever somebody asks, and read again when they have changed; a file that
-// has become unusable is reported once, and what was read from it before stays in force. Any
-// thread.
+// has become unusable is reported once, and what was read from it before stays in force. One that
+// could not be read for want of something else is tried again whenever somebody asks. Any thread.
 
 #ifndef INVOKER_SRC_SECURITY_ACCESS_CONTROL_H_
 #define INVOKER_SRC_SECURITY_ACCESS_CONTROL_H_
@@ -73,13 +73,14 @@ class AccessControl {
   absl::StatusOr<std::shared_ptr<const State>> Read() const;
   // As the file says now.
   std::shared_ptr<const State> Current() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Take(absl::StatusOr<std::shared_ptr<const State>> read)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reads the file whose stamp is `now`.
+  void ReadAgain(const FileStamp& now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const AccessOptions options_;
   std::atomic<uint64_t> refused_{0};
   absl::Mutex mutex_;
-  FileStamp stamp_ ABSL_GUARDED_BY(mutex_);
+  FileStamp stamp_ ABSL_GUARDED_BY(mutex_);       // of what was read, or is no good
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;  // it could not be read, and that has been told
   std::shared_ptr<const State> state_ ABSL_GUARDED_BY(mutex_);
 };
 

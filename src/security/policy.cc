@@ -82,6 +82,7 @@ std::string Policy::Explain() const {
     absl::StrAppend(
         &text, "tenant \"", tenant->name, "\"\n  is whoever    ", WhoIs(*tenant),
         "\n  leases        ", Limit(tenant->max_leases, Tenant::kNoLimit, " at a time"),
+        "\n  sessions      ", Limit(tenant->max_sessions, Tenant::kNoLimit, " at a time"),
         "\n  cores         ", Limit(tenant->max_cores, Tenant::kNoLimit, " at a time"),
         "\n  memory        ",
         Limit(tenant->max_memory_bytes, std::numeric_limits<uint64_t>::max(), " bytes at a time"),

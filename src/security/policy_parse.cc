@@ -128,6 +128,7 @@ class TenantParser {
   absl::Status ParseLimits() {
     if (message_.has_max_leases()) tenant_.max_leases = message_.max_leases();
     if (message_.has_max_cores()) tenant_.max_cores = message_.max_cores();
+    if (message_.has_max_sessions()) tenant_.max_sessions = message_.max_sessions();
     if (!message_.max_memory().empty() && !ParseBytes(message_.max_memory())) {
       return Wrong("max_memory", 0,
                    absl::StrCat("is \"", message_.max_memory(),

@@ -29,6 +29,7 @@ struct Tenant {
   // Of all its leases at a time, those that wait in line included.
   uint32_t max_leases = kNoLimit;
   uint32_t max_cores = kNoLimit;
+  uint32_t max_sessions = kNoLimit;
   uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();
   // Of each of them.
   absl::Duration max_ttl = absl::InfiniteDuration();

@@ -32,7 +32,18 @@ class OpenFile {
 absl::Status CannotRead(const std::string& what, const std::string& path, int error) {
   const std::string message =
       absl::StrCat("cannot read ", what, " ", path, ": ", std::generic_category().message(error));
-  return error == ENOENT ? absl::NotFoundError(message) : absl::FailedPreconditionError(message);
+  switch (error) {
+    case ENOENT:
+      return absl::NotFoundError(message);
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EIO:
+    case EAGAIN:
+      return absl::UnavailableError(message);
+    default:
+      return absl::FailedPreconditionError(message);
+  }
 }
 
 int64_t Nanoseconds(const timespec& time) {

@@ -42,9 +42,14 @@ enum class Secrecy {
 };
 
 // The whole of a regular file. `what` it is goes into errors ("the token file"); what is in it
-// never does.
+// never does. UNAVAILABLE: the reason is not the file, such as a process without descriptors, and
+// the same file may do the next time (WorthAnotherTry).
 absl::StatusOr<std::string> ReadWholeFile(const std::string& what, const std::string& path,
                                           Secrecy secrecy);
+
+// Of reading a file, or files: whether it may end otherwise though nothing has been written since.
+// Who has seen that a file is another keeps the stamp of the one before until it has been read.
+inline bool WorthAnotherTry(const absl::Status& status) { return absl::IsUnavailable(status); }
 
 }  // namespace invoker::security
 

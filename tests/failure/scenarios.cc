@@ -78,7 +78,10 @@ absl::Status CallGroup(ClientGroup* group, const GroupFunction& work, ExecutionM
   return response.status();
 }
 
-absl::StatusOr<Outcome> ServerRestarted(const Setup& setup) {
+absl::StatusOr<Outcome> ServerRestarted(const Setup& given) {
+  Setup setup = given;
+  // It comes back on its port, which nobody may have taken meanwhile.
+  if (setup.listen_address == "127.0.0.1") setup.listen_address = LoopbackAddressOfItsOwn();
   auto server = StartWorker(setup);
   if (!server.ok()) return server.status();
   const std::string address = (*server)->address();

@@ -62,6 +62,8 @@ class Battle {
   const VictimFacts victim;
   const std::function<absl::StatusOr<nlohmann::json>(const std::string&)> ask;
   std::unique_ptr<RawSession> own;
+  // What an attack has taken and does not give back before it has been judged.
+  std::vector<std::unique_ptr<RawSession>> held;
   WindowGeometry geometry = *WindowGeometry::Make(kMinWindowBytes);  // of all windows
   std::mt19937_64 random;
   // What the attacker has called in its own session, and may: once each.

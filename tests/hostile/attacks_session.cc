@@ -138,6 +138,55 @@ void FloodOfRequests(Battle* battle, uint64_t tries) {
   }
 }
 
+// As many sessions of one lease as the server opens, each with the largest windows and copies.
+// They are held until the attack is judged: others get sessions all the same.
+void ManySessionsOfOneLease(Battle* battle, uint64_t tries) {
+  constexpr uint64_t kSessions = 300;  // more than some fabrics have for an executor
+  auto holder = RawSession::Open(battle->server, battle->provider);
+  if (!holder.ok()) return;
+  bootstrap::OpenSessionRequest request = (*holder)->request();
+  request.session_token.clear();
+  request.data_auth = DataAuth::kFull;
+  for (uint64_t i = 0; i < tries * kSessions; ++i) {
+    (*holder)
+        ->bootstrap()
+        .OpenSession((*holder)->lease(), request, absl::Seconds(60))
+        .status()
+        .IgnoreError();
+  }
+  battle->held.push_back(*std::move(holder));
+}
+
+// A session of the attacker's whose answers go to the victim's endpoint, with a key that is none:
+// what the fabric makes of such a write may cost the server its connection to the victim.
+void SessionsAtTheVictimsEndpoint(Battle* battle, uint64_t tries) {
+  constexpr absl::Duration kStep = absl::Seconds(60);
+  auto lease = bootstrap::Lease::Acquire(&battle->own->bootstrap(), {}, {}, kStep);
+  if (!lease.ok()) return;
+  for (uint64_t i = 0; i < tries; ++i) {
+    bootstrap::OpenSessionRequest request = battle->own->request();
+    request.session_token.clear();
+    request.endpoint_address = battle->victim.endpoint;
+    request.response_window = battle->victim.response_window;
+    request.response_window.key ^= 0x1234567;
+    request.response_session = battle->victim.response_session;
+    const auto opened = battle->own->bootstrap().OpenSession((*lease)->id(), request, kStep);
+    if (!opened.ok()) continue;
+    uint64_t refused = 0;
+    auto attacker = Attacker::Open(battle->provider, opened->endpoint_address, &refused);
+    if (!attacker.ok()) continue;
+    RequestHeader header;
+    header.function_id = battle->own->FunctionId("own_call");
+    header.sequence = request.first_sequence;
+    header.epoch = opened->epoch;
+    header.response_capacity = 64;
+    ++battle->own_calls;
+    (*attacker)->Write(opened->request_window, 0, Encode(header, ""),
+                       Immediate{MessageKind::kRequest, opened->request_session, 0}.Encode());
+    (*attacker)->Settle();
+  }
+}
+
 }  // namespace
 
 std::vector<Attack> AttacksFromASession() {
@@ -149,6 +198,8 @@ std::vector<Attack> AttacksFromASession() {
       {"unknown functions", "own session", UnknownFunctions},
       {"malformed bulk requests", "own session", MalformedBulkRequests},
       {"a flood of requests", "own session", FloodOfRequests},
+      {"many sessions of one lease", "own session", ManySessionsOfOneLease, false, 1},
+      {"sessions at the victim's endpoint", "own session", SessionsAtTheVictimsEndpoint, false, 20},
   };
 }
 

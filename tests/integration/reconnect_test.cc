@@ -31,6 +31,10 @@ class ReconnectTest : public FabricTest {
     return *std::move(group);
   }
 
+  // One that will be started again. Its fabric's endpoints are at the same address.
+  ServerProcess* StartToReturn() {
+    return StartAgain(absl::StrCat(LoopbackAddressOfItsOwn(), ":0"));
+  }
   ServerProcess* StartAgain(const std::string& address) {
     ServerOptions options;
     options.listen = address;
@@ -54,7 +58,7 @@ class ReconnectTest : public FabricTest {
 
 TEST_P(ReconnectTest, AGroupCarriesOnWithTheOthersAndTakesARestartedWorkerBack) {
   ServerProcess* first = StartServer();
-  ServerProcess* second = StartServer();
+  ServerProcess* second = StartToReturn();
   ASSERT_NE(second, nullptr);
   const std::string address = second->address();
   const std::unique_ptr<ClientGroup> group = Group({first->address(), address});
@@ -80,7 +84,7 @@ TEST_P(ReconnectTest, AGroupCarriesOnWithTheOthersAndTakesARestartedWorkerBack) 
 }
 
 TEST_P(ReconnectTest, AGroupOfOneServerOutlivesItsRestartUnderLoad) {
-  ServerProcess* server = StartServer();
+  ServerProcess* server = StartToReturn();
   ASSERT_NE(server, nullptr);
   const std::string address = server->address();
   const std::unique_ptr<ClientGroup> group = Group({address});
@@ -112,7 +116,7 @@ TEST_P(ReconnectTest, AGroupOfOneServerOutlivesItsRestartUnderLoad) {
 }
 
 TEST_P(ReconnectTest, AGroupThatIsNotToReconnectDoesNot) {
-  ServerProcess* server = StartServer();
+  ServerProcess* server = StartToReturn();
   ASSERT_NE(server, nullptr);
   const std::string address = server->address();
   const std::unique_ptr<ClientGroup> group = Group({address}, /*reconnect=*/false);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <random>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -31,6 +32,12 @@ pid_t OwnerOf(const std::string& path) {
 }
 
 }  // namespace
+
+std::string LoopbackAddressOfItsOwn() {
+  std::random_device random;
+  const auto byte = [&random] { return random() % 250 + 1; };
+  return absl::StrCat("127.", byte(), ".", byte(), ".", byte());
+}
 
 std::vector<std::string> ServerCommand(const ServerOptions& options) {
   std::vector<std::string> command = options.prefix;

@@ -35,6 +35,11 @@ struct ServerOptions {
   std::vector<std::string> prefix = {};
 };
 
+// An address of the loopback interface that nobody else on this machine is likely to use. A server
+// that is to come back on its port listens there: on 127.0.0.1 another program may take it
+// meanwhile.
+std::string LoopbackAddressOfItsOwn();
+
 // The server's command line.
 std::vector<std::string> ServerCommand(const ServerOptions& options);
 

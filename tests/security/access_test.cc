@@ -5,6 +5,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
@@ -167,6 +168,58 @@ TEST_F(AccessTest, TokensAreReplacedOnBothSidesWithoutARestart) {
                             return line.find("stays in force") != std::string::npos;
                           }),
             1);
+}
+
+// No file can be opened while it lives.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none = {0, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(AccessTest, ATokenThatIsTakenBackWhileNoFileCanBeReadIsGoneAfterwards) {
+  for (const bool hangup : {false, true}) {
+    Start(files_.Write("tokens", kAlice), "");
+    const std::string alice = absl::StrCat("Bearer ", kAlice);
+    ASSERT_TRUE(access_->Identify(alice, {}).ok());
+    files_.Write("tokens", kBob);
+    {
+      const NoDescriptors none;
+      if (hangup) access_->Reload();
+      EXPECT_TRUE(access_->Identify(alice, {}).ok());
+      EXPECT_TRUE(access_->Identify(alice, {}).ok());
+    }
+    const std::vector<std::string> log = Log();
+    EXPECT_EQ(std::count_if(log.begin(), log.end(),
+                            [](const std::string& line) {
+                              return line.find("until it can be read") != std::string::npos;
+                            }),
+              hangup ? 2 : 1);
+    EXPECT_EQ(access_->Identify(alice, {}).status().code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_TRUE(access_->Identify(absl::StrCat("Bearer ", kBob), {}).ok());
+  }
+}
+
+TEST_F(AccessTest, WhatCouldNotBeReadForWantOfDescriptorsIsWorthAnotherTry) {
+  const std::string path = files_.Write("file", "content");
+  const auto read = [&path](const std::string& which) {
+    return security::ReadWholeFile("the file", which, security::Secrecy::kPublic).status();
+  };
+  {
+    const NoDescriptors none;
+    EXPECT_TRUE(security::WorthAnotherTry(read(path)));
+    EXPECT_TRUE(security::WorthAnotherTry(security::LoadCertificates({"", "", path}).status()));
+  }
+  EXPECT_TRUE(read(path).ok());
+  EXPECT_FALSE(security::WorthAnotherTry(read(path)));
+  EXPECT_FALSE(security::WorthAnotherTry(read(path + ".gone")));
 }
 
 TEST_F(AccessTest, NoTenantReachesAnotherOnesLease) {

@@ -1,12 +1,18 @@
 // What one peer can take of a server by connections and requests alone, and that the others do not
 // notice.
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <vector>
 
 #include "proto/bootstrap.grpc.pb.h"
@@ -24,8 +30,9 @@ constexpr int kIdle = 200;
 
 class LimitsTest : public ::testing::Test {
  protected:
-  void Start(bool tls, absl::Duration handshake_timeout) {
+  void Start(bool tls, absl::Duration handshake_timeout, const ConnectionLimits& limits = {}) {
     ServerOptions options;
+    options.connections = limits;
     options.listen = "127.0.0.1:0";
     options.handshake_timeout = handshake_timeout;
     if (tls) {
@@ -43,6 +50,41 @@ class LimitsTest : public ::testing::Test {
       ASSERT_TRUE(fd.ok()) << fd.status();
       idle_.push_back(*fd);
     }
+  }
+  // Asks for a connection from `source`, an address of the loopback interface.
+  void OpenFrom(const char* source) {
+    idle_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    ASSERT_EQ(inet_pton(AF_INET, source, &own.sin_addr), 1);
+    ASSERT_EQ(bind(idle_.back(), reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
+    ConnectLast();
+  }
+  void ConnectLast() { Connect(idle_.back()); }
+  void Connect(int fd) {
+    sockaddr_in server{};
+    server.sin_family = AF_INET;
+    server.sin_port = htons(ParseHostPort(server_->listen_address())->port);
+    server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&server), sizeof(server)), 0);
+  }
+  // The server has closed it, without a word.
+  static void AwaitClosed(int fd) {
+    pollfd entry{fd, POLLIN, 0};
+    ASSERT_EQ(poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(kPatience))), 1);
+    char byte;
+    ASSERT_LE(recv(fd, &byte, 1, 0), 0);
+  }
+  void CloseIdle() {
+    for (const int fd : idle_) close(fd);
+    idle_.clear();
+  }
+  // The server closes its ends in its own time.
+  absl::Status UseSoon() {
+    const absl::Time until = absl::Now() + kPatience;
+    absl::Status status = Use();
+    while (!status.ok() && absl::Now() < until) status = Use();
+    return status;
   }
   void TearDown() override {
     for (const int fd : idle_) close(fd);
@@ -69,6 +111,85 @@ TEST_F(LimitsTest, ConnectionsThatSayNothingKeepNobodyOut) {
     const absl::Status status = Use();
     EXPECT_TRUE(status.ok()) << status;
   }
+}
+
+TEST_F(LimitsTest, OneSourceKeepsNoOtherOut) {
+  Start(/*tls=*/false, absl::Hours(1), {64, 16});
+  for (int i = 0; i < 16; ++i) OpenFrom("127.0.0.2");
+  for (int i = 0; i < 100; ++i) {
+    OpenFrom("127.0.0.2");
+    AwaitClosed(idle_.back());
+  }
+  EXPECT_EQ(server_->refused_connections().too_many_of_one, 100u);
+  const absl::Status status = Use();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(LimitsTest, AServerThatWasFullTakesConnectionsAgain) {
+  Start(/*tls=*/false, absl::Hours(1), {16, 8});
+  for (const char* source : {"127.0.0.2", "127.0.0.3"}) {
+    for (int i = 0; i < 8; ++i) OpenFrom(source);
+  }
+  for (int i = 0; i < 50; ++i) {
+    OpenFrom("127.0.0.4");
+    AwaitClosed(idle_.back());
+  }
+  EXPECT_EQ(server_->refused_connections().too_many, 50u);
+  EXPECT_FALSE(Use().ok());
+  CloseIdle();
+  const absl::Status status = UseSoon();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(LimitsTest, AProcessWithoutDescriptorsIsDeafOnlyForSoLong) {
+  Start(/*tls=*/false, absl::Hours(1), {1'000'000, 1'000'000});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low = {256, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  for (int i = 0; i < 20; ++i) idle_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::vector<int> all_others;
+  for (int fd = 0; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) all_others.push_back(fd);
+  EXPECT_EQ(errno, EMFILE);
+  for (const int fd : idle_) {
+    Connect(fd);
+    AwaitClosed(fd);
+  }
+  EXPECT_EQ(server_->refused_connections().no_descriptor, 20u);
+  for (const int fd : all_others) close(fd);
+  CloseIdle();
+  const absl::Status status = Use();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(LimitsTest, WithoutNumbersHalfOfTheDescriptorsAreForConnections) {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const ConnectionLimits limits = ResolveLimits({});
+  EXPECT_LE(limits.total, files.rlim_cur / 2);
+  EXPECT_EQ(limits.per_source, limits.total / 2);
+  EXPECT_EQ(ResolveLimits({10, 0}).per_source, 5u);
+  EXPECT_EQ(ResolveLimits({10, 20}).per_source, 10u);
+}
+
+TEST_F(LimitsTest, ASourceIsAnAddressOrAnIpv6Network) {
+  const auto source = [](const char* text) {
+    sockaddr_storage storage{};
+    auto* six = reinterpret_cast<sockaddr_in6*>(&storage);
+    auto* four = reinterpret_cast<sockaddr_in*>(&storage);
+    if (inet_pton(AF_INET, text, &four->sin_addr) == 1) {
+      storage.ss_family = AF_INET;
+    } else {
+      EXPECT_EQ(inet_pton(AF_INET6, text, &six->sin6_addr), 1);
+      storage.ss_family = AF_INET6;
+    }
+    return SourceOf(storage);
+  };
+  EXPECT_EQ(source("192.0.2.1"), source("::ffff:192.0.2.1"));
+  EXPECT_NE(source("192.0.2.1"), source("192.0.2.2"));
+  EXPECT_EQ(source("2001:db8::1"), source("2001:db8::ffff:2"));
+  EXPECT_NE(source("2001:db8::1"), source("2001:db8:0:1::1"));
 }
 
 TEST_F(LimitsTest, HandshakesThatTakeTooLongAreEnded) {

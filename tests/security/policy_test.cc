@@ -74,14 +74,16 @@ TEST(PolicyTest, WhatIsNotGivenIsNotAllowed) {
 }
 
 TEST(PolicyTest, EveryFieldIsRead) {
-  const auto policy = Policy::Parse(
-      With("  max_leases: 3\n  max_cores: 0\n  max_memory: \"16G\"\n  max_ttl: \"90s\"\n"
-           "  upload: \"python\"\n  function: \"resize\"\n  function: \"image.*\"\n"
-           "  sees_others_usage: true\n  contributes_usage: true\n"),
-      "policy.txt");
+  const auto policy =
+      Policy::Parse(With("  max_leases: 3\n  max_sessions: 7\n  max_cores: 0\n  max_memory: "
+                         "\"16G\"\n  max_ttl: \"90s\"\n"
+                         "  upload: \"python\"\n  function: \"resize\"\n  function: \"image.*\"\n"
+                         "  sees_others_usage: true\n  contributes_usage: true\n"),
+                    "policy.txt");
   ASSERT_TRUE(policy.ok()) << policy.status();
   const Tenant& tenant = *policy->tenants()[0];
   EXPECT_EQ(tenant.max_leases, 3u);
+  EXPECT_EQ(tenant.max_sessions, 7u);
   EXPECT_EQ(tenant.max_cores, 0u);
   EXPECT_EQ(tenant.max_memory_bytes, uint64_t{16} << 30);
   EXPECT_EQ(tenant.max_ttl, absl::Seconds(90));
@@ -90,9 +92,9 @@ TEST(PolicyTest, EveryFieldIsRead) {
   EXPECT_FALSE(tenant.MayCall("crop"));
   EXPECT_TRUE(tenant.sees_others_usage && tenant.contributes_usage);
   const std::string words = policy->Explain();
-  for (const char* part : {"tenant \"vision\"", "its token", "at most 3 at a time", "at most 0",
-                           "17179869184 bytes", "1m30s", "resize, or image.*", "Python functions",
-                           "everybody", "to this server's counters"}) {
+  for (const char* part : {"tenant \"vision\"", "its token", "at most 3 at a time", "at most 7",
+                           "at most 0", "17179869184 bytes", "1m30s", "resize, or image.*",
+                           "Python functions", "everybody", "to this server's counters"}) {
     EXPECT_THAT(words, HasSubstr(part));
   }
   // What a token is known by is nobody's business either.
