@@ -225,8 +225,8 @@ void CallDriver::Fail(const absl::Status& reason) {
   // Answers to these may be under way.
   if (!session_->answered() || reactor_->operations().outstanding() > 0) quiet_ = false;
   session_->Fail(reason);
-  RunFinishedLocked();
   for (CallWaiter* waiter : waiters_) waiter->Wake();
+  LeaveCallbacksToHelperLocked();
   lock_.Unlock();
   // The driver may sleep.
   reactor_->Submit([] {});
@@ -251,6 +251,7 @@ PathView CallDriver::ViewPathAfterTurns(uint64_t known_doorbells) {
     }
     view = session_->ViewPath(known_doorbells);
     if (!driven_) LeaveLocked();
+    LeaveCallbacksToHelperLocked();
   }
   // For a driver that sleeps, in case a call has ended.
   if (view.doorbells != known_doorbells) reactor_->Submit([] {});
@@ -272,6 +273,8 @@ void CallDriver::Close() {
   helper_waiter_.Wake();
   if (helper_.joinable()) helper_.join();
   lock_.Lock();
+  // What the helper has not come to.
+  RunFinishedLocked();
   closed_ = true;
   UnlockAndMayEnd();
 }

@@ -67,7 +67,8 @@ absl::optional<bootstrap::LeaseEnd> HeldLease::end() const {
   return end_;
 }
 
-// Watches are told without the lock: they run callbacks of calls, which may close other sessions.
+// Watches are told without the lock: to end a session takes the lock of its calls, whose holder may
+// be about to open another one here.
 std::vector<std::shared_ptr<SessionWatch>> HeldLease::watches() const {
   absl::MutexLock lock(&mutex_);
   return watches_;
@@ -78,8 +79,11 @@ void HeldLease::OnLost(const absl::Status& reason) {
     absl::MutexLock lock(&mutex_);
     lost_ = reason;
   }
+  const std::vector<std::shared_ptr<SessionWatch>> all = watches();
+  // First, so that what a callback of the first one's calls again does not go to the next one.
+  for (const std::shared_ptr<SessionWatch>& watch : all) watch->AnnounceLost(reason);
   const int64_t deadline_ns = SessionWatch::DeliveryDeadlineNs();
-  for (const std::shared_ptr<SessionWatch>& watch : watches()) watch->OnLost(reason, deadline_ns);
+  for (const std::shared_ptr<SessionWatch>& watch : all) watch->OnLost(reason, deadline_ns);
 }
 
 uint64_t HeldLease::Doorbells() const {

@@ -85,6 +85,15 @@ void SessionWatch::OnSessionClosed(uint64_t handle, absl::string_view reason) {
   Tell(Ended(Closed(reason)));
 }
 
+void SessionWatch::AnnounceLost(const absl::Status& reason) {
+  {
+    absl::MutexLock lock(&mutex_);
+    lost_ = reason;
+    if (driver_ == nullptr) return;
+  }
+  Tell(Ended(reason));
+}
+
 void SessionWatch::OnLost(const absl::Status& reason, int64_t deadline_ns) {
   std::shared_ptr<CallDriver> driver;
   {
