@@ -99,6 +99,8 @@ TEST_P(PeerDeathTest, EveryCallEndsWhenTheServerIsStoppedAndItsSessionStaysEnded
 
 // It ends with the others: what tells its session is not what waits for it.
 TEST_P(PeerDeathTest, ACallThatACallbackWaitsForEndsTooWhenTheServerIsStopped) {
+  constexpr int kCalls = 2;
+  Rendezvous rendezvous[kCalls];
   ServerProcess* server = StartServer();
   ASSERT_NE(server, nullptr);
   ClientOptions options;
@@ -108,20 +110,24 @@ TEST_P(PeerDeathTest, ACallThatACallbackWaitsForEndsTooWhenTheServerIsStopped) {
   auto group = ClientGroup::Connect(server->address(), options, /*sessions_each=*/2);
   ASSERT_TRUE(group.ok()) << group.status();
   const RemoteFunction echo = FunctionNamed((*group)->client(0), "test.echo");
-  server->Suspend();
+  const RemoteFunction hold = FunctionNamed((*group)->client(0), "test.rendezvous");
   // One on each session; either may be told first.
-  constexpr int kCalls = 2;
   absl::Status ends[kCalls];
   absl::Status nested[kCalls];
   absl::Notification done[kCalls];
   for (int i = 0; i < kCalls; ++i) {
-    (*group)->client(i).InvokeAsync(echo, {}, {}, [&, i](absl::StatusOr<Response> response) {
+    const std::string& path = rendezvous[i].path();
+    const Bytes input = {reinterpret_cast<const std::byte*>(path.data()), path.size()};
+    (*group)->client(i).InvokeAsync(hold, input, {}, [&, i](absl::StatusOr<Response> response) {
       ends[i] = response.status();
       // With the other session, which has perhaps not been told yet.
       nested[i] = (*group)->client(1 - i).Invoke(echo, "from a callback").status();
       done[i].Notify();
     });
   }
+  // The second runs too, or waits behind the first.
+  ASSERT_TRUE(rendezvous[0].WaitUntilRunning());
+  server->Suspend();
   for (int i = 0; i < kCalls; ++i) {
     // Not without a limit: those that never end would keep the server stopped.
     ASSERT_TRUE(done[i].WaitForNotificationWithTimeout(kPatience));
@@ -129,6 +135,7 @@ TEST_P(PeerDeathTest, ACallThatACallbackWaitsForEndsTooWhenTheServerIsStopped) {
     ExpectLost(nested[i]);
   }
   server->Resume();
+  for (Rendezvous& one : rendezvous) one.Release();
 }
 
 TEST_P(PeerDeathTest, AServerThatStopsForAMomentLosesNobody) {
