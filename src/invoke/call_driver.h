@@ -114,11 +114,11 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   absl::Status status();
 
   // ClientSession::ViewPath.
-  PathView ViewPath(uint64_t known_doorbells);
+  PathView ViewPath(uint64_t known_answers);
   // As ViewPath, but what is on its way out or in on this host is moved on first, for some hundred
-  // turns, while no doorbell beyond the first `known_doorbells` has come: whoever drives may have
+  // turns, while no answer beyond the first `known_answers` has come: whoever drives may have
   // been given little time. Runs no callback: as Fail.
-  PathView ViewPathAfterTurns(uint64_t known_doorbells);
+  PathView ViewPathAfterTurns(uint64_t known_answers);
 
   // Ends the helper thread. Calls that are under way end as CANCELLED, and callbacks that are due
   // run here at the latest. Nothing may be started afterwards.

@@ -31,7 +31,7 @@ absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
     raw->OnSessionClosed(handle, reason);
   };
   // On a machine with too few processors for all, calls may be answered where heartbeats wait.
-  events.shows_life = [raw = held.get()] { return raw->Doorbells() != raw->doorbells_; };
+  events.shows_life = [raw = held.get()] { return raw->Answers() != raw->answers_; };
   events.on_heartbeat = [raw = held.get()] { raw->OnHeartbeat(); };
   absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
       bootstrap::Lease::Acquire(held->contact_->bootstrap(), terms, std::move(events), timeout);
@@ -86,15 +86,15 @@ void HeldLease::OnLost(const absl::Status& reason) {
   for (const std::shared_ptr<SessionWatch>& watch : all) watch->OnLost(reason, deadline_ns);
 }
 
-uint64_t HeldLease::Doorbells() const {
-  uint64_t doorbells = 0;
-  for (const std::shared_ptr<SessionWatch>& watch : watches()) doorbells += watch->Doorbells();
-  return doorbells;
+uint64_t HeldLease::Answers() const {
+  uint64_t answers = 0;
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) answers += watch->Answers();
+  return answers;
 }
 
 // Who has a watch has been given the lease: its id is there.
 void HeldLease::OnHeartbeat() {
-  doorbells_ = Doorbells();
+  answers_ = Answers();
   for (const std::shared_ptr<SessionWatch>& watch : watches()) {
     watch->CheckPath([&](uint64_t handle, uint64_t sequence) {
       askers_.Run([this, id = lease_->id(), watch, handle, sequence] {

@@ -68,7 +68,7 @@ class SessionWatch {
                 const absl::StatusOr<bootstrap::RequestState>& state) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // That have come in the present session.
-  uint64_t Doorbells() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t Answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For `deadline_ns` above: from now.
   static int64_t DeliveryDeadlineNs();
