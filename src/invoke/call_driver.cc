@@ -225,35 +225,36 @@ void CallDriver::Fail(const absl::Status& reason) {
   // Answers to these may be under way.
   if (!session_->answered() || reactor_->operations().outstanding() > 0) quiet_ = false;
   session_->Fail(reason);
-  RunFinishedLocked();
   for (CallWaiter* waiter : waiters_) waiter->Wake();
+  LeaveCallbacksToHelperLocked();
   lock_.Unlock();
   // The driver may sleep.
   reactor_->Submit([] {});
 }
 
-PathView CallDriver::ViewPath(uint64_t known_doorbells) {
+PathView CallDriver::ViewPath(uint64_t known_answers) {
   Visit visit(this);
-  return session_->ViewPath(known_doorbells);
+  return session_->ViewPath(known_answers);
 }
 
-PathView CallDriver::ViewPathAfterTurns(uint64_t known_doorbells) {
+PathView CallDriver::ViewPathAfterTurns(uint64_t known_answers) {
   constexpr int kTurns = 256;
   PathView view;
   {
     Visit visit(this);
-    view = session_->ViewPath(known_doorbells);
-    if (!view.under_way || view.doorbells != known_doorbells) return view;
+    view = session_->ViewPath(known_answers);
+    if (!view.under_way || view.answers != known_answers) return view;
     const uint64_t until = reactor_->counters().turns + kTurns;
-    while (reactor_->counters().turns < until && session_->doorbells() == known_doorbells) {
+    while (reactor_->counters().turns < until && session_->answers() == known_answers) {
       session_->Flush();
       reactor_->Poll();
     }
-    view = session_->ViewPath(known_doorbells);
+    view = session_->ViewPath(known_answers);
     if (!driven_) LeaveLocked();
+    LeaveCallbacksToHelperLocked();
   }
   // For a driver that sleeps, in case a call has ended.
-  if (view.doorbells != known_doorbells) reactor_->Submit([] {});
+  if (view.answers != known_answers) reactor_->Submit([] {});
   return view;
 }
 
@@ -272,6 +273,8 @@ void CallDriver::Close() {
   helper_waiter_.Wake();
   if (helper_.joinable()) helper_.join();
   lock_.Lock();
+  // What the helper has not come to.
+  RunFinishedLocked();
   closed_ = true;
   UnlockAndMayEnd();
 }

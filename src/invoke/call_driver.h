@@ -101,26 +101,27 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // turn lock, the session's end or the deadline. Returns what `done` says then. Blocks.
   bool DriveUntil(absl::FunctionRef<bool()> done, int64_t deadline_ns);
 
-  // Ends all calls with this reason, and refuses new ones.
+  // Ends all calls with this reason, and refuses new ones. Runs no callback: they run on the helper
+  // thread, so that this thread may go on to end other sessions, which callbacks may wait for.
   void Fail(const absl::Status& reason);
 
   // As Fail, but what the worker sent before it ended the session is delivered first: that news
   // comes another way, and may be faster. Blocks until `deadline_ns` while calls are under way, and
-  // for a millisecond at least.
+  // for a millisecond at least. Runs no callback either.
   void FailAfterDelivery(const absl::Status& reason, int64_t deadline_ns);
 
   // OK, or why no call can be made any more.
   absl::Status status();
 
   // ClientSession::ViewPath.
-  PathView ViewPath(uint64_t known_doorbells);
+  PathView ViewPath(uint64_t known_answers);
   // As ViewPath, but what is on its way out or in on this host is moved on first, for some hundred
-  // turns, while no doorbell beyond the first `known_doorbells` has come: whoever drives may have
-  // been given little time. Runs no callback.
-  PathView ViewPathAfterTurns(uint64_t known_doorbells);
+  // turns, while no answer beyond the first `known_answers` has come: whoever drives may have
+  // been given little time. Runs no callback: as Fail.
+  PathView ViewPathAfterTurns(uint64_t known_answers);
 
-  // Ends the helper thread. Calls that are under way end as CANCELLED. Nothing may be started
-  // afterwards.
+  // Ends the helper thread. Calls that are under way end as CANCELLED, and callbacks that are due
+  // run here at the latest. Nothing may be started afterwards.
   void Close();
 
  private:
@@ -172,6 +173,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   }
   bool StartHelperLocked();
   void WakeSuccessorLocked();
+  void LeaveCallbacksToHelperLocked();
   void RunFinishedLocked();
   void DeliverSomeLocked();
   void HelperMain();

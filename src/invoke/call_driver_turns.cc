@@ -140,6 +140,17 @@ void CallDriver::WakeSuccessorLocked() {
   }
 }
 
+// For threads that must not run callbacks, which may wait for what those threads have to do: sees
+// to it that the helper runs those that are due, unless a driver comes first. Without a thread for
+// that they run here, since otherwise nobody might.
+void CallDriver::LeaveCallbacksToHelperLocked() {
+  // Close runs what is left.
+  if (session_->finished().empty() || helper_stop_) return;
+  if (!helper_.joinable() && !StartHelperLocked()) return RunFinishedLocked();
+  helper_awake_ = true;
+  helper_waiter_.Wake();
+}
+
 // Runs the callbacks of calls that have ended, without the lock, so that they may make calls
 // themselves. Not for a driver.
 void CallDriver::RunFinishedLocked() {
@@ -176,6 +187,7 @@ void CallDriver::HelperMain() {
   while (true) {
     lock_.Lock();
     helper_watches_ = false;
+    RunFinishedLocked();
     while (helper_leads_ && !helper_stop_ && !driven_ && waiters_.empty() && NeedsDriverLocked()) {
       DriveWhile(nullptr, kForever, 1);
       RunFinishedLocked();

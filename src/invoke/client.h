@@ -226,8 +226,9 @@ class Client {
                      const CallOptions& options = {});
 
   // Starts a call whose result goes to `done`, exactly once, on the helper thread or on a thread
-  // that waits for another call of this client, or on this thread if the call cannot start. `done`
-  // may make calls; other results wait meanwhile.
+  // that waits for another call of this client, cancels one or closes it, or on this thread if the
+  // call cannot start. `done` may make calls and wait for them, of other clients too, also after
+  // the worker has gone; other results of this client's wait meanwhile.
   void InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
                    CallDone done);
   // With the first `size` bytes of the buffer, which may go at once: the call keeps their memory.

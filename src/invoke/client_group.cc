@@ -4,7 +4,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "src/invoke/call_deadline.h"
 #include "src/invoke/connection.h"
 
 namespace invoker {
@@ -147,29 +147,37 @@ absl::StatusOr<GroupFunction> ClientGroup::Function(absl::string_view name) cons
 absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, Bytes input,
                                              const CallOptions& options) {
   if (ABSL_PREDICT_FALSE(options.retry != 0)) return InvokeAgain(function, input, options);
+  const CallDeadline deadline(options.timeout);
+  const CallOptions* mine = &options;
+  CallOptions rest;  // of a further try
   while (true) {
     const std::optional<size_t> i = loads_->Begin();
     if (!i.has_value()) return loads_->status();
-    absl::StatusOr<Response> response = clients_[*i]->Invoke(function.ids_->at[*i], input, options);
+    absl::StatusOr<Response> response = clients_[*i]->Invoke(function.ids_->at[*i], input, *mine);
     // One that was cancelled by its caller shows nothing.
     const bool lost = !response.ok() && ShowsLostExecutor(response.status()) &&
                       !(absl::IsCancelled(response.status()) && clients_[*i]->status().ok());
     if (lost) loads_->Lose(*i, response.status());
     loads_->End(*i);
-    if (!lost || GetCallFate(response.status()) != CallFate::kNotSent) return response;
+    if (!lost || GetCallFate(response.status()) != CallFate::kNotSent || deadline.passed()) {
+      return response;
+    }
+    rest = options;
+    rest.timeout = deadline.left();
+    mine = &rest;
   }
 }
 
 absl::StatusOr<Response> ClientGroup::InvokeAgain(const GroupFunction& function, Bytes input,
                                                   const CallOptions& options) {
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const CallDeadline deadline(options.timeout);
   CallOptions mine = options;
   mine.retry = 0;
   for (uint32_t tries = 0;; ++tries) {
-    mine.timeout = deadline - absl::Now();
+    mine.timeout = deadline.left();
     absl::StatusOr<Response> response = Invoke(function, input, mine);
     if (response.ok() || tries == options.retry || !MayBeRetried(response.status()) ||
-        left() == 0 || absl::Now() >= deadline) {
+        left() == 0 || deadline.passed()) {
       return response;
     }
   }
@@ -189,7 +197,7 @@ struct ClientGroup::Retried {
   CallOptions options;
   CallDone done;
   std::string input;
-  absl::Time deadline;
+  CallDeadline deadline;
   uint32_t left = 0;  // further tries
   std::shared_ptr<Access> access;
 };
@@ -201,13 +209,15 @@ void ClientGroup::InvokeAsync(const GroupFunction& function, Bytes input,
     call->options = options;
     call->done = std::move(done);
     call->input.assign(reinterpret_cast<const char*>(input.data()), input.size());
-    call->deadline = absl::Now() + options.timeout;
+    call->deadline = CallDeadline(options.timeout);
     call->options.retry = 0;
     call->left = options.retry;
     call->access = access_;
     return StartAgain(call);
   }
   const auto pending = std::make_shared<PendingCall>(PendingCall{loads_, std::move(done)});
+  const CallDeadline deadline(options.timeout);
+  CallOptions mine = options;
   while (true) {
     const std::optional<size_t> i = loads_->Begin();
     if (!i.has_value()) return pending->done(loads_->status());
@@ -219,22 +229,23 @@ void ClientGroup::InvokeAsync(const GroupFunction& function, Bytes input,
       pending->done(std::move(response));
     };
     const absl::Status status =
-        clients_[*i]->StartCall(function.ids_->at[*i], input, options, counted);
+        clients_[*i]->StartCall(function.ids_->at[*i], input, mine, counted);
     if (status.ok()) return;
     const bool lost =
         ShowsLostExecutor(status) && !(absl::IsCancelled(status) && clients_[*i]->status().ok());
     if (lost) loads_->Lose(*i, status);
     loads_->End(*i);
-    if (!lost) return pending->done(status);
+    if (!lost || deadline.passed()) return pending->done(status);
+    mine.timeout = deadline.left();
   }
 }
 
 void ClientGroup::StartAgain(const std::shared_ptr<Retried>& call) {
-  call->options.timeout = call->deadline - absl::Now();
+  call->options.timeout = call->deadline.left();
   InvokeAsync(call->function, AsBytes(call->input), call->options,
               [this, call](absl::StatusOr<Response> response) {
                 bool again = !response.ok() && call->left > 0 && MayBeRetried(response.status()) &&
-                             absl::Now() < call->deadline;
+                             !call->deadline.passed();
                 // The group may have gone.
                 if (again && (again = call->access->Enter())) {
                   again = left() > 0;

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "src/invoke/call_deadline.h"
 #include "src/invoke/client_group.h"
 #include "src/invoke/open_sessions.h"
 #include "src/invoke/worker_contact.h"
@@ -114,12 +114,12 @@ absl::StatusOr<std::vector<MaybeLease>> AcquireInOrder(const std::vector<std::st
   }
   std::sort(order.begin(), order.end(),
             [&servers](size_t a, size_t b) { return servers[a] < servers[b]; });
-  const absl::Time until = absl::Now() + options.wait;
+  const CallDeadline until(options.wait);
   std::vector<MaybeLease> leases(servers.size());
   for (const size_t i : order) {
     LeaseOptions mine = options;
     mine.executors = shares[i];
-    mine.wait = std::max(until - absl::Now(), absl::ZeroDuration());
+    mine.wait = std::max(until.left(), absl::ZeroDuration());
     absl::StatusOr<MaybeLease> lease = Lease::Acquire(servers[i], mine);
     if (!lease.ok()) return lease.status();
     leases[i] = *std::move(lease);

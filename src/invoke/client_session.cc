@@ -256,6 +256,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const Heade
     static_cast<void>(snapshot);
   }
   by_response_cell_[cell] = 0;
+  ++answers_;
   if (ABSL_PREDICT_FALSE(call->state == Call::State::kTimedOut)) {
     TakeLateResponse(call);
     return true;
@@ -299,7 +300,6 @@ void ClientSession::OnToken(uint32_t token) {
     ++dropped_.unknown_session;
     return;
   }
-  ++doorbells_;
   if (ABSL_PREDICT_FALSE(seals_ != nullptr)) return TakeSealedMessages(immediate.cell);
   TakeMessages<false>(immediate.cell);
 }

@@ -203,11 +203,12 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   uint64_t bad_frees() const { return bad_frees_; }
   DataAuth data_auth() const { return data_auth_; }
 
-  // What a PathCheck needs to know. Looks at every call if no doorbell has come since
-  // `known_doorbells`.
-  PathView ViewPath(uint64_t known_doorbells) const;
-  // That have come.
-  uint64_t doorbells() const { return doorbells_; }
+  // What a PathCheck needs to know. Looks at every call if no answer has come since
+  // `known_answers`.
+  PathView ViewPath(uint64_t known_answers) const;
+  // Responses that have come and been taken. What anybody can ring is not among them: it shows
+  // nothing of the worker.
+  uint64_t answers() const { return answers_; }
 
   void OnToken(uint32_t token) override;
   void OnTick(int64_t now_ns) override;
@@ -302,7 +303,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   int64_t held_until_ns_ = 0;             // 0: none is held
   ResponseDropCounters dropped_;
   uint64_t bad_frees_ = 0;  // of cells that were free
-  uint64_t doorbells_ = 0;
+  uint64_t answers_ = 0;
   absl::Status failure_;
 };
 

@@ -22,12 +22,12 @@ bool ClientSession::MayStart() {
   return longest_ago < SequenceWindow::kWidth;
 }
 
-PathView ClientSession::ViewPath(uint64_t known_doorbells) const {
+PathView ClientSession::ViewPath(uint64_t known_answers) const {
   PathView view;
-  view.doorbells = doorbells_;
+  view.answers = answers_;
   view.turns = reactor_->counters().turns;
   view.under_way = !answered() && failure_.ok();
-  if (!view.under_way || doorbells_ != known_doorbells) return view;
+  if (!view.under_way || answers_ != known_answers) return view;
   uint64_t longest_ago = 0;
   for (const Call& call : calls_) {
     if (call.state != Call::State::kOutstanding && call.state != Call::State::kTimedOut) continue;

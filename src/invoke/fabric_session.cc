@@ -112,6 +112,10 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
   ClientSession::Options session;
   session.window_bytes =
       options().window_bytes == 0 ? setting_.info->window_bytes : options().window_bytes;
+  // Whoever reaches the endpoint can ring its doorbells, but has to guess this.
+  const absl::StatusOr<uint64_t> number = transport::DrawRandom();
+  if (!number.ok()) return number.status();
+  session.number = static_cast<uint16_t>(*number);
   session.first_sequence = options().first_sequence;
   session.data_auth = options().data_auth;
   auto driver = std::make_shared<CallDriver>(*std::move(reactor), options().hot_timeout);

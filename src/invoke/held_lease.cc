@@ -31,7 +31,7 @@ absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
     raw->OnSessionClosed(handle, reason);
   };
   // On a machine with too few processors for all, calls may be answered where heartbeats wait.
-  events.shows_life = [raw = held.get()] { return raw->Doorbells() != raw->doorbells_; };
+  events.shows_life = [raw = held.get()] { return raw->Answers() != raw->answers_; };
   events.on_heartbeat = [raw = held.get()] { raw->OnHeartbeat(); };
   absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
       bootstrap::Lease::Acquire(held->contact_->bootstrap(), terms, std::move(events), timeout);
@@ -67,7 +67,8 @@ absl::optional<bootstrap::LeaseEnd> HeldLease::end() const {
   return end_;
 }
 
-// Watches are told without the lock: they run callbacks of calls, which may close other sessions.
+// Watches are told without the lock: to end a session takes the lock of its calls, whose holder may
+// be about to open another one here.
 std::vector<std::shared_ptr<SessionWatch>> HeldLease::watches() const {
   absl::MutexLock lock(&mutex_);
   return watches_;
@@ -78,19 +79,22 @@ void HeldLease::OnLost(const absl::Status& reason) {
     absl::MutexLock lock(&mutex_);
     lost_ = reason;
   }
+  const std::vector<std::shared_ptr<SessionWatch>> all = watches();
+  // First, so that what a callback of the first one's calls again does not go to the next one.
+  for (const std::shared_ptr<SessionWatch>& watch : all) watch->AnnounceLost(reason);
   const int64_t deadline_ns = SessionWatch::DeliveryDeadlineNs();
-  for (const std::shared_ptr<SessionWatch>& watch : watches()) watch->OnLost(reason, deadline_ns);
+  for (const std::shared_ptr<SessionWatch>& watch : all) watch->OnLost(reason, deadline_ns);
 }
 
-uint64_t HeldLease::Doorbells() const {
-  uint64_t doorbells = 0;
-  for (const std::shared_ptr<SessionWatch>& watch : watches()) doorbells += watch->Doorbells();
-  return doorbells;
+uint64_t HeldLease::Answers() const {
+  uint64_t answers = 0;
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) answers += watch->Answers();
+  return answers;
 }
 
 // Who has a watch has been given the lease: its id is there.
 void HeldLease::OnHeartbeat() {
-  doorbells_ = Doorbells();
+  answers_ = Answers();
   for (const std::shared_ptr<SessionWatch>& watch : watches()) {
     watch->CheckPath([&](uint64_t handle, uint64_t sequence) {
       askers_.Run([this, id = lease_->id(), watch, handle, sequence] {

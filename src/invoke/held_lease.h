@@ -63,7 +63,7 @@ class HeldLease {
   void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnHeartbeat() ABSL_LOCKS_EXCLUDED(mutex_);
   // That have come in all sessions.
-  uint64_t Doorbells() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t Answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<const WorkerContact> contact_;
   mutable absl::Mutex mutex_;
@@ -71,7 +71,7 @@ class HeldLease {
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   absl::optional<bootstrap::LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
   const absl::Duration ask_timeout_;
-  uint64_t doorbells_ = 0;  // at the last heartbeat; the lease's thread's
+  uint64_t answers_ = 0;  // at the last heartbeat; the lease's thread's
   // Ask the worker what has become of requests, since the lease's thread must not wait.
   bootstrap::WorkThreads askers_{1};
   // Last, so that its thread has ended before anything that it may call goes.

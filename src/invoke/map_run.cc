@@ -7,7 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "src/invoke/call_deadline.h"
 
 namespace invoker {
 namespace {
@@ -56,7 +56,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
 
   // Waits until there is a result or there will be none, or until more is to be done for one. True
   // in the former cases.
-  bool WaitUntil(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool WaitUntil(const CallDeadline& deadline) ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<MapResult> Take() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -67,8 +67,8 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   struct Ready {
     uint64_t index;
     MapInput input;
-    uint64_t tries = 0;                            // so far
-    absl::Time deadline = absl::InfiniteFuture();  // of all of them, from the first
+    uint64_t tries = 0;     // so far
+    CallDeadline deadline;  // of all of them, from the first
   };
 
   bool HasRoomLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -193,9 +193,9 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   const uint64_t ended = ended_;
   CallOptions options = call_;
   options.when_full = when_full;
+  if (next.deadline.none()) next.deadline = CallDeadline(call_.timeout);
+  if (!next.deadline.none()) options.timeout = next.deadline.left();
   if (tries_ > 1) {
-    if (next.tries == 0) next.deadline = absl::Now() + call_.timeout;
-    options.timeout = next.deadline - absl::Now();
     ++next.tries;
     // Its bytes stay where they are, for as long as the item is there.
     tried_.insert_or_assign(next.index, next);
@@ -217,6 +217,8 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   if (absl::IsResourceExhausted(status) && when_full == WhenFull::kFail) {
     // A call that has ended meanwhile may have made room.
     blocked_ = ended_ == ended;
+    // It waits for its turn, which is no part of a first try.
+    if (next.tries == 0) next.deadline = CallDeadline();
   } else if (ShowsLostExecutor(status)) {
     loads_->Lose(*executor, status);
   } else {
@@ -232,7 +234,7 @@ bool MapRun::Core::TryAgainLocked(uint64_t index, const absl::Status& status) {
   Ready item = std::move(found->second);
   tried_.erase(found);
   if (status.ok() || stopped_ || abandoned_ || item.tries >= tries_ || !MayBeRetried(status) ||
-      absl::Now() >= item.deadline) {
+      item.deadline.passed()) {
     return false;
   }
   ready_.push_front(std::move(item));
@@ -254,10 +256,10 @@ void MapRun::Core::OnDone(uint64_t index, size_t executor, absl::StatusOr<Respon
   WakeRunLocked();
 }
 
-bool MapRun::Core::WaitUntil(absl::Time deadline) {
+bool MapRun::Core::WaitUntil(const CallDeadline& deadline) {
   absl::MutexLock lock(&mutex_);
   while (!HasResultLocked() && !IsOverLocked()) {
-    if (NeedsRunLocked() || changed_.WaitWithDeadline(&mutex_, deadline)) {
+    if (NeedsRunLocked() || changed_.WaitWithTimeout(&mutex_, deadline.left())) {
       return HasResultLocked() || IsOverLocked();
     }
   }
@@ -322,12 +324,12 @@ void MapRun::TakeInputs() {
 }
 
 bool MapRun::Wait(absl::Duration limit) {
-  const absl::Time deadline = absl::Now() + limit;
+  const CallDeadline deadline(limit);
   do {
     TakeInputs();
     core_->StartAndWaitForRoom();
     if (core_->WaitUntil(deadline)) return true;
-  } while (absl::Now() < deadline);
+  } while (!deadline.passed());
   return false;
 }
 

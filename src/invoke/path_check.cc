@@ -10,7 +10,7 @@ PathCheck::PathCheck(absl::Duration patience)
     : patience_ns_(absl::ToInt64Nanoseconds(std::min(patience, absl::Hours(24)))) {}
 
 void PathCheck::Begin(const PathView& view, int64_t now_ns) {
-  doorbells_ = view.doorbells;
+  answers_ = view.answers;
   turns_ = view.turns;
   quiet_since_ns_ = now_ns;
   answer_.reset();
@@ -24,8 +24,7 @@ bool PathCheck::Waited(int64_t since_ns, int64_t now_ns) const {
 std::optional<uint64_t> PathCheck::Look(const PathView& view, int64_t now_ns, Verdict* verdict) {
   *verdict = Verdict::kFine;
   // A reactor that nobody polls, because a callback takes its time, sees nothing come.
-  if (quiet_since_ns_ == 0 || !view.under_way || view.doorbells != doorbells_ ||
-      view.turns == turns_) {
+  if (quiet_since_ns_ == 0 || !view.under_way || view.answers != answers_ || view.turns == turns_) {
     Begin(view, now_ns);
     return std::nullopt;
   }

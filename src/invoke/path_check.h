@@ -23,10 +23,10 @@ namespace invoker {
 
 // One look at a client's session.
 struct PathView {
-  uint64_t doorbells = 0;  // that have come since the session's beginning
+  uint64_t answers = 0;    // that have been taken since the session's beginning
   uint64_t turns = 0;      // in which its reactor has been polled
   bool under_way = false;  // requests that have not been answered
-  uint64_t oldest = 0;     // of them: its sequence; only if `doorbells` is as known
+  uint64_t oldest = 0;     // of them: its sequence; only if `answers` is as known
   uint64_t bytes = 0;      // that they, and their responses, may take
 };
 
@@ -41,7 +41,7 @@ class PathCheck {
   explicit PathCheck(absl::Duration patience);
 
   // What a view may leave out: see PathView::oldest.
-  uint64_t known_doorbells() const { return doorbells_; }
+  uint64_t known_answers() const { return answers_; }
 
   enum class Verdict : uint8_t { kFine, kBroken };
 
@@ -67,7 +67,7 @@ class PathCheck {
   bool Waited(int64_t since_ns, int64_t now_ns) const;
 
   int64_t patience_ns_;
-  uint64_t doorbells_ = 0;
+  uint64_t answers_ = 0;
   uint64_t turns_ = 0;
   uint64_t bytes_ = 0;
   int64_t quiet_since_ns_ = 0;  // 0: nobody has looked yet

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "src/transport/random.h"
 
 namespace invoker {
@@ -49,7 +48,7 @@ Reconnector::~Reconnector() {
 void Reconnector::Lost(size_t executor) {
   if (executor >= servers_.size()) return;
   absl::MutexLock lock(&mutex_);
-  lost_.push_back({executor, absl::Now() + WithJitter(kFirstPause), kFirstPause});
+  lost_.push_back({executor, CallDeadline(WithJitter(kFirstPause)), kFirstPause});
   changed_.SignalAll();
 }
 
@@ -61,8 +60,8 @@ bool Reconnector::Next(Place* place) {
                          [](const Place& a, const Place& b) { return a.next_try < b.next_try; });
     if (first == lost_.end()) {
       changed_.Wait(&mutex_);
-    } else if (absl::Now() < first->next_try) {
-      changed_.WaitWithDeadline(&mutex_, first->next_try);
+    } else if (!first->next_try.passed()) {
+      changed_.WaitWithTimeout(&mutex_, first->next_try.left());
     } else {
       *place = *first;
       lost_.erase(first);
@@ -87,7 +86,7 @@ void Reconnector::Run() {
     if (unused && Try(place)) continue;
     if (unused) place.pause = std::min(2 * place.pause, kLongestPause);
     absl::MutexLock lock(&mutex_);
-    place.next_try = absl::Now() + (unused ? WithJitter(place.pause) : kUntilUnused);
+    place.next_try = CallDeadline(unused ? WithJitter(place.pause) : kUntilUnused);
     lost_.push_back(place);
   }
 }

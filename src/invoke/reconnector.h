@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "src/invoke/call_deadline.h"
 #include "src/invoke/client.h"
 #include "src/invoke/executor_loads.h"
 
@@ -44,7 +45,7 @@ class Reconnector {
  private:
   struct Place {
     size_t executor;
-    absl::Time next_try;
+    CallDeadline next_try;
     absl::Duration pause;
   };
 

@@ -9,7 +9,7 @@ namespace {
 // How long responses are looked for that a worker sent just before it ended the session.
 constexpr int64_t kDeliveryNs = 10'000'000;
 
-// Of the peer timeout: a call may have been sent a heartbeat after the last doorbell, what is found
+// Of the peer timeout: a call may have been sent a heartbeat after the last answer, what is found
 // may be found a heartbeat late, and then calls have to be told.
 constexpr double kShareForPath = 0.3;
 
@@ -85,6 +85,15 @@ void SessionWatch::OnSessionClosed(uint64_t handle, absl::string_view reason) {
   Tell(Ended(Closed(reason)));
 }
 
+void SessionWatch::AnnounceLost(const absl::Status& reason) {
+  {
+    absl::MutexLock lock(&mutex_);
+    lost_ = reason;
+    if (driver_ == nullptr) return;
+  }
+  Tell(Ended(reason));
+}
+
 void SessionWatch::OnLost(const absl::Status& reason, int64_t deadline_ns) {
   std::shared_ptr<CallDriver> driver;
   {
@@ -126,7 +135,7 @@ void SessionWatch::CheckPath(Ask ask) {
     if (driver_ == nullptr || !proven_ || !lost_.ok()) return;
     driver = driver_;
     handle = handle_;
-    known = path_.known_doorbells();
+    known = path_.known_answers();
   }
   const PathView view = driver->ViewPathAfterTurns(known);
   PathCheck::Verdict verdict;
@@ -158,7 +167,7 @@ void SessionWatch::Answered(uint64_t handle, uint64_t sequence,
   Break(driver.get(), symptom);
 }
 
-uint64_t SessionWatch::Doorbells() const {
+uint64_t SessionWatch::Answers() const {
   std::shared_ptr<CallDriver> driver;
   {
     absl::MutexLock lock(&mutex_);
@@ -166,7 +175,7 @@ uint64_t SessionWatch::Doorbells() const {
     driver = driver_;
   }
   // No session has had as many, so it does not look at every call.
-  return driver->ViewPath(UINT64_MAX).doorbells;
+  return driver->ViewPath(UINT64_MAX).answers;
 }
 
 void SessionWatch::Break(CallDriver* driver, absl::string_view symptom) {

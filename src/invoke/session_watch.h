@@ -54,7 +54,10 @@ class SessionWatch {
   // way: what the worker sent before it ended the session is waited for until `deadline_ns`, which
   // several sessions of one lease share.
   void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  // They run no callback of a call, so that a thread may end one session after the other.
   void OnLost(const absl::Status& reason, int64_t deadline_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The part of OnLost that does not block: who is to be told by set_on_ended is.
+  void AnnounceLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Now and then, several times in the peer timeout: whether calls get stuck on the way. Asks the
   // worker, if there is reason to, what has become of one: through `ask`, which must not block and
@@ -65,7 +68,7 @@ class SessionWatch {
                 const absl::StatusOr<bootstrap::RequestState>& state) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // That have come in the present session.
-  uint64_t Doorbells() const ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t Answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For `deadline_ns` above: from now.
   static int64_t DeliveryDeadlineNs();

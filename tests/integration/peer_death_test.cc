@@ -10,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "src/bootstrap/client.h"
+#include "src/invoke/client_group.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
 #include "tests/integration/rendezvous.h"
@@ -94,6 +95,47 @@ TEST_P(PeerDeathTest, EveryCallEndsWhenTheServerIsStoppedAndItsSessionStaysEnded
   const std::unique_ptr<Client> next = Connect(server);
   ASSERT_NE(next, nullptr);
   EXPECT_EQ(MakeRandomCalls(next.get(), TestSeed(), 20, 1000), absl::OkStatus());
+}
+
+// It ends with the others: what tells its session is not what waits for it.
+TEST_P(PeerDeathTest, ACallThatACallbackWaitsForEndsTooWhenTheServerIsStopped) {
+  constexpr int kCalls = 2;
+  Rendezvous rendezvous[kCalls];
+  ServerProcess* server = StartServer();
+  ASSERT_NE(server, nullptr);
+  ClientOptions options;
+  options.provider = GetParam().provider;
+  options.hot_timeout = kClientHotTimeout;
+  options.reconnect = false;
+  auto group = ClientGroup::Connect(server->address(), options, /*sessions_each=*/2);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const RemoteFunction echo = FunctionNamed((*group)->client(0), "test.echo");
+  const RemoteFunction hold = FunctionNamed((*group)->client(0), "test.rendezvous");
+  // One on each session; either may be told first.
+  absl::Status ends[kCalls];
+  absl::Status nested[kCalls];
+  absl::Notification done[kCalls];
+  for (int i = 0; i < kCalls; ++i) {
+    const std::string& path = rendezvous[i].path();
+    const Bytes input = {reinterpret_cast<const std::byte*>(path.data()), path.size()};
+    (*group)->client(i).InvokeAsync(hold, input, {}, [&, i](absl::StatusOr<Response> response) {
+      ends[i] = response.status();
+      // With the other session, which has perhaps not been told yet.
+      nested[i] = (*group)->client(1 - i).Invoke(echo, "from a callback").status();
+      done[i].Notify();
+    });
+  }
+  // The second runs too, or waits behind the first.
+  ASSERT_TRUE(rendezvous[0].WaitUntilRunning());
+  server->Suspend();
+  for (int i = 0; i < kCalls; ++i) {
+    // Not without a limit: those that never end would keep the server stopped.
+    ASSERT_TRUE(done[i].WaitForNotificationWithTimeout(kPatience));
+    ExpectLost(ends[i]);
+    ExpectLost(nested[i]);
+  }
+  server->Resume();
+  for (Rendezvous& one : rendezvous) one.Release();
 }
 
 TEST_P(PeerDeathTest, AServerThatStopsForAMomentLosesNobody) {

@@ -5,12 +5,14 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
+#include "src/invoke/connection.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {
@@ -90,6 +92,20 @@ TEST_P(ClientTest, ThreadsFuturesAndCallbacksShareOneClient) {
   while (callbacks.load() < expected_callbacks.load()) std::this_thread::yield();
   EXPECT_EQ(TotalDrops(served.worker->Counters().dropped), 0u);
   EXPECT_TRUE(client->status().ok());
+}
+
+// So that who knows the endpoint's address alone has to guess it, to ring a session's doorbells.
+TEST_P(ClientTest, NumbersOfSessionsAreDrawn) {
+  ServedWorker served(GetParam());
+  std::set<uint16_t> numbers;
+  for (int i = 0; i < 4; ++i) {
+    const std::unique_ptr<Client> client = served.Connect();
+    ASSERT_NE(client, nullptr);
+    const bootstrap::OpenSessionRequest request =
+        client->connection().driver()->MakeRequest(client->notification());
+    numbers.insert(static_cast<uint16_t>(request.response_session));
+  }
+  EXPECT_GT(numbers.size(), 1u);
 }
 
 // With nobody waiting, the helper drives.

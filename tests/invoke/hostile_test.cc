@@ -154,6 +154,32 @@ TEST_P(HostileTest, DoorbellsOfNoSessionOrOfNoKind) {
   pair_.CheckEcho("after");
 }
 
+// They do not count as answers, which show that the worker lives and the path works.
+TEST_P(HostileTest, DoorbellsAtTheClientShowNothingOfItsWorker) {
+  ClientSession& client = pair_.client();
+  const uint64_t answers = client.answers();
+  EXPECT_EQ(answers, 1u);
+  const uint16_t number = client.MakeRequest(GetParam().notification).response_session;
+  // The first one's response still stands there.
+  for (uint16_t cell = 0; cell < pair_.geometry().cells(); ++cell) {
+    client.OnToken(Immediate{MessageKind::kResponse, number, cell}.Encode());
+  }
+  EXPECT_EQ(client.answers(), answers);
+  // Nor while a call is under way.
+  Call* const call = pair_.StartEcho("under way", 64);
+  ASSERT_NE(call, nullptr);
+  for (uint16_t cell = 0; cell < pair_.geometry().cells(); ++cell) {
+    client.OnToken(Immediate{MessageKind::kResponse, number, cell}.Encode());
+  }
+  EXPECT_EQ(client.answers(), answers);
+  EXPECT_EQ(client.dropped().no_such_call + client.dropped().not_a_header +
+                client.dropped().wrong_sequence,
+            uint64_t{2} * pair_.geometry().cells());
+  ASSERT_TRUE(pair_.UntilEnded(call));
+  EXPECT_EQ(client.answers(), answers + 1);
+  client.Finish(call, false);
+}
+
 // A message that claims a successor in each of its cells: the chain ends with the window.
 TEST_P(HostileTest, ChainThatGoesOnToTheEndOfTheWindow) {
   const uint32_t cells = pair_.geometry().cells() - kCell;

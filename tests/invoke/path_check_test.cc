@@ -47,7 +47,7 @@ class PathCheckTest : public testing::Test {
 };
 
 TEST_F(PathCheckTest, RequestsThatDoNotArriveBreakItWithinASecond) {
-  ++view_.doorbells;
+  ++view_.answers;
   const int looks = LooksUntilBroken(RequestState::kNotArrived);
   EXPECT_GT(looks, 0);
   EXPECT_LE(looks * kStepNs, 1'000'000'000);
@@ -55,7 +55,7 @@ TEST_F(PathCheckTest, RequestsThatDoNotArriveBreakItWithinASecond) {
 }
 
 TEST_F(PathCheckTest, AnswersThatDoNotArriveBreakItWithinASecond) {
-  ++view_.doorbells;
+  ++view_.answers;
   const int looks = LooksUntilBroken(RequestState::kAnswered);
   EXPECT_GT(looks, 0);
   EXPECT_LE(looks * kStepNs, 1'000'000'000);
@@ -72,7 +72,7 @@ TEST_F(PathCheckTest, AWorkerThatDoesNotAnswerIsTheHeartbeatsAffair) {
 
 TEST_F(PathCheckTest, NobodyIsAskedWhileAnswersCome) {
   for (int i = 0; i < 50; ++i) {
-    ++view_.doorbells;
+    ++view_.answers;
     EXPECT_EQ(Look(RequestState::kNotArrived), Verdict::kFine);
   }
   EXPECT_EQ(asked_, 0);

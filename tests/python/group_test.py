@@ -7,6 +7,7 @@ import time
 import invoker
 import pytest
 from conftest import Server, microseconds
+from invoker import _reconnect
 
 
 def raise_unavailable():
@@ -153,6 +154,75 @@ def test_a_server_that_has_gone_gets_no_more_calls(workers, group):
     with pytest.raises(invoker.Unavailable):
         for _ in range(3):
             group.call("name")
+
+
+class Session:
+    """In the place of a client: a session whose calls fail like this, or return b"here"."""
+
+    def __init__(self, error=None):
+        self.error = error
+        self.calls = 0
+
+    def call(self, name, data=b"", **options):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        return b"here"
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    "error", [invoker.Unavailable, invoker.DataLoss, invoker.Aborted, invoker.Internal]
+)
+def test_a_session_that_has_ended_gets_no_more_calls_however_it_has(error):
+    ended, live = Session(error("the session has ended", fate="not_sent")), Session()
+    group = invoker.Group([ended, live])
+    # With a single further try: it must not go where the first one went.
+    for _ in range(10):
+        assert group.call("name", retry=1) == b"here"
+    assert (ended.calls, live.calls) == (1, 10)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        invoker.Internal("of the function", fate="executed"),
+        invoker.NotFound("no such function", fate="not_executed"),
+        invoker.DeadlineExceeded("late", fate="maybe_executed"),
+    ],
+)
+def test_what_says_nothing_of_the_session_costs_it_no_calls(error):
+    session = Session(error)
+    group = invoker.Group([session, Session()])
+    for _ in range(4):
+        try:
+            group.call("name")
+        except invoker.InvokerError:
+            pass
+    assert session.calls == 2
+
+
+def test_connecting_again_goes_on_whatever_a_try_ends_with():
+    class Lost:
+        tries = 0
+        back = threading.Event()
+
+        def _connect_again(self, index, longest_step):
+            self.tries += 1
+            if self.tries == 1:
+                raise MemoryError
+            if self.tries == 2:
+                raise OSError("no descriptors left")
+            self.back.set()
+            return True
+
+    lost = Lost()
+    reconnector = _reconnect.Reconnector(lost)
+    reconnector.lost(0)
+    lost.back.wait()
+    reconnector.stop()
 
 
 def test_all_or_none_are_connected(workers):

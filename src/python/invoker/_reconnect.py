@@ -8,8 +8,6 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Dict, Tuple
 
-from invoker.errors import InvokerError
-
 if TYPE_CHECKING:
     from invoker.group import Group
 
@@ -92,7 +90,9 @@ class Reconnector:
     def _try(self, group: Group, index: int) -> bool:
         try:
             return group._connect_again(index, _LONGEST_STEP)
-        except InvokerError:
+        except Exception:
+            # Whatever it is, such as want of memory or of descriptors: it may be over at the next try, and without this
+            # thread there would be none.
             return False
 
 

@@ -34,7 +34,7 @@ class Tries:
 
     def may_try(self, error: BaseException) -> bool:
         """Whether to try again after a try that failed like this, which counts as one."""
-        if self.left == 0 or not _shows_lost_worker(error) or not self._group._others_left():
+        if self.left == 0 or not _may_run_elsewhere(error) or not self._group._others_left():
             return False
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return False
@@ -42,14 +42,22 @@ class Tries:
         return True
 
 
-def _shows_lost_worker(error: BaseException) -> bool:
+def shows_lost_session(error: Optional[BaseException]) -> bool:
+    """Whether a call that failed like this shows that its session takes no calls any more."""
     # A function may raise the same, which says nothing of its worker.
     if not isinstance(error, InvokerError) or isinstance(error.__cause__, RemoteTraceback):
         return False
+    return error.fate != "executed" and isinstance(
+        error, (Unavailable, Aborted, DataLoss, Internal)
+    )
+
+
+def _may_run_elsewhere(error: BaseException) -> bool:
+    if not isinstance(error, InvokerError) or not shows_lost_session(error):
+        return False
     if error.fate == "not_executed":
         return isinstance(error, Unavailable)
-    lost = isinstance(error, (Unavailable, Aborted, DataLoss, Internal))
-    return lost and error.fate in ("not_sent", "maybe_executed")
+    return error.fate in ("not_sent", "maybe_executed")
 
 
 def submit(tries: Tries, start: Callable[[], Future]) -> Future:

@@ -17,7 +17,6 @@ from invoker.errors import (
     FailedPrecondition,
     InvalidArgument,
     InvokerError,
-    RemoteTraceback,
     ResourceExhausted,
     Unavailable,
 )
@@ -201,8 +200,7 @@ class Group(Calls, Leasing, Closing):
             self._under_way[index] -= 1
 
     def _note(self, index: int, error: Optional[BaseException]) -> None:
-        # A function may raise the same, which says nothing of its worker.
-        if isinstance(error, Unavailable) and not isinstance(error.__cause__, RemoteTraceback):
+        if _retry.shows_lost_session(error):
             with self._lock:
                 self._gone[index] = True
             if self._reconnector is not None:
