@@ -106,6 +106,20 @@ absl::Span<Operation> OperationPool::Add(size_t count) {
   return added;
 }
 
+std::vector<uintptr_t> OperationPool::Sources() const {
+  std::vector<uintptr_t> sources;
+  if (outstanding_ + written_off_ == 0) return sources;
+  for (const Block& block : blocks_) {
+    for (size_t i = 0; i < block.count; ++i) {
+      const Operation& operation = block.slots[i];
+      if (operation.step == Operation::Step::kFree) continue;
+      sources.push_back(reinterpret_cast<uintptr_t>(operation.source));
+    }
+  }
+  std::sort(sources.begin(), sources.end());
+  return sources;
+}
+
 PeerUses OperationPool::Uses() const {
   PeerUses uses;
   if (outstanding_ + written_off_ == 0) return uses;

@@ -138,6 +138,10 @@ class OperationPool {
   // Adds that many slots, free, and returns them for whoever sets up what slots keep for life.
   absl::Span<Operation> Add(size_t count);
 
+  // From where operations that may still complete send, and where they put what they read, sorted:
+  // one address within the memory of each. Linear in the slots, if any are outstanding.
+  std::vector<uintptr_t> Sources() const;
+
   // To which peers operations are outstanding. Linear in the slots, if any are.
   PeerUses Uses() const;
 
