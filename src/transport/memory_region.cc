@@ -73,8 +73,9 @@ void Populate(std::byte* data, size_t size, RegionUse use) {
   touch(data + size - 1);
 }
 
-void* Map(size_t size) {
-  return mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+// At `wanted` if there is room.
+void* Map(size_t size, void* wanted = nullptr) {
+  return mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 // Of a registration that failed.
@@ -135,12 +136,20 @@ HostBuffer::~HostBuffer() {
 }
 
 absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
-  // What could have large pages begins where one does. The first place that the kernel offers often
-  // does, and leaves no gap to its neighbour. Elsewhere more is mapped, and the rest unmapped.
+  // What could have large pages begins where one does. If possible where the kernel has room
+  // anyway, or just below, so that no gaps are left. Else more is mapped, and the rest unmapped.
+  const auto misses = [size](const void* memory) {
+    return memory != MAP_FAILED && size >= kLargePageBytes
+               ? reinterpret_cast<uintptr_t>(memory) % kLargePageBytes
+               : 0;
+  };
   size_t spare = 0;
   void* memory = Map(size);
-  if (memory != MAP_FAILED && size >= kLargePageBytes &&
-      reinterpret_cast<uintptr_t>(memory) % kLargePageBytes != 0) {
+  if (const uintptr_t by = misses(memory); by != 0) {
+    munmap(memory, size);
+    memory = Map(size, static_cast<std::byte*>(memory) - by);
+  }
+  if (misses(memory) != 0) {
     munmap(memory, size);
     spare = kLargePageBytes;
     memory = Map(size + spare);

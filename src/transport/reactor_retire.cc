@@ -38,13 +38,17 @@ void Reactor::ReleaseRetired(int64_t now_ns) {
   if (due() || look_at_held) {
     const std::vector<uintptr_t> sources = operations_.Sources();
     const auto release = [this](Retired* retired) {
-      const bool writable = retired->region.remotely_writable();
+      // What is small goes with it in any case: a gap between two ranges would cost the kernel more
+      // than addresses do.
+      const bool take =
+          retired->region.remotely_writable() || retired->region.size() < kLargePageBytes;
       HostBuffer buffer = std::move(retired->region).Close();
-      if (writable) quarantine_.Take(std::move(buffer));
+      if (take) quarantine_.Take(std::move(buffer));
     };
     for (; due(); retired_.pop_front()) {
       if (AnyWithin(retired_.front().region, sources)) {
         held_.push_back(std::move(retired_.front()));
+        held_.back().share = nullptr;
       } else {
         release(&retired_.front());
       }
@@ -56,6 +60,8 @@ void Reactor::ReleaseRetired(int64_t now_ns) {
       });
       std::for_each(kept, held_.end(), [&](Retired& held) { release(&held); });
       held_.erase(kept, held_.end());
+      // What has been read meanwhile.
+      for (Retired& held : held_) held.region.Discard();
     }
   }
   if (quarantine_.bytes() > 0 && next_discard_ns_ < now_ns) {

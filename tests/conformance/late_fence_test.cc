@@ -22,7 +22,7 @@ using transport::RegionUse;
 using transport::RemoteWindow;
 
 // Much more than the kernel takes on the way between two sockets.
-constexpr size_t kBig = size_t{48} << 20;
+constexpr size_t kBig = size_t{24} << 20;
 constexpr size_t kSmall = 1024;
 constexpr uint32_t kHello = 7;
 constexpr uint32_t kLate = 8;
