@@ -135,6 +135,10 @@ class OperationPool {
   // kMostGrowth; 0 if none is missing.
   size_t slots_to_add() const;
 
+  // How many completions are due of operations that were written off. Linear in the slots, if any
+  // were.
+  size_t written_off_completions() const;
+
   // Adds that many slots, free, and returns them for whoever sets up what slots keep for life.
   absl::Span<Operation> Add(size_t count);
 
