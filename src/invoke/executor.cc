@@ -262,6 +262,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
   }
   absl::StatusOr<bootstrap::OpenSessionReply> reply =
       absl::UnavailableError("the executor has stopped");
+  if (port.open() && !port.in_order()) RunOnThread([&port] { port.Renew(); });
   if (absl::Status status = port.Open(); !status.ok()) return status;
   RunOnThread([&] {
     if (shared_.draining.load(std::memory_order_relaxed)) {

@@ -89,8 +89,8 @@ class Executor {
   uint32_t live_sessions() const { return shared_.live_sessions.load(std::memory_order_relaxed); }
   // Whether it is running functions now. A hint.
   bool busy() const { return shared_.busy.load(std::memory_order_relaxed); }
-  // False once the fabric's endpoint can no longer be trusted (Reactor::health): it takes no more
-  // sessions.
+  // False once the fabric's endpoint can no longer be trusted (Reactor::health), or has no room for
+  // more sessions, and cannot be replaced: it takes no more sessions.
   bool healthy(size_t fabric) const { return PortFor(fabric).healthy(); }
 
   // These block until the thread's next turn, which may be after a function that is running.

@@ -31,6 +31,8 @@ void ExecutorCounters::Add(const ExecutorCounters& other) {
   live_sessions += other.live_sessions;
   peers += other.peers;
   regions += other.regions;
+  quarantined_bytes += other.quarantined_bytes;
+  quarantined_ranges += other.quarantined_ranges;
   function_ns += other.function_ns;
   polling_ns += other.polling_ns;
   bytes_in += other.bytes_in;
@@ -45,7 +47,12 @@ FabricPort::FabricPort(uint16_t fabric, transport::FabricChoice choice, Executor
       options_(options),
       next_number_(first_number) {}
 
-FabricPort::~FabricPort() { transport::Reactor::Dispose(std::move(reactor_), quiet_); }
+FabricPort::~FabricPort() {
+  for (std::unique_ptr<transport::Reactor>& reactor : replaced_) {
+    transport::Reactor::Dispose(std::move(reactor), /*quiet=*/false);
+  }
+  transport::Reactor::Dispose(std::move(reactor_), quiet_);
+}
 
 absl::Status FabricPort::Open() {
   if (open()) return absl::OkStatus();
@@ -61,6 +68,17 @@ absl::Status FabricPort::Open() {
   reactor_ = *std::move(reactor);
   open_.store(true, std::memory_order_release);
   return absl::OkStatus();
+}
+
+void FabricPort::Renew() {
+  if (!open() || healthy_.load(std::memory_order_relaxed) || !replaceable()) return;
+  CountStrayMessages();
+  stray_messages_ = 0;
+  open_.store(false, std::memory_order_relaxed);
+  replaced_.push_back(std::move(reactor_));
+  renewals_left_.fetch_sub(1, std::memory_order_relaxed);
+  healthy_.store(true, std::memory_order_relaxed);
+  shared_->rearrange = true;
 }
 
 bool FabricPort::settled() const {
@@ -215,6 +233,8 @@ void FabricPort::OnTick(int64_t now_ns) {
   if (!health.ok()) {
     healthy_.store(false, std::memory_order_relaxed);
     while (!numbers_.empty()) FailSession(numbers_.back(), health);
+  } else if (reactor_->quarantine().full()) {
+    healthy_.store(false, std::memory_order_relaxed);
   }
   std::vector<uint16_t> failed;
   failed.swap(failed_);
@@ -270,6 +290,8 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
     const bootstrap::OpenSessionRequest& request, transport::Notification notification,
     transport::HostBuffer request_window, transport::HostBuffer response_staging,
     const DataKeys& data_keys, std::shared_ptr<UsageMeter> meter) {
+  // It may have failed since it was chosen, and been put away for another one to be opened.
+  if (!open()) return absl::UnavailableError("the endpoint is being replaced: try again");
   if (!reactor_->health().ok()) return reactor_->health();
   absl::StatusOr<uint16_t> number = FreeNumber();
   if (!number.ok()) return number.status();
@@ -333,10 +355,12 @@ ExecutorCounters FabricPort::Counters() const {
     sum.refused += counters.refused;
   }
   sum.live_sessions = numbers_.size();
-  if (reactor_ != nullptr) {
+  if (open()) {
     const transport::PeerTable& peers = reactor_->peers();
     sum.peers = peers.live() + peers.quarantined() + peers.kept();
     sum.regions = reactor_->regions().size();
+    sum.quarantined_bytes = reactor_->quarantine().bytes();
+    sum.quarantined_ranges = reactor_->quarantine().ranges();
   }
   return sum;
 }

@@ -43,6 +43,9 @@ struct ExecutorCounters {
   // What the endpoints hold for peers, those included that have gone and are not forgotten yet.
   uint64_t peers = 0;    // in the address vectors
   uint64_t regions = 0;  // that peers may write to
+  // Addresses that peers of ended sessions may still write to, in bytes, and in how many places.
+  uint64_t quarantined_bytes = 0;
+  uint64_t quarantined_ranges = 0;
   // As UsageCounters.
   uint64_t function_ns = 0;
   uint64_t polling_ns = 0;
@@ -80,6 +83,9 @@ struct ExecutorShared {
 
 class FabricPort final : public transport::ReactorHandler {
  public:
+  // How often an endpoint is replaced. Each that was keeps its descriptors and its addresses.
+  static constexpr int kMostRenewals = 16;
+
   // `shared` outlives the port. `fabric` is the port's place in the executor, `first_number` where
   // the numbering of sessions begins.
   FabricPort(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
@@ -97,10 +103,16 @@ class FabricPort final : public transport::ReactorHandler {
   const transport::Profile& profile() const { return choice_.profile; }
   const fi_info& info() const { return *choice_.info; }
   transport::ReactorUse use() const { return options_.use; }
-  // False once the endpoint can no longer be trusted (Reactor::health): it takes no more sessions.
-  bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
+  // False once the endpoint can no longer be trusted (Reactor::health), or has no room for more
+  // sessions, and cannot be replaced: it takes no more sessions.
+  bool healthy() const { return healthy_.load(std::memory_order_relaxed) || replaceable(); }
+  bool in_order() const { return healthy_.load(std::memory_order_relaxed); }  // as it is
   bool open() const { return open_.load(std::memory_order_acquire); }
   uint32_t live_sessions() const { return live_sessions_.load(std::memory_order_relaxed); }
+
+  // The executor's thread: puts an endpoint away that is not healthy and has no session, so that
+  // Open opens another.
+  void Renew();
 
   // The rest needs an open endpoint.
 
@@ -158,6 +170,9 @@ class FabricPort final : public transport::ReactorHandler {
                                             uint64_t ticks);
   void FlushGathering();
   bool FlushDirty();
+  bool replaceable() const {
+    return live_sessions() == 0 && renewals_left_.load(std::memory_order_relaxed) > 0;
+  }
   void FailSession(uint16_t number, const absl::Status& status);
   absl::StatusOr<uint16_t> FreeNumber();
 
@@ -167,10 +182,14 @@ class FabricPort final : public transport::ReactorHandler {
   const transport::ReactorOptions options_;
 
   absl::Mutex open_mutex_;         // one thread opens
-  std::atomic<bool> open_{false};  // reactor_ is there, and stays
+  std::atomic<bool> open_{false};  // reactor_ is there, and stays until Renew
   std::atomic<bool> healthy_{true};
   std::atomic<uint32_t> live_sessions_{0};
+  std::atomic<int> renewals_left_{kMostRenewals};
   std::unique_ptr<transport::Reactor> reactor_;
+  // Reactors that were replaced. Nobody polls them, but another thread may be about to wake this
+  // one through them (ExecutorInbox).
+  std::vector<std::unique_ptr<transport::Reactor>> replaced_;
 
   // Sessions whose doorbells wait for their turns.
   TurnRing<ExecutorSession> ring_;

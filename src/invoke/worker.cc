@@ -175,8 +175,9 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
   Executor* executor = LeastLoaded(*fabric);
   if (executor == nullptr) {
     return absl::UnavailableError(
-        absl::StrCat("every executor's completion queue of provider ", profile.provider,
-                     " has failed (see the server's log); restart the server"));
+        absl::StrCat("every executor's endpoint of provider ", profile.provider,
+                     " has failed or is full (see the server's log); try again when sessions have "
+                     "ended, and if that does not help, restart the server"));
   }
   {
     absl::MutexLock lock(&mutex_);

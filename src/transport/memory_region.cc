@@ -73,6 +73,11 @@ void Populate(std::byte* data, size_t size, RegionUse use) {
   touch(data + size - 1);
 }
 
+// At `wanted` if there is room.
+void* Map(size_t size, void* wanted = nullptr) {
+  return mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
 // Of a registration that failed.
 absl::Status NotRegistered(size_t bytes, int code) {
   const absl::Status status = ToStatus(absl::StrCat("fi_mr_reg of ", bytes, " bytes"), code);
@@ -131,10 +136,24 @@ HostBuffer::~HostBuffer() {
 }
 
 absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
-  // What could have large pages begins where one does: more is mapped, and the rest unmapped.
-  const size_t spare = size >= kLargePageBytes ? kLargePageBytes : 0;
-  void* memory =
-      mmap(nullptr, size + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // What could have large pages begins where one does. If possible where the kernel has room
+  // anyway, or just below, so that no gaps are left. Else more is mapped, and the rest unmapped.
+  const auto misses = [size](const void* memory) {
+    return memory != MAP_FAILED && size >= kLargePageBytes
+               ? reinterpret_cast<uintptr_t>(memory) % kLargePageBytes
+               : 0;
+  };
+  size_t spare = 0;
+  void* memory = Map(size);
+  if (const uintptr_t by = misses(memory); by != 0) {
+    munmap(memory, size);
+    memory = Map(size, static_cast<std::byte*>(memory) - by);
+  }
+  if (misses(memory) != 0) {
+    munmap(memory, size);
+    spare = kLargePageBytes;
+    memory = Map(size + spare);
+  }
   if (memory == MAP_FAILED) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot map ", size, " bytes of memory: ", strerror(errno)));
@@ -144,9 +163,12 @@ absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
   buffer.size_ = size;
   if (spare > 0) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t begin = -reinterpret_cast<uintptr_t>(memory) % kLargePageBytes;
-    const size_t end = (begin + size + page - 1) / page * page;
-    const size_t mapped_end = (size + spare + page - 1) / page * page;
+    const size_t in_pages = (size + page - 1) / page * page;
+    // The last place that fits: the kernel places what is mapped next below it.
+    const uintptr_t last = reinterpret_cast<uintptr_t>(memory) + spare;
+    const size_t begin = spare - last % kLargePageBytes;
+    const size_t end = begin + in_pages;
+    const size_t mapped_end = spare + in_pages;
     if (begin > 0) munmap(buffer.data_, begin);
     if (mapped_end > end) munmap(buffer.data_ + end, mapped_end - end);
     buffer.data_ += begin;
@@ -236,6 +258,7 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const 
   absl::StatusOr<uint64_t> key = Enable(profile, endpoint, use, for_events, raw);
   if (!key.ok()) return key.status();
   result.key_ = *key;
+  result.remotely_writable_ = (AccessOf(use) & FI_REMOTE_WRITE) != 0;
   result.remote_base_ =
       profile.addressing == Addressing::kVirtual ? reinterpret_cast<uintptr_t>(result.data()) : 0;
   return result;

@@ -51,8 +51,12 @@ class HostBuffer {
   // has none left.
   void UseLargePages(size_t offset, size_t bytes);
 
+  // Leaves the memory mapped: whoever has noted where it is unmaps it.
+  void Forget() && { data_ = nullptr; }
+
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  bool borrowed() const { return borrowed_; }
 
  private:
   std::byte* data_ = nullptr;
@@ -101,6 +105,9 @@ class MemoryRegion {
   // Gives the pages back, as HostBuffer::Discard.
   void Discard() { buffer_.Discard(); }
 
+  // Whether peers have been able to write to it.
+  bool remotely_writable() const { return remotely_writable_; }
+
   // Ends the registration and gives the buffer back.
   HostBuffer Close() &&;
 
@@ -125,6 +132,7 @@ class MemoryRegion {
   FidPtr<fid_mr> region_;
   uint64_t key_ = 0;
   uint64_t remote_base_ = 0;
+  bool remotely_writable_ = false;
   RegionListing listing_;
 };
 

@@ -97,6 +97,17 @@ size_t OperationPool::slots_to_add() const {
   return std::min(wanted, nominal * kMostGrowth - total_);
 }
 
+size_t OperationPool::written_off_completions() const {
+  size_t due = 0;
+  if (written_off_ == 0) return due;
+  for (const Block& block : blocks_) {
+    for (size_t i = 0; i < block.count; ++i) {
+      if (block.slots[i].written_off) due += block.slots[i].completions_due;
+    }
+  }
+  return due;
+}
+
 absl::Span<Operation> OperationPool::Add(size_t count) {
   blocks_.push_back({std::unique_ptr<Operation[]>(new Operation[count]), count});
   total_ += count;
@@ -104,6 +115,20 @@ absl::Span<Operation> OperationPool::Add(size_t count) {
   for (Operation& operation : added) Push(&operation, &spare_);
   UseSpare();
   return added;
+}
+
+std::vector<uintptr_t> OperationPool::Sources() const {
+  std::vector<uintptr_t> sources;
+  if (outstanding_ + written_off_ == 0) return sources;
+  for (const Block& block : blocks_) {
+    for (size_t i = 0; i < block.count; ++i) {
+      const Operation& operation = block.slots[i];
+      if (operation.step == Operation::Step::kFree) continue;
+      sources.push_back(reinterpret_cast<uintptr_t>(operation.source));
+    }
+  }
+  std::sort(sources.begin(), sources.end());
+  return sources;
 }
 
 PeerUses OperationPool::Uses() const {

@@ -135,8 +135,16 @@ class OperationPool {
   // kMostGrowth; 0 if none is missing.
   size_t slots_to_add() const;
 
+  // How many completions are due of operations that were written off. Linear in the slots, if any
+  // were.
+  size_t written_off_completions() const;
+
   // Adds that many slots, free, and returns them for whoever sets up what slots keep for life.
   absl::Span<Operation> Add(size_t count);
+
+  // From where operations that may still complete send, and where they put what they read, sorted:
+  // one address within the memory of each. Linear in the slots, if any are outstanding.
+  std::vector<uintptr_t> Sources() const;
 
   // To which peers operations are outstanding. Linear in the slots, if any are.
   PeerUses Uses() const;

@@ -28,9 +28,6 @@ constexpr int64_t kTickNs = 500'000;
 // all. A quarter of a second of busy polling.
 constexpr uint32_t kPeerQuarantineTicks = 500;
 
-// Longer than any provider keeps trying to finish what a closed session had under way.
-constexpr int64_t kRetirementNs = 10'000'000'000;
-
 }  // namespace
 
 int64_t MonotonicNs() {
@@ -42,8 +39,10 @@ int64_t MonotonicNs() {
 Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options)
     : fabric_(std::move(fabric)),
       domain_(std::move(domain)),
+      quarantine_(options.quarantine_bytes),
       operations_(
           std::max<size_t>(1, std::min(options.operations, fabric_.profile().transmit_depth))),
+      retirement_ns_(absl::ToInt64Nanoseconds(options.retirement)),
       retry_limit_ns_(absl::ToInt64Nanoseconds(options.retry_limit)),
       write_off_after_ns_(absl::ToInt64Nanoseconds(options.write_off_after)),
       stall_limit_ns_(absl::ToInt64Nanoseconds(options.stall_limit)),
@@ -57,6 +56,7 @@ Reactor::~Reactor() {
   if (cq_.has_value() && profile().close_needs_quiet) cq_->Discard();
   // Regions may be bound to the endpoint, so they are closed before it; their memory outlives it.
   for (Retired& retired : retired_) retired.buffer = std::move(retired.region).Close();
+  for (Retired& held : held_) held.buffer = std::move(held.region).Close();
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
@@ -122,6 +122,11 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
 }
 
 absl::StatusOr<MemoryRegion> Reactor::Register(HostBuffer buffer, RegionUse use) {
+  if (use == RegionUse::kRemoteTarget && quarantine_.full()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the endpoint keeps ", quarantine_.bytes(), " bytes of addresses in ", quarantine_.ranges(),
+        " places, because peers of former sessions may still write to them, and can keep no more"));
+  }
   absl::StatusOr<MemoryRegion> region =
       MemoryRegion::Register(fabric_, domain_, *endpoint_, std::move(buffer), use);
   if (!region.ok() || use != RegionUse::kRemoteTarget) return region;
@@ -130,12 +135,6 @@ absl::StatusOr<MemoryRegion> Reactor::Register(HostBuffer buffer, RegionUse use)
   if (!listing.ok()) return listing.status();
   region->set_listing(*std::move(listing));
   return region;
-}
-
-void Reactor::Retire(MemoryRegion region, std::shared_ptr<const void> share) {
-  if (region.data() == nullptr) return;
-  region.Discard();
-  retired_.push_back({std::move(region), {}, MonotonicNs() + kRetirementNs, std::move(share)});
 }
 
 // Of an operation of ours.
@@ -273,7 +272,7 @@ void Reactor::SlowTurn() {
   WriteOff(now_ns);
   LookForStall(now_ns);
   peers_->RemoveIdle();
-  while (!retired_.empty() && retired_.front().until_ns < now_ns) retired_.pop_front();
+  ReleaseRetired(now_ns);
   handler_->OnTick(now_ns);
 }
 

@@ -34,6 +34,7 @@
 #include "src/transport/notifier.h"
 #include "src/transport/operation_pool.h"
 #include "src/transport/peer_table.h"
+#include "src/transport/quarantine.h"
 #include "src/transport/receive_ring.h"
 #include "src/transport/region_table.h"
 #include "src/transport/remote_counter.h"
@@ -72,6 +73,12 @@ struct ReactorOptions {
   // How long after its owner has gone an operation still counts that the provider does not
   // complete. Longer than any provider keeps trying to finish it.
   absl::Duration write_off_after = absl::Seconds(10);
+  // How long what is retired keeps its registration (Reactor::Retire). Longer than a provider takes
+  // to place what a peer posted that did not know yet.
+  absl::Duration retirement = absl::Seconds(10);
+  // How many bytes of addresses that peers could write to are kept from being used again, before
+  // no more such memory is registered: the windows of 65536 sessions, of 64 MiB each.
+  uint64_t quarantine_bytes = uint64_t{4} << 40;
   // How long every slot may be taken, with nothing completing, before the reactor is given up.
   absl::Duration stall_limit = absl::Seconds(30);
   // How long Wait sleeps at most: how late a tick may be while nothing happens.
@@ -194,6 +201,7 @@ class Reactor {
     operation->owner = owner;
     operation->tag = tag;
     operation->peer = window.peer;
+    operation->source = source;
     const bool split = GoesInPieces(length);
     if (code == 0 && notifier->is_write_imm() && ABSL_PREDICT_TRUE(!split)) {
       code = fi_writedata(endpoint_->get(), source, length, descriptor, token, window.peer,
@@ -206,7 +214,6 @@ class Reactor {
     }
     // What it takes to post it later, or again.
     operation->notifier = notifier;
-    operation->source = source;
     operation->descriptor = descriptor;
     operation->length = length;
     operation->remote_address = window.AddressOf(offset);
@@ -252,18 +259,24 @@ class Reactor {
   // keeps for long are written off (OperationPool).
   void Disown(const OperationOwner* owner);
 
+  // RESOURCE_EXHAUSTED also where peers are to write to it and the quarantine is full.
   absl::StatusOr<MemoryRegion> Register(HostBuffer buffer, RegionUse use);
 
   // Takes a region out of use that peers may still write to, or that a provider may still read. Its
-  // pages are given back at once, and nobody looks at them again. Its registration and its
-  // addresses stay for a while, so that what is under way ends well: a write to a region that has
-  // been closed costs the connection on some fabrics, and leaves the operation outstanding for ever
-  // on others.
-  // `share`, if any, is let go of with the addresses.
+  // pages are given back at once, and nobody looks at them again. Its registration stays for a
+  // while, so that what is under way ends well: a write to a region that has been closed costs the
+  // connection on some fabrics, and leaves the operation outstanding for ever on others. All of it
+  // stays for as long as an operation from or to it is outstanding, written off or not. Addresses
+  // that peers could write to are not used again before the endpoint has been closed (Quarantine).
+  // `share`, if any, is let go of with the registration.
   void Retire(MemoryRegion region, std::shared_ptr<const void> share = nullptr);
 
-  // Whether something has been retired so lately that it may still be written to.
+  // Whether something has been retired so lately that its registration stands.
   bool has_retired() const { return !retired_.empty(); }
+
+  // What is retired for longer, because operations from or to it are outstanding.
+  size_t held() const { return held_.size(); }
+  const Quarantine& quarantine() const { return quarantine_; }
 
   PeerTable& peers() { return *peers_; }
   // What messages may name: every kRemoteTarget region that Register has made, and counters.
@@ -300,7 +313,9 @@ class Reactor {
   absl::Status AddStaging(size_t slots);
   void UseStaging(absl::Span<Operation> slots);
   void WriteOff(int64_t now_ns);
+  void ReleaseRetired(int64_t now_ns);
   void LookForStall(int64_t now_ns);
+  int64_t StallLimitNs() const;
 
   // In this order, so that every object is closed before what it was opened on.
   Fabric fabric_;
@@ -309,6 +324,7 @@ class Reactor {
   std::optional<CompletionQueue> cq_;
   RegionTable regions_;
   // Outlive the endpoint, which may still have work for them.
+  Quarantine quarantine_;
   struct Retired {
     MemoryRegion region;
     HostBuffer buffer;  // the region's, once that is closed
@@ -316,6 +332,7 @@ class Reactor {
     std::shared_ptr<const void> share;
   };
   std::deque<Retired> retired_;
+  std::vector<Retired> held_;
   OperationPool operations_;
   std::vector<MemoryRegion> staging_;  // of the slots, one for each time that slots were added
   // Memory under posted receives cannot be released before the endpoint on some fabrics.
@@ -332,6 +349,9 @@ class Reactor {
   ReactorHandler* handler_ = nullptr;
   Operation* retry_head_ = nullptr;
   Operation* retry_tail_ = nullptr;
+  int64_t retirement_ns_;
+  int64_t next_look_at_held_ns_ = 0;
+  int64_t next_discard_ns_ = 0;
   int64_t retry_limit_ns_;
   int64_t write_off_after_ns_;
   int64_t stall_limit_ns_;

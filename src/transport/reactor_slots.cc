@@ -63,23 +63,39 @@ void Reactor::WriteOff(int64_t now_ns) {
   }
 }
 
-// What is queued to be posted again has a limit of its own.
+// How long nothing may complete, as things are; 0: for ever. What is queued to be posted again has
+// a limit of its own, unless the provider refuses everybody: it takes so many operations at a time,
+// and those that were written off are among them.
+int64_t Reactor::StallLimitNs() const {
+  if (retry_head_ == nullptr) {
+    return operations_.outstanding() == operations_.capacity() ? stall_limit_ns_ : 0;
+  }
+  if (operations_.written_off() == 0) return 0;
+  size_t posted = operations_.outstanding();
+  for (const Operation* at = retry_head_; at != nullptr; at = at->next) {
+    if (at->completions_due == 0) --posted;
+  }
+  if (posted + operations_.written_off_completions() < profile().transmit_depth) return 0;
+  // With nothing else on its way, there is nothing to wait for.
+  return posted == 0 ? std::min(stall_limit_ns_, write_off_after_ns_) : stall_limit_ns_;
+}
+
 void Reactor::LookForStall(int64_t now_ns) {
   const int64_t passed_ns = std::min(now_ns - looked_for_stall_ns_, kLongestTickNs);
   looked_for_stall_ns_ = now_ns;
-  const bool full = operations_.outstanding() == operations_.capacity() && retry_head_ == nullptr;
-  if (!full || counters_.completions != completions_at_stall_) {
+  const int64_t limit_ns = StallLimitNs();
+  if (limit_ns == 0 || counters_.completions != completions_at_stall_) {
     stalled_ns_ = 0;
     completions_at_stall_ = counters_.completions;
     return;
   }
   stalled_ns_ += passed_ns;
-  if (stalled_ns_ > stall_limit_ns_ && health_.ok()) {
-    health_ = absl::UnavailableError(absl::StrCat(
-        "all of ", operations_.capacity(),
-        " operations are outstanding, and none has completed for ", stall_limit_ns_ / 1'000'000,
-        " ms: the provider completes nothing any more, so every session on this endpoint ends"));
-  }
+  if (stalled_ns_ <= limit_ns || !health_.ok()) return;
+  health_ = absl::UnavailableError(
+      absl::StrCat("the provider completes nothing any more: none of ", operations_.outstanding(),
+                   " operations, and none of ", operations_.written_off(),
+                   " to peers that have gone, has completed for ", limit_ns / 1'000'000,
+                   " ms, so every session on this endpoint ends"));
 }
 
 }  // namespace invoker::transport

@@ -163,6 +163,36 @@ TEST_P(ExecutorTest, OpeningAndClosingLeavesNothing) {
   EXPECT_EQ(executor->live_sessions(), 0u);
 }
 
+TEST_P(ExecutorTest, AnEndpointWithoutRoomForMoreIsReplacedOnceItHasNoSession) {
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  ExecutorOptions options;
+  options.reactor.quarantine_bytes = 1;
+  options.reactor.retirement = absl::Milliseconds(1);
+  std::unique_ptr<Executor> executor = Start(options);
+  const auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+  const auto open = [&] {
+    return executor->OpenSession(0, request, transport::Notification::kWriteImm);
+  };
+  const auto first = open();
+  const auto second = open();
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  EXPECT_EQ(first->endpoint_address, second->endpoint_address);
+  ASSERT_TRUE(executor->CloseSession({first->request_session, first->epoch}).ok());
+  while (executor->healthy(0) && absl::Now() < give_up) executor->FinishTurn();
+  EXPECT_FALSE(executor->healthy(0));
+  EXPECT_GE(executor->Counters().quarantined_bytes, kWindow);
+  EXPECT_GE(executor->Counters().quarantined_ranges, 1u);
+  const auto refused = open();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
+  EXPECT_EQ(executor->live_sessions(), 1u);
+  ASSERT_TRUE(executor->CloseSession({second->request_session, second->epoch}).ok());
+  EXPECT_TRUE(executor->healthy(0));
+  const auto third = open();
+  ASSERT_TRUE(third.ok()) << third.status();
+  EXPECT_NE(third->endpoint_address, first->endpoint_address);
+  EXPECT_EQ(executor->Counters().quarantined_bytes, 0u);
+}
+
 TEST_P(ExecutorTest, AfterStopNothingBlocksAndNothingOpens) {
   std::unique_ptr<Executor> executor = Start();
   auto key = Open(executor.get());

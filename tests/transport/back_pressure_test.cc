@@ -105,6 +105,42 @@ std::vector<Way> WaysBetweenHosts() {
   return ways;
 }
 
+// A provider takes so many operations at a time. Once those to peers that have gone, and that it
+// keeps, are as many, it refuses everybody.
+TEST(FullProvider, IsGivenUpWhenAllThatItHoldsIsToPeersThatHaveGone) {
+  const Way way = AllWays().front();
+  ReactorOptions options;
+  options.retry_limit = absl::Minutes(10);
+  options.write_off_after = absl::Milliseconds(20);
+  const auto sender = Node::Open(way.provider, kBytes, options);
+  const auto peer = Node::Open(way.provider, kBytes);
+  ASSERT_TRUE(sender != nullptr && peer != nullptr);
+  const RemoteWindow window = sender->WindowTo(*peer);
+  ASSERT_TRUE(sender->Write(way, window, 0, 8, 0));
+  ASSERT_TRUE(PollUntil({sender.get(), peer.get()},
+                        [&] { return !peer->tokens.empty() && sender->outstanding() == 0; }));
+  // The peer stops here, with its connection up. Each round is a session of its that ends.
+  size_t written_off = 0;
+  do {
+    while (sender->Write(way, window, 0, kBytes, 1)) {
+    }
+    sender->reactor().Disown(sender.get());
+    written_off = sender->reactor().operations().written_off();
+    ASSERT_TRUE(PollUntil({sender.get()}, [&] { return sender->outstanding() == 0; }));
+    EXPECT_TRUE(sender->reactor().health().ok()) << sender->reactor().health();
+  } while (sender->reactor().operations().written_off() > written_off);
+  EXPECT_GT(written_off, 0u);
+  // Somebody else's.
+  const auto other = Node::Open(way.provider, kBytes);
+  ASSERT_NE(other, nullptr);
+  ASSERT_TRUE(sender->Write(way, sender->WindowTo(*other), 0, kBytes, 2));
+  EXPECT_TRUE(PollUntil({sender.get(), other.get()}, [&] {
+    return !sender->reactor().health().ok() || !other->tokens.empty();
+  }));
+  EXPECT_FALSE(sender->reactor().health().ok());
+  EXPECT_TRUE(other->tokens.empty());
+}
+
 INSTANTIATE_TEST_SUITE_P(Every, Departure, testing::ValuesIn(WaysBetweenHosts()), NameOfWay);
 INSTANTIATE_TEST_SUITE_P(Every, BackPressure, testing::ValuesIn(AllWays()), NameOfWay);
 

@@ -1,0 +1,75 @@
+#include "src/transport/quarantine.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace invoker::transport {
+namespace {
+
+// What one page of page-table entries maps. The kernel gives it back once all of that is mapped
+// anew together.
+constexpr uintptr_t kTableBytes = kLargePageBytes;
+
+constexpr int kRangesPerDiscard = 64;
+
+void* At(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+}  // namespace
+
+Quarantine::~Quarantine() {
+  for (const auto& [begin, end] : ranges_) munmap(At(begin), end - begin);
+}
+
+void Quarantine::Take(HostBuffer buffer) {
+  if (buffer.data() == nullptr || buffer.borrowed()) return;
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(buffer.data());
+  const uintptr_t end = (begin + buffer.size() + page - 1) / page * page;
+  std::move(buffer).Forget();
+  bytes_ += end - begin;
+
+  uintptr_t run_begin = begin;
+  uintptr_t run_end = end;
+  auto after = ranges_.lower_bound(begin);
+  if (after != ranges_.end() && after->first == end) {
+    run_end = after->second;
+    after = ranges_.erase(after);
+  }
+  if (after != ranges_.begin()) {
+    const auto before = std::prev(after);
+    if (before->second == begin) {
+      run_begin = before->first;
+      ranges_.erase(before);
+    }
+  }
+  ranges_.emplace(run_begin, run_end);
+
+  // Mapped anew, in one step, so that neighbours become one mapping of the kernel's, and so that
+  // nobody else gets the addresses meanwhile.
+  const uintptr_t table_begin = begin / kTableBytes * kTableBytes;
+  const uintptr_t table_end = (end + kTableBytes - 1) / kTableBytes * kTableBytes;
+  const uintptr_t from = table_begin >= run_begin ? table_begin : begin;
+  const uintptr_t to = table_end <= run_end ? table_end : end;
+  const void* mapped = mmap(At(from), to - from, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  // As it was, it serves too: it only takes a mapping of its own.
+  if (mapped == MAP_FAILED) madvise(At(begin), end - begin, MADV_DONTNEED);
+}
+
+void Quarantine::Discard() {
+  for (int i = 0; i < kRangesPerDiscard && !ranges_.empty(); ++i) {
+    auto next = ranges_.lower_bound(discarded_up_to_);
+    if (next == ranges_.end()) {
+      discarded_up_to_ = 0;
+      return;
+    }
+    madvise(At(next->first), next->second - next->first, MADV_DONTNEED);
+    discarded_up_to_ = next->second;
+  }
+}
+
+}  // namespace invoker::transport

@@ -1,0 +1,148 @@
+// A peer that stops in the middle of a message, and goes on when its session has long been fenced
+// and the memory's time is over: what it still writes lands in nobody's memory, and what it still
+// gets is nobody's.
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/conformance/tested_fabric.h"
+
+namespace invoker::conformance {
+namespace {
+
+using transport::MemoryRegion;
+using transport::Node;
+using transport::Peer;
+using transport::PollUntil;
+using transport::RegionUse;
+using transport::RemoteWindow;
+
+// Much more than the kernel takes on the way between two sockets.
+constexpr size_t kBig = size_t{24} << 20;
+constexpr size_t kSmall = 1024;
+constexpr uint32_t kHello = 7;
+constexpr uint32_t kLate = 8;
+constexpr std::byte kFirst{0xAA};   // of the session that is fenced
+constexpr std::byte kSecond{0xBB};  // of the one after it
+// So many regions take all addresses that have just become free.
+constexpr int kRegions = 4;
+
+class LateFence : public WaysSuite {
+ protected:
+  void SetUp() override {
+    WaysSuite::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    length_ = std::min<uint64_t>(kBig, Tested().profile.max_message_bytes);
+    transport::ReactorOptions options;
+    options.retirement = absl::Milliseconds(20);
+    options.write_off_after = absl::Milliseconds(20);
+    // `target_` is a server, and `peer_` the client that stops.
+    target_ = OpenNode(length_, options);
+    peer_ = OpenNode(length_);
+    ASSERT_TRUE(target_ != nullptr && peer_ != nullptr);
+    to_target_ = peer_->WindowTo(*target_, target_->window, &at_peer_);
+    to_peer_ = target_->WindowTo(*peer_, peer_->window, &at_target_);
+    // A connection, where there is such a thing.
+    ASSERT_TRUE(Send(peer_.get(), to_target_, target_.get()));
+    ASSERT_TRUE(Send(target_.get(), to_peer_, peer_.get()));
+    std::fill_n(target_->source.data(), length_, kFirst);
+    std::fill_n(peer_->source.data(), length_, kFirst);
+  }
+
+  static bool Send(Node* from, const RemoteWindow& to, Node* at) {
+    at->tokens.clear();
+    bool posted = false;
+    return PollUntil({from, at}, [&] {
+      posted = posted || from->Write(GetParam(), to, 0, kSmall, kHello);
+      return posted && from->outstanding() == 0 &&
+             std::count(at->tokens.begin(), at->tokens.end(), kHello) == 1;
+    });
+  }
+
+  // Whether any of its bytes may be one of those.
+  static bool Overlap(const MemoryRegion& region, const std::byte* begin, size_t size) {
+    return region.data() < begin + size && begin < region.data() + region.size();
+  }
+
+  // What the next sessions get.
+  std::vector<MemoryRegion> TakeMemory(RegionUse use) {
+    std::vector<MemoryRegion> regions;
+    for (int i = 0; i < kRegions; ++i) {
+      regions.push_back(target_->NewRegion(length_, use));
+      std::fill_n(regions.back().data(), length_, kSecond);
+    }
+    return regions;
+  }
+
+  // A third side finds the target in order.
+  void ExpectTargetServes(const MemoryRegion& region) {
+    const std::unique_ptr<Node> other = OpenNode(kSmall);
+    ASSERT_NE(other, nullptr);
+    EXPECT_TRUE(Send(other.get(), other->WindowTo(*target_, region), target_.get()));
+  }
+
+  size_t length_ = 0;
+  std::unique_ptr<Node> target_;
+  std::unique_ptr<Node> peer_;
+  const Peer* at_peer_ = nullptr;
+  const Peer* at_target_ = nullptr;
+  RemoteWindow to_target_;
+  RemoteWindow to_peer_;
+};
+
+TEST_P(LateFence, TheRestOfAWriteLandsInNobodysMemory) {
+  std::byte* const window = target_->window.data();
+  std::fill_n(window, length_, kSecond);
+  ASSERT_TRUE(peer_->Write(GetParam(), to_target_, 0, length_, kLate));
+  ASSERT_TRUE(PollUntil({peer_.get(), target_.get()}, [&] { return window[0] == kFirst; }));
+  // What is on its way arrives.
+  const int64_t settled_ns = transport::MonotonicNs() + 20'000'000;
+  while (transport::MonotonicNs() < settled_ns) target_->reactor().Poll();
+  if (window[length_ - 1] == kFirst) {
+    GTEST_SKIP() << "a write is placed whole, though the writer stops: none is ever half received";
+  }
+  target_->reactor().Retire(std::move(target_->window));
+  ASSERT_TRUE(PollUntil({target_.get()}, [&] { return !target_->reactor().has_retired(); }));
+  EXPECT_GE(target_->reactor().quarantine().bytes(), length_);
+
+  const std::vector<MemoryRegion> regions = TakeMemory(RegionUse::kRemoteTarget);
+  for (const MemoryRegion& region : regions) EXPECT_FALSE(Overlap(region, window, length_));
+  ASSERT_TRUE(PollUntil({peer_.get(), target_.get()}, [&] { return peer_->outstanding() == 0; }));
+  for (const MemoryRegion& region : regions) {
+    EXPECT_EQ(std::count(region.data(), region.data() + length_, kSecond),
+              static_cast<ptrdiff_t>(length_));
+  }
+  ExpectTargetServes(regions.front());
+}
+
+TEST_P(LateFence, TheRestOfAWriteToAPeerIsOfNobodyElse) {
+  const std::byte* const staging = target_->source.data();
+  ASSERT_TRUE(target_->Write(GetParam(), to_peer_, 0, length_, kLate));
+  target_->reactor().Disown(target_.get());
+  target_->reactor().Retire(std::move(target_->source));
+  ASSERT_TRUE(PollUntil({target_.get()}, [&] {
+    return !target_->reactor().has_retired() && target_->outstanding() == 0;
+  }));
+  if (target_->reactor().operations().written_off() == 0) {
+    GTEST_SKIP() << "a write ends, though the peer stops: none stays outstanding";
+  }
+  EXPECT_EQ(target_->reactor().held(), 1u);
+
+  const std::vector<MemoryRegion> regions = TakeMemory(RegionUse::kSource);
+  for (const MemoryRegion& region : regions) EXPECT_FALSE(Overlap(region, staging, length_));
+  ASSERT_TRUE(PollUntil({peer_.get(), target_.get()},
+                        [&] { return target_->reactor().operations().written_off() == 0; }));
+  EXPECT_EQ(std::count(peer_->window.data(), peer_->window.data() + length_, kSecond), 0);
+  // Nothing reads it any more.
+  EXPECT_TRUE(PollUntil({target_.get()}, [&] { return target_->reactor().held() == 0; }));
+  ExpectTargetServes(target_->window);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, LateFence, testing::ValuesIn(EveryWay()), transport::NameOfWay);
+
+}  // namespace
+}  // namespace invoker::conformance

@@ -1,0 +1,89 @@
+#include "src/transport/quarantine.h"
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace invoker::transport {
+namespace {
+
+HostBuffer Buffer(size_t size) {
+  absl::StatusOr<HostBuffer> buffer = HostBuffer::Allocate(size);
+  EXPECT_TRUE(buffer.ok()) << buffer.status();
+  return *std::move(buffer);
+}
+
+TEST(Quarantine, AddressesAreNotGivenOutAgainAndMayBeWrittenTo) {
+  constexpr size_t kBytes = 3 << 20;
+  Quarantine quarantine(1 << 30);
+  HostBuffer first = Buffer(kBytes);
+  std::byte* const at = first.data();
+  memset(at, 1, kBytes);
+  quarantine.Take(std::move(first));
+  EXPECT_EQ(quarantine.bytes(), kBytes);
+  EXPECT_EQ(at[0], std::byte{0});
+  // A late write.
+  memset(at, 2, kBytes);
+  std::vector<HostBuffer> others;
+  for (int i = 0; i < 20; ++i) {
+    others.push_back(Buffer(kBytes));
+    EXPECT_TRUE(others.back().data() >= at + kBytes || others.back().data() + kBytes <= at);
+    EXPECT_EQ(others.back().data()[0], std::byte{0});
+  }
+  quarantine.Discard();
+  EXPECT_EQ(at[0], std::byte{0});
+  EXPECT_EQ(at[kBytes - 1], std::byte{0});
+}
+
+TEST(Quarantine, DiscardComesToEveryRange) {
+  Quarantine quarantine(1 << 30);
+  std::vector<HostBuffer> between;
+  std::vector<std::byte*> taken;
+  for (int i = 0; i < 300; ++i) {
+    HostBuffer buffer = Buffer(4096);
+    taken.push_back(buffer.data());
+    between.push_back(Buffer(4096));
+    quarantine.Take(std::move(buffer));
+    *taken.back() = std::byte{1};
+  }
+  EXPECT_GT(quarantine.ranges(), 128u);
+  for (size_t i = 0; i <= quarantine.ranges() / 64 + 1; ++i) quarantine.Discard();
+  for (const std::byte* at : taken) EXPECT_EQ(*at, std::byte{0});
+}
+
+TEST(Quarantine, WhatSessionsLeaveLiesSideBySide) {
+  for (const size_t bytes : {size_t{64} << 10, size_t{1} << 20, size_t{4} << 20}) {
+    Quarantine quarantine(uint64_t{1} << 40);
+    for (int i = 0; i < 400; ++i) {
+      HostBuffer window = Buffer(bytes);
+      const HostBuffer staging = Buffer(bytes);
+      window.data()[0] = staging.data()[0] = std::byte{1};
+      quarantine.Take(std::move(window));
+    }
+    EXPECT_EQ(quarantine.bytes(), 400 * bytes);
+    EXPECT_LT(quarantine.ranges(), 40u) << bytes;
+  }
+}
+
+TEST(Quarantine, IsFullWithSoManyBytes) {
+  Quarantine quarantine(8192);
+  quarantine.Take(Buffer(4096));
+  EXPECT_FALSE(quarantine.full());
+  quarantine.Take(Buffer(1));
+  EXPECT_TRUE(quarantine.full());
+  EXPECT_EQ(quarantine.bytes(), 8192u);
+}
+
+TEST(Quarantine, BorrowedMemoryStaysItsOwners) {
+  Quarantine quarantine(8192);
+  std::vector<std::byte> own(8192, std::byte{1});
+  quarantine.Take(HostBuffer::Borrow(own.data(), own.size()));
+  EXPECT_EQ(quarantine.bytes(), 0u);
+  EXPECT_EQ(own[0], std::byte{1});
+}
+
+}  // namespace
+}  // namespace invoker::transport
