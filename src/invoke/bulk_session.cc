@@ -1,16 +1,22 @@
 #include "src/invoke/bulk_session.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/invoke/call_control.h"
+#include "src/invoke/sequence_window.h"
 
 namespace invoker {
 namespace {
 
 constexpr size_t kMostWindows = std::numeric_limits<uint16_t>::max();
+
+// Calls under way: as many as a client of this library can have, of any kind. One that is not may
+// use the cells of its requests again before they have been answered, so the window is no bound.
+constexpr size_t kMostCalls = SequenceWindow::kWidth;
 
 }  // namespace
 
@@ -100,6 +106,12 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
                                                        const std::byte* flags,
                                                        absl::Span<std::byte> output,
                                                        int64_t now_ns) {
+  if (calls_.size() >= kMostCalls) {
+    return Refusal{StatusCode::kNoMemory,
+                   absl::StrCat(calls_.size(),
+                                " calls with large payloads are under way in the "
+                                "session, which is all it can; wait for some")};
+  }
   BulkCall::Parts parts;
   if (request.kind != MessageKind::kRequest || request.payload_bytes < kBulkDescriptorBytes ||
       !DecodeBulkDescriptor(payload, &parts.descriptor)) {
@@ -173,15 +185,15 @@ BulkCall* BulkSession::FindReady() {
   return nullptr;
 }
 
-std::unique_ptr<BulkCall> BulkSession::TakeEnded() {
-  const auto ended =
-      std::find_if(calls_.begin(), calls_.end(), [](const std::unique_ptr<BulkCall>& call) {
-        return call->state() == BulkCall::State::kEnded;
-      });
-  if (ended == calls_.end()) return nullptr;
-  std::unique_ptr<BulkCall> call = std::move(*ended);
-  calls_.erase(ended);
-  return call;
+std::vector<std::unique_ptr<BulkCall>> BulkSession::TakeEnded() {
+  const auto ended = std::stable_partition(calls_.begin(), calls_.end(),
+                                           [](const std::unique_ptr<BulkCall>& call) {
+                                             return call->state() != BulkCall::State::kEnded;
+                                           });
+  std::vector<std::unique_ptr<BulkCall>> taken(std::make_move_iterator(ended),
+                                               std::make_move_iterator(calls_.end()));
+  calls_.erase(ended, calls_.end());
+  return taken;
 }
 
 }  // namespace invoker

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -49,7 +50,8 @@ class BulkSession {
     StatusCode status;
     std::string reason;
   };
-  // Starts the call of a request whose header has been admitted. `output` is the response's place.
+  // Starts the call of a request whose header has been admitted, or refuses to: too many at a time,
+  // too. `output` is the response's place.
   // The payload stays as it is until the response, as every request's.
   // `flags` is the header's byte where the client may still change it.
   std::optional<Refusal> Start(const RequestHeader& request, const std::byte* payload,
@@ -68,8 +70,8 @@ class BulkSession {
 
   // A call whose function is to run now; nullptr if there is none. It stays the session's.
   BulkCall* FindReady();
-  // A call that has ended, which is the caller's now; nullptr if there is none.
-  std::unique_ptr<BulkCall> TakeEnded();
+  // The calls that have ended, in the order of their requests, which are the caller's now.
+  std::vector<std::unique_ptr<BulkCall>> TakeEnded();
 
  private:
   absl::StatusOr<std::shared_ptr<ClientWindow>> FindWindow(uint16_t number, uint64_t offset,

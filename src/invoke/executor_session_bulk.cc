@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "src/invoke/executor_session.h"
 #include "src/invoke/fork_guard.h"
 
@@ -60,6 +61,11 @@ void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* pa
 ExecutorSession::Progress ExecutorSession::Continue() {
   const bool moved = bulk_ != nullptr && bulk_->active() && ContinueBulk();
   const bool flushed = responses_.Flush();
+  if (ABSL_PREDICT_FALSE(!flushed) && responses_.overflowed()) {
+    Fail(
+        absl::ResourceExhaustedError("the client does not take its responses and has asked for "
+                                     "more than it can have under way"));
+  }
   if (moved || !flushed) return Progress::kMoving;
   return bulk_ != nullptr && bulk_->active() ? Progress::kWaiting : Progress::kDone;
 }
@@ -77,7 +83,7 @@ bool ExecutorSession::ContinueBulk() {
     RunBulk(call);
     moved = true;
   }
-  while (const std::unique_ptr<BulkCall> call = bulk_->TakeEnded()) {
+  for (const std::unique_ptr<BulkCall>& call : bulk_->TakeEnded()) {
     if (!call->answered()) RespondBulk(*call);
     moved = true;
   }

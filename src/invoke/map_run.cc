@@ -67,8 +67,8 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   struct Ready {
     uint64_t index;
     MapInput input;
-    uint64_t tries = 0;     // so far
-    CallDeadline deadline;  // of all of them, from the first
+    uint64_t tries = 0;          // so far
+    CallDeadline deadline = {};  // of all of them, from the first
   };
 
   bool HasRoomLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {

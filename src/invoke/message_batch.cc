@@ -1,11 +1,16 @@
 #include "src/invoke/message_batch.h"
 
+#include "src/invoke/sequence_window.h"
+
 namespace invoker {
 namespace {
 
 // Above this, one write more costs nothing that can be seen, and a receiver could have begun with
 // the first message.
 constexpr uint64_t kMaxBatchBytes = 64 * 1024;
+
+// A message each at least, of a call each: no client of this library has more calls under way.
+constexpr size_t kMostRuns = SequenceWindow::kWidth;
 
 }  // namespace
 
@@ -35,6 +40,10 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
     return true;
   }
   if (Flush() || run_.cells == 0) return false;
+  if (backlog_.size() - backlog_next_ >= kMostRuns) {
+    overflowed_ = true;
+    return false;
+  }
   // Without this a backlog that never empties would grow for ever.
   if (backlog_next_ > backlog_.size() / 2) {
     backlog_.erase(backlog_.begin(), backlog_.begin() + backlog_next_);
@@ -59,6 +68,7 @@ bool MessageBatch::PostRefused(const Run& run, ssize_t code) {
 }
 
 bool MessageBatch::FlushBacklog() {
+  if (overflowed_) return false;
   while (backlog_next_ < backlog_.size()) {
     if (!Post(backlog_[backlog_next_])) return false;
     ++backlog_next_;

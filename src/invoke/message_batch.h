@@ -48,7 +48,7 @@ class MessageBatch {
   }
 
   // Posts what is pending. Returns false while something is left because the reactor has no free
-  // slot: call again after a turn.
+  // slot: call again after a turn; and for ever, once it has overflowed.
   bool Flush() { return FlushInline(); }
   // The same, for the one place where most messages leave.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool FlushInline() {
@@ -61,6 +61,10 @@ class MessageBatch {
 
   // Whether the message at this cell is still to be posted.
   bool IsPending(uint32_t cell) const;
+
+  // Whether more messages have been added than there can be of calls under way, and some are lost:
+  // the session must end.
+  bool overflowed() const { return overflowed_; }
 
   bool pending() const { return run_.cells != 0 || has_backlog_; }
 
@@ -123,7 +127,9 @@ class MessageBatch {
   transport::OperationOwner* owner_;
   Run run_;
   bool has_backlog_ = false;
-  // Runs that found no slot. Grows only then; bounded by the cells of the window.
+  bool overflowed_ = false;
+  // Runs that found no slot. Grows only then, and not beyond the calls that a session can have: a
+  // peer may ask again for a response in cells where the one before still waits.
   std::vector<Run> backlog_;
   size_t backlog_next_ = 0;
   uint64_t writes_ = 0;

@@ -115,6 +115,35 @@ void MalformedBulkRequests(Battle* battle, uint64_t tries) {
   }
 }
 
+// As many at once as the window holds, again and again, and all answers in the same cells: none of
+// them has to wait for one before it.
+void FloodOfBulkRequests(Battle* battle, uint64_t tries) {
+  constexpr uint64_t kWritten = 6;  // halves of the window, in a try
+  const bootstrap::WindowDescriptor responses = battle->own->request().response_window;
+  auto window = battle->own->bootstrap().RegisterWindow(
+      battle->own->lease(), battle->own->reply().handle, {responses.base, 64, responses.key},
+      /*readable=*/true, /*writable=*/false, absl::Seconds(20));
+  if (!window.ok()) return;
+  const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  const uint32_t cells =
+      battle->geometry.CellsFor(battle->geometry.MessageBytes(kBulkDescriptorBytes));
+  const uint32_t messages = battle->geometry.cells() / 2 / cells;
+  std::vector<std::byte> requests(battle->geometry.OffsetOf(messages * cells));
+  uint64_t sequence = 1000;
+  for (uint64_t i = 0; i < tries * kWritten; ++i) {
+    for (uint32_t message = 0; message < messages; ++message) {
+      RequestHeader header = OwnRequest(battle, sequence++);
+      header.function_id = battle->own->FunctionId("own_call");
+      header.flags = kBulk | (message + 1 < messages ? kMoreFollows : 0);
+      header.payload_bytes = kBulkDescriptorBytes;
+      EncodeRequest(header, requests.data() + battle->geometry.OffsetOf(message * cells));
+    }
+    attacker->Write(battle->own->reply().request_window, 0, requests, OwnToken(*battle, 0));
+    attacker->Settle();
+    battle->own_calls += messages;
+  }
+}
+
 void FloodOfRequests(Battle* battle, uint64_t tries) {
   const uint16_t own_call = battle->own->FunctionId("own_call");
   std::vector<Call*> calls;
@@ -200,6 +229,7 @@ std::vector<Attack> AttacksFromASession() {
       {"a flood of requests", "own session", FloodOfRequests},
       {"many sessions of one lease", "own session", ManySessionsOfOneLease, false, 1},
       {"sessions at the victim's endpoint", "own session", SessionsAtTheVictimsEndpoint, false, 20},
+      {"a flood of bulk requests", "own session", FloodOfBulkRequests, false, 5},
   };
 }
 

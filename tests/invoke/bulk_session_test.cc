@@ -104,6 +104,68 @@ class BulkSessionTest : public testing::TestWithParam<Way> {
 
 INSTANTIATE_TEST_SUITE_P(Ways, BulkSessionTest, testing::ValuesIn(kWays), NameOfWay);
 
+class NobodysOperations final : public transport::OperationOwner {
+ public:
+  void OnOperationFailed(const transport::Operation&, const absl::Status&) override {}
+};
+
+// The same of responses, where nothing can be posted.
+TEST_P(BulkSessionTest, NoMoreResponsesGatherThanAClientCanHaveUnderWay) {
+  transport::ReactorOptions one;
+  one.operations = 1;
+  const std::unique_ptr<transport::Reactor> from = OpenReactor(GetParam().provider, one);
+  // Which nobody polls.
+  const std::unique_ptr<transport::Reactor> to = OpenReactor(GetParam().provider);
+  const WindowGeometry geometry = pair_.geometry();
+  auto staging = from->Register(*transport::HostBuffer::Allocate(geometry.window_bytes()),
+                                transport::RegionUse::kSource);
+  auto target = to->Register(*transport::HostBuffer::Allocate(geometry.window_bytes()),
+                             transport::RegionUse::kRemoteTarget);
+  ASSERT_TRUE(staging.ok() && target.ok());
+  const auto peer = from->peers().Insert(to->address());
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  NobodysOperations owner;
+  {
+    const transport::RemoteWindow window = {(*peer)->address, target->remote_base(), target->size(),
+                                            target->key()};
+    MessageBatch batch(from.get(), &*staging, window, geometry, /*session=*/1,
+                       transport::GetNotifier(GetParam().notification, from->profile().send_order),
+                       &owner);
+    // Some may leave, on a fabric that takes them for a peer that does not look.
+    constexpr int kMost = 100'000;
+    int added = 0;
+    while (!batch.overflowed() && added < kMost) {
+      batch.Add(MessageKind::kResponse, 4 * (++added % 2), kHeaderBytes);
+    }
+    EXPECT_TRUE(batch.overflowed());
+    EXPECT_GT(added, static_cast<int>(SequenceWindow::kWidth));
+    // What is lost is not covered up by what can leave later.
+    EXPECT_FALSE(batch.Flush());
+    EXPECT_TRUE(batch.pending());
+  }
+  from->Disown(&owner);
+  from->peers().Release(*peer);
+}
+
+// A client that is not this library's may use the same cells for all of them.
+TEST_P(BulkSessionTest, NoMoreCallsAreTakenThanAClientCanHaveUnderWay) {
+  BulkSession session(&pair_.client_reactor(), std::make_shared<BulkBudget>(), 0);
+  const std::vector<std::byte> payload = Payload(BulkDescriptor());
+  RequestHeader header;
+  header.payload_bytes = static_cast<uint32_t>(payload.size());
+  const auto start = [&] {
+    ++header.sequence;
+    return session.Start(header, payload.data(), nullptr, {}, transport::MonotonicNs());
+  };
+  for (uint64_t i = 0; i < SequenceWindow::kWidth; ++i) ASSERT_FALSE(start().has_value());
+  for (int i = 0; i < 3; ++i) {
+    const auto refusal = start();
+    ASSERT_TRUE(refusal.has_value());
+    EXPECT_EQ(refusal->status, StatusCode::kNoMemory);
+    EXPECT_FALSE(session.Has(header.sequence));
+  }
+}
+
 TEST_P(BulkSessionTest, WindowsThatAreNotThereAreRefusedAndCounted) {
   const uint64_t size = memory_.size();
   const uint16_t unknown = static_cast<uint16_t>(both_ + 1);
