@@ -1,9 +1,15 @@
 // Attacks of a client that has a session of its own, and with it the right to write into a window.
 
+#include <netinet/in.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "src/transport/provider_profile.h"
 #include "tests/hostile/attacks.h"
 
 namespace invoker::hostile {
@@ -167,16 +173,32 @@ void FloodOfRequests(Battle* battle, uint64_t tries) {
   }
 }
 
-// As many sessions of one lease as the server opens, each with the largest windows and copies.
-// They are held until the attack is judged: others get sessions all the same.
+// An address like this one, at which nobody is.
+std::string AnotherAddress(const std::string& provider, const std::string& address,
+                           uint16_t which) {
+  if (transport::FindRow(provider).address_is_ip) {
+    std::string other = address;
+    memcpy(&other[offsetof(sockaddr_in, sin_port)], &which, sizeof(which));
+    return other;
+  }
+  // A name.
+  return absl::StrCat(address.c_str(), "-", which, absl::string_view("", 1));
+}
+
+// As many sessions of one lease as the server opens, each at an address of its own and with the
+// largest windows and copies. They are held until the attack is judged: others get sessions all the
+// same.
 void ManySessionsOfOneLease(Battle* battle, uint64_t tries) {
-  constexpr uint64_t kSessions = 300;  // more than some fabrics have for an executor
+  constexpr uint64_t kSessions = 300;  // more peers than an executor can have on some fabrics
   auto holder = RawSession::Open(battle->server, battle->provider);
   if (!holder.ok()) return;
   bootstrap::OpenSessionRequest request = (*holder)->request();
+  const std::string own = request.endpoint_address;
   request.session_token.clear();
   request.data_auth = DataAuth::kFull;
   for (uint64_t i = 0; i < tries * kSessions; ++i) {
+    request.endpoint_address =
+        AnotherAddress(battle->provider, own, static_cast<uint16_t>(20'000 + i));
     (*holder)
         ->bootstrap()
         .OpenSession((*holder)->lease(), request, absl::Seconds(60))
