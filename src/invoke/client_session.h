@@ -175,6 +175,11 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // failed because the other side has ended, the lease says why, and that is the better reason.
   void HoldFailures(int64_t hold_ns) { hold_ns_ = hold_ns; }
 
+  // Reactor::PostFarewell, if there is anybody to say it to.
+  void SayFarewell() {
+    if (requests_.has_value()) reactor_->PostFarewell(requests_->window());
+  }
+
   // Ends every call and refuses new ones. The first reason stays.
   void Fail(const absl::Status& reason);
   const absl::Status& failure() const { return failure_; }

@@ -60,14 +60,6 @@ Reactor::~Reactor() {
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
-void Reactor::Dispose(std::unique_ptr<Reactor> reactor, bool quiet) {
-  if (reactor == nullptr || quiet || !reactor->profile().close_needs_quiet) return;
-  static absl::Mutex* const mutex = new absl::Mutex;
-  static auto* const aside = new std::vector<std::unique_ptr<Reactor>>;
-  absl::MutexLock lock(mutex);
-  aside->push_back(std::move(reactor));
-}
-
 absl::StatusOr<std::unique_ptr<Reactor>> Reactor::Open(FabricChoice choice,
                                                        const ReactorOptions& options) {
   absl::StatusOr<Fabric> fabric = Fabric::Open(std::move(choice));

@@ -110,9 +110,11 @@ class Reactor {
                                                        const ReactorOptions& options);
   ~Reactor();
 
-  // Ends a reactor. Unless `quiet`, a peer's write may be under way to it; on a fabric whose
-  // endpoints cannot be closed then, the reactor is set aside, with its memory, until the process
-  // ends.
+  // Ends a reactor. Unless `quiet`, a peer's write may be half received; on a fabric whose
+  // endpoints cannot be closed then, it is closed once PostFarewell's write is over, which this
+  // waits for for some milliseconds. If that takes longer, as with a peer that is stopped, or there
+  // is none, the reactor is set aside, with its memory: each further Dispose looks whether it can
+  // be closed.
   static void Dispose(std::unique_ptr<Reactor> reactor, bool quiet);
 
   Reactor(const Reactor&) = delete;
@@ -240,6 +242,12 @@ class Reactor {
                     void* local, void* descriptor, uint64_t length, OperationOwner* owner,
                     uint64_t tag);
 
+  // Before Dispose, where a peer's write may be half received: writes one byte to the end of a
+  // window of that peer's which is out of use. It is delivered behind what the peer has begun to
+  // send, or fails because the connection has gone, and what was half received with it. Does
+  // nothing where endpoints can be closed at any time.
+  void PostFarewell(const RemoteWindow& window);
+
   // Whether the endpoint has atomics that add 64-bit numbers. Any thread.
   bool native_atomics() const { return native_atomics_; }
 
@@ -294,6 +302,18 @@ class Reactor {
  private:
   Reactor(Fabric fabric, Domain domain, const ReactorOptions& options);
 
+  // Hears of PostFarewell's write.
+  struct Farewell final : public OperationOwner {
+    void OnOperationFailed(const Operation& operation, const absl::Status& status) override;
+    void OnTransferDone(uint64_t) override { over = true; }
+    bool under_way() const { return posted && !failed && !over; }
+
+    bool posted = false;
+    bool failed = false;
+    bool over = false;  // and nothing is half received
+  };
+
+  static std::vector<std::unique_ptr<Reactor>> TakeQuiet();
   absl::Status OpenEndpoint(const ReactorOptions& options);
   void HandleEntry(const fi_cq_data_entry& entry);
   void HandleReceive(void* context, size_t bytes);
@@ -334,6 +354,7 @@ class Reactor {
   std::deque<Retired> retired_;
   std::vector<Retired> held_;
   OperationPool operations_;
+  Farewell farewell_;
   std::vector<MemoryRegion> staging_;  // of the slots, one for each time that slots were added
   // Memory under posted receives cannot be released before the endpoint on some fabrics.
   std::optional<ReceiveRing> receives_;

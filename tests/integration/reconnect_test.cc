@@ -1,10 +1,12 @@
 // Groups whose workers go and come back.
 
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -113,6 +115,49 @@ TEST_P(ReconnectTest, AGroupOfOneServerOutlivesItsRestartUnderLoad) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_GT(failures, 0);
   EXPECT_TRUE(group->Invoke(*echo, "after").ok());
+}
+
+// Of what endpoints have open, and pipes to children are not: descriptors without a file.
+size_t OpenAnonymous() {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    count += absl::StartsWith(target, "anon_inode:") ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_P(ReconnectTest, NothingIsLeftOfServersThatDiedWithCallsUnderWay) {
+  ServerProcess* server = StartServer();
+  ASSERT_NE(server, nullptr);
+  const std::string address = server->address();
+  const std::unique_ptr<ClientGroup> group = Group({address});
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  constexpr int kDeaths = 6;
+  size_t before = 0;
+  for (int death = 0; death < kDeaths; ++death) {
+    Rendezvous rendezvous;
+    const std::string path = rendezvous.path();
+    absl::Notification ended;
+    group->InvokeAsync(*hold, {reinterpret_cast<const std::byte*>(path.data()), path.size()}, {},
+                       [&](absl::StatusOr<Response> response) {
+                         EXPECT_FALSE(response.ok());
+                         ended.Notify();
+                       });
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    server->Kill();
+    ended.WaitForNotification();
+    server = StartAgain(address);
+    ASSERT_NE(server, nullptr);
+    ASSERT_TRUE(AwaitAll(*group));
+    // The client that has been lost stays until the one after it has been.
+    if (death == 1) before = OpenAnonymous();
+  }
+  // An endpoint has three at least, and four deaths have come since.
+  EXPECT_LT(OpenAnonymous(), before + 6);
 }
 
 TEST_P(ReconnectTest, AGroupThatIsNotToReconnectDoesNot) {
