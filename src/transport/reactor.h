@@ -384,6 +384,7 @@ class Reactor {
   int64_t looked_for_stall_ns_ = 0;
   int64_t stalled_ns_ = 0;
   uint64_t completions_at_stall_ = 0;
+  uint64_t refused_at_stall_ = 0;
   ReactorCounters counters_;
   absl::Status health_;
 

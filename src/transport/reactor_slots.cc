@@ -27,6 +27,9 @@ size_t StagingBytes(const Profile& profile) {
          kStagingAlignment;
 }
 
+// What the provider holds was given up long ago, and nothing else is on its way.
+constexpr int64_t kNothingToWaitForNs = 1'000'000'000;
+
 }  // namespace
 
 // Makes and registers memory for so many slots, which UseStaging then gives to them.
@@ -67,26 +70,31 @@ void Reactor::WriteOff(int64_t now_ns) {
 // a limit of its own, unless the provider refuses everybody: it takes so many operations at a time,
 // and those that were written off are among them.
 int64_t Reactor::StallLimitNs() const {
-  if (retry_head_ == nullptr) {
-    return operations_.outstanding() == operations_.capacity() ? stall_limit_ns_ : 0;
+  if (retry_head_ == nullptr && operations_.outstanding() == operations_.capacity()) {
+    return stall_limit_ns_;
   }
-  if (operations_.written_off() == 0) return 0;
+  // Whoever was refused may have given up since.
+  if (operations_.written_off() == 0 || counters_.posts_refused == refused_at_stall_) return 0;
   size_t posted = operations_.outstanding();
   for (const Operation* at = retry_head_; at != nullptr; at = at->next) {
     if (at->completions_due == 0) --posted;
   }
   if (posted + operations_.written_off_completions() < profile().transmit_depth) return 0;
-  // With nothing else on its way, there is nothing to wait for.
-  return posted == 0 ? std::min(stall_limit_ns_, write_off_after_ns_) : stall_limit_ns_;
+  return posted == 0 ? std::min(stall_limit_ns_, kNothingToWaitForNs) : stall_limit_ns_;
 }
 
 void Reactor::LookForStall(int64_t now_ns) {
   const int64_t passed_ns = std::min(now_ns - looked_for_stall_ns_, kLongestTickNs);
   looked_for_stall_ns_ = now_ns;
-  const int64_t limit_ns = StallLimitNs();
-  if (limit_ns == 0 || counters_.completions != completions_at_stall_) {
+  if (counters_.completions != completions_at_stall_) {
     stalled_ns_ = 0;
     completions_at_stall_ = counters_.completions;
+    refused_at_stall_ = counters_.posts_refused;
+    return;
+  }
+  const int64_t limit_ns = StallLimitNs();
+  if (limit_ns == 0) {
+    stalled_ns_ = 0;
     return;
   }
   stalled_ns_ += passed_ns;
