@@ -125,11 +125,11 @@ class FairnessTest : public testing::TestWithParam<const char*> {
   // Lets what has been started get into the windows: all of it has been rung for, in vain.
   void Deliver(uint64_t writes) {
     const int64_t give_up = transport::MonotonicNs() + int64_t{60'000'000'000};
-    while (shared_.dropped.unknown_session < writes && transport::MonotonicNs() < give_up) {
+    while (watch_.dropped().unknown_session < writes && transport::MonotonicNs() < give_up) {
       for (const auto& tenant : tenants_) tenant->Poll();
       port_->Turn();
     }
-    ASSERT_EQ(shared_.dropped.unknown_session, writes);
+    ASSERT_EQ(watch_.dropped().unknown_session, writes);
     ASSERT_EQ(order_, "");
   }
 
