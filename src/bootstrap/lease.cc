@@ -198,7 +198,8 @@ class Lease::Impl {
         request.mutable_heartbeat()->set_sequence(++sequence_);
         stream_.Write(request);
         next_heartbeat = now + interval_;
-        if (events_.on_heartbeat && !released_.load()) events_.on_heartbeat();
+        // At the first there is nothing to look at yet.
+        if (sequence_ > 1 && events_.on_heartbeat && !released_.load()) events_.on_heartbeat();
       }
       const Clock::time_point due_back = std::min(heard + silence_limit_, now + interval_);
       const std::optional<ClientLeaseStream::Done> done =

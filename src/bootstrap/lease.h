@@ -28,7 +28,8 @@ namespace invoker::bootstrap {
 struct LeaseEvents {
   // There is no room yet; `ahead` others come first. Inside Acquire, on its caller's thread.
   std::function<void(uint32_t ahead)> on_queued;
-  // With each heartbeat that is sent: several in LeaseTerms::peer_timeout.
+  // With each heartbeat that is sent but the first, which is the lease's beginning: several in
+  // LeaseTerms::peer_timeout.
   std::function<void()> on_heartbeat;
   // Asked before a worker whose heartbeats fail to come is given up: whether it has shown in
   // another way that it lives, since on_heartbeat was last called.

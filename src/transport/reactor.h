@@ -335,7 +335,7 @@ class Reactor {
   void WriteOff(int64_t now_ns);
   void ReleaseRetired(int64_t now_ns);
   void LookForStall(int64_t now_ns);
-  int64_t StallLimitNs() const;
+  std::optional<int64_t> StallLimitNs() const;
 
   // In this order, so that every object is closed before what it was opened on.
   Fabric fabric_;

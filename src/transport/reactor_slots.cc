@@ -66,20 +66,24 @@ void Reactor::WriteOff(int64_t now_ns) {
   }
 }
 
-// How long nothing may complete, as things are; 0: for ever. What is queued to be posted again has
-// a limit of its own, unless the provider refuses everybody: it takes so many operations at a time,
-// and those that were written off are among them.
-int64_t Reactor::StallLimitNs() const {
+// How long nothing may complete, as things are; nullopt: for ever. What is queued to be posted
+// again has a limit of its own, unless the provider refuses everybody: it takes so many operations
+// at a time, and those that were written off are among them.
+std::optional<int64_t> Reactor::StallLimitNs() const {
   if (retry_head_ == nullptr && operations_.outstanding() == operations_.capacity()) {
     return stall_limit_ns_;
   }
   // Whoever was refused may have given up since.
-  if (operations_.written_off() == 0 || counters_.posts_refused == refused_at_stall_) return 0;
+  if (operations_.written_off() == 0 || counters_.posts_refused == refused_at_stall_) {
+    return std::nullopt;
+  }
   size_t posted = operations_.outstanding();
   for (const Operation* at = retry_head_; at != nullptr; at = at->next) {
     if (at->completions_due == 0) --posted;
   }
-  if (posted + operations_.written_off_completions() < profile().transmit_depth) return 0;
+  if (posted + operations_.written_off_completions() < profile().transmit_depth) {
+    return std::nullopt;
+  }
   return posted == 0 ? std::min(stall_limit_ns_, kNothingToWaitForNs) : stall_limit_ns_;
 }
 
@@ -92,17 +96,17 @@ void Reactor::LookForStall(int64_t now_ns) {
     refused_at_stall_ = counters_.posts_refused;
     return;
   }
-  const int64_t limit_ns = StallLimitNs();
-  if (limit_ns == 0) {
+  const std::optional<int64_t> limit_ns = StallLimitNs();
+  if (!limit_ns.has_value()) {
     stalled_ns_ = 0;
     return;
   }
   stalled_ns_ += passed_ns;
-  if (stalled_ns_ <= limit_ns || !health_.ok()) return;
+  if (stalled_ns_ <= *limit_ns || !health_.ok()) return;
   health_ = absl::UnavailableError(
       absl::StrCat("the provider completes nothing any more: none of ", operations_.outstanding(),
                    " operations, and none of ", operations_.written_off(),
-                   " to peers that have gone, has completed for ", limit_ns / 1'000'000,
+                   " to peers that have gone, has completed for ", *limit_ns / 1'000'000,
                    " ms, so every session on this endpoint ends"));
 }
 
