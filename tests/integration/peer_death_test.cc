@@ -125,7 +125,9 @@ TEST_P(PeerDeathTest, ACallThatACallbackWaitsForEndsTooWhenTheServerIsStopped) {
       done[i].Notify();
     });
     // The second runs too, or waits behind the first.
-    if (i == 0) ASSERT_TRUE(rendezvous[0].WaitUntilRunning());
+    if (i == 0) {
+      ASSERT_TRUE(rendezvous[0].WaitUntilRunning());
+    }
   }
   server->Suspend();
   for (int i = 0; i < kCalls; ++i) {
