@@ -28,6 +28,7 @@ struct Options {
   absl::Duration peer_timeout = absl::Seconds(1);
   absl::Duration patience = kPatience;
   bool network = true;
+  bool between_posts = false;
   bool soft_roce = false;
 };
 
@@ -126,6 +127,7 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
   setup.warm_calls = options.warm_calls;
   setup.peer_timeout = options.peer_timeout;
   setup.patience = options.patience;
+  setup.between_posts = options.between_posts;
   if (!Place(networks, scenario.cuts, provider, &setup)) return true;
   const std::string title = absl::StrCat(scenario.name, ", ", provider, ": ");
   std::fprintf(stderr, "%s%s\n", title.c_str(), scenario.what);
@@ -224,6 +226,9 @@ int Main(int argc, char** argv) {
                      "should come within --peer_timeout");
   app.add_flag("--network,!--no_network", options.network,
                "also cut the network, in network namespaces of its own, which needs root");
+  app.add_flag("--between_posts", options.between_posts,
+               "what is killed or stopped does it itself, in a function or between two calls: over "
+               "shm one that posts at that moment may stop its peer (docs/providers.md, Traps)");
   app.add_flag("--soft_roce", options.soft_roce,
                "in the machine of tools/soft_roce, on its devices, whose cable it cuts")
       ->excludes(provider);

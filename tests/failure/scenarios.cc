@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -43,10 +42,8 @@ absl::StatusOr<Outcome> ServerKilled(const Setup& setup) {
   if (!server.ok()) return server.status();
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
-  return BreakUnder(setup, client->get(), [&] {
-    (*server)->Signal(SIGKILL);
-    return absl::OkStatus();
-  });
+  return BreakUnder(setup, client->get(),
+                    [&] { return SignalWorker(setup, client->get(), (*server)->pid(), SIGKILL); });
 }
 
 // It wakes up later, and must find its old session fenced: nothing of it may be executed.
@@ -56,8 +53,7 @@ absl::StatusOr<Outcome> ServerStopped(const Setup& setup) {
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
   absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), [&] {
-    (*server)->Signal(SIGSTOP);
-    return absl::OkStatus();
+    return SignalWorker(setup, client->get(), (*server)->pid(), SIGSTOP);
   });
   const int64_t back_ns = MonotonicNs();
   (*server)->Signal(SIGCONT);
@@ -90,8 +86,7 @@ absl::StatusOr<Outcome> ServerRestarted(const Setup& given) {
   auto work = (*group)->Function("failure.work");
   if (!work.ok()) return work.status();
   absl::StatusOr<Outcome> outcome = BreakUnder(setup, &(*group)->client(0), [&] {
-    (*server)->Signal(SIGKILL);
-    return absl::OkStatus();
+    return SignalWorker(setup, &(*group)->client(0), (*server)->pid(), SIGKILL);
   });
   if (!outcome.ok()) return outcome;
   const uint16_t port = (*server)->port();
@@ -161,9 +156,8 @@ absl::StatusOr<Outcome> ExecutorCrashes(const Setup& setup) {
 }
 
 absl::StatusOr<Outcome> ExecutorStopped(const Setup& setup) {
-  return BreakExecutor(setup, [](Client*, pid_t pid) {
-    if (kill(pid, SIGSTOP) != 0) return absl::ErrnoToStatus(errno, "SIGSTOP of an executor");
-    return absl::OkStatus();
+  return BreakExecutor(setup, [&setup](Client* executor, pid_t pid) {
+    return SignalWorker(setup, executor, pid, SIGSTOP);
   });
 }
 
@@ -185,7 +179,8 @@ absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
     return absl::InternalError("no calls were answered");
   }
   const int64_t broken_ns = MonotonicNs();
-  (*doomed)->Signal(SIGKILL);
+  const absl::Status killed = SignalWorker(setup, &(*group)->client(0), (*doomed)->pid(), SIGKILL);
+  if (!killed.ok()) return killed;
   // The others go on, long after every call to the dead one must have ended.
   absl::SleepFor(absl::Seconds(3));
   const bool goes_on = flood.AwaitAnswered(setup.warm_calls, setup.patience);
@@ -240,7 +235,8 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
     const absl::Status status = OneCall(client->get(), setup.marks, setup.patience);
     if (!status.ok()) return status;
   }
-  (*doomed)->Signal(signal);
+  const int instead = signal == SIGKILL ? SIGUSR1 : SIGUSR2;
+  (*doomed)->Signal(setup.between_posts ? instead : signal);
   const int64_t gone_ns = MonotonicNs();
   int64_t look_ns = gone_ns;
   for (bool freed = false; !freed || MillisecondsSince(gone_ns) < 3000;) {

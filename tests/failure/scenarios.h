@@ -35,6 +35,9 @@ struct Setup {
   absl::Duration peer_timeout = absl::Seconds(1);
   // Nothing waits longer than this for what should come within peer_timeout.
   absl::Duration patience = kPatience;
+  // What is killed or stopped does it itself, in a function or between two calls: not in the middle
+  // of a post.
+  bool between_posts = false;
   ExecutionMarks* marks = nullptr;
   NetworkPath* network = nullptr;  // where servers are; nullptr: here
   // Of scenarios that cut something.

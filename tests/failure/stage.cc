@@ -1,7 +1,9 @@
 #include "tests/failure/stage.h"
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -71,6 +73,22 @@ absl::Status OneCall(Client* client, ExecutionMarks* marks, absl::Duration timeo
   absl::StatusOr<Response> response = client->Invoke(*work, input, options);
   if (!response.ok()) return response.status();
   if (response->text() != input) return absl::DataLossError("the answer is another call's");
+  return absl::OkStatus();
+}
+
+absl::Status SignalWorker(const Setup& setup, Client* client, pid_t process, int number) {
+  if (!setup.between_posts) {
+    if (kill(process, number) == 0) return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, absl::StrCat("signal ", number, " for a worker"));
+  }
+  absl::StatusOr<RemoteFunction> obey = client->Function("failure.signal");
+  if (!obey.ok()) return obey.status();
+  const std::string input = absl::StrCat(number);
+  CallOptions options;
+  options.response_capacity = 64;
+  client->InvokeAsync(
+      *obey, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(input.data()), input.size()),
+      options, [](absl::StatusOr<Response>) {});
   return absl::OkStatus();
 }
 

@@ -6,6 +6,8 @@
 #ifndef INVOKER_TESTS_FAILURE_STAGE_H_
 #define INVOKER_TESTS_FAILURE_STAGE_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,6 +38,9 @@ absl::StatusOr<StartCall> CallsOf(Client* client);
 // call has ended. Fills in what is known of `client`'s calls.
 absl::StatusOr<Outcome> BreakUnder(const Setup& setup, Client* client,
                                    const std::function<absl::Status()>& failure);
+
+// A signal for a worker, whose process is `process`, and `client` a session with it.
+absl::Status SignalWorker(const Setup& setup, Client* client, pid_t process, int number);
 
 // One call that must work, tried again until it does.
 absl::Status AwaitCall(const Setup& setup, const std::function<absl::Status()>& call);

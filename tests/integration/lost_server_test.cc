@@ -1,5 +1,6 @@
 // A server that dies, or is told to stop, while calls are under way.
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <thread>
@@ -186,7 +187,8 @@ TEST_P(LostServerTest, AClientThatIsKilledCostsItsOwnSessionOnly) {
   ASSERT_TRUE(doomed.ok()) << doomed.status();
   EXPECT_EQ(MakeRandomCalls(client.get(), TestSeed(), 20, 10'000), absl::OkStatus());
   const pid_t pid = (*doomed)->pid();
-  doomed->reset();
+  (*doomed)->Signal(SIGUSR1);
+  (*doomed)->Wait();
   for (const std::string& name : SharedMemoryOf(pid)) unlink(("/dev/shm/" + name).c_str());
   EXPECT_EQ(MakeRandomCalls(client.get(), TestSeed(), 20, 10'000), absl::OkStatus());
   EXPECT_EQ(client->status(), absl::OkStatus());

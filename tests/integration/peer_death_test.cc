@@ -201,7 +201,7 @@ TEST_P(PeerDeathTest, ASilentClientLosesItsSessionAndCannotGoOnWithIt) {
                                      GetParam().notify, "1", "100000000", "1000"}});
   ASSERT_TRUE(child.ok()) << child.status();
   while (OpenLeases(asks->get()) < 2) absl::SleepFor(absl::Milliseconds(5));
-  (*child)->Signal(SIGSTOP);
+  (*child)->Signal(SIGUSR2);
   while (OpenLeases(asks->get()) > 1) absl::SleepFor(absl::Milliseconds(5));
   EXPECT_EQ(MakeRandomCalls(other.get(), TestSeed(), 20, 1000), absl::OkStatus());
   (*child)->Signal(SIGCONT);

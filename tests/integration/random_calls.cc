@@ -97,9 +97,11 @@ absl::Status CheckAnswer(const RandomCall& call, const absl::StatusOr<Response>&
                                           call.expected.size(), ", first wrong at ", wrong));
 }
 
-absl::Status MakeRandomCalls(Client* client, uint64_t seed, int count, uint64_t limit) {
+absl::Status MakeRandomCalls(Client* client, uint64_t seed, int count, uint64_t limit,
+                             const std::function<void()>& between) {
   std::mt19937_64 random(seed);
   for (int i = 0; i < count; ++i) {
+    if (between) between();
     const RandomCall call = MakeRandomCall(&random, limit);
     const absl::StatusOr<RemoteFunction> function = client->Function(call.function);
     if (!function.ok()) return function.status();

@@ -4,6 +4,7 @@
 #define INVOKER_TESTS_INTEGRATION_RANDOM_CALLS_H_
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 
@@ -36,8 +37,10 @@ RandomCall MakeRandomCall(std::mt19937_64* random, uint64_t limit);
 // OK if the call answers what it must.
 absl::Status CheckAnswer(const RandomCall& call, const absl::StatusOr<Response>& response);
 
-// `count` calls of up to `limit` bytes, one after the other.
-absl::Status MakeRandomCalls(Client* client, uint64_t seed, int count, uint64_t limit);
+// `count` calls of up to `limit` bytes, one after the other. `between`, if any, is called before
+// each.
+absl::Status MakeRandomCalls(Client* client, uint64_t seed, int count, uint64_t limit,
+                             const std::function<void()>& between = nullptr);
 
 }  // namespace invoker
 

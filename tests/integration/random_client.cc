@@ -1,16 +1,36 @@
 // random_client SERVER NOTIFY SEED CALLS LIMIT [FABRIC_ADDRESS]: a client that makes so many random
 // calls of up to LIMIT bytes and checks every answer. Exit status 0 if all were right.
+//
+// SIGUSR1 and SIGUSR2 do what SIGKILL and SIGSTOP do, but between two calls: it does not go in the
+// middle of a post, which over shm may stop whom it posts to (docs/providers.md, "Traps").
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
 #include "tests/integration/random_calls.h"
+
+namespace {
+
+std::atomic<int> g_pending{0};  // SIGKILL or SIGSTOP, for itself
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void ObeyPending() {
+  if (const int pending = g_pending.exchange(0); pending != 0) kill(getpid(), pending);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 6 && argc != 7) {
     std::fprintf(stderr, "usage: random_client SERVER NOTIFY SEED CALLS LIMIT [FABRIC_ADDRESS]\n");
     return 2;
   }
+  signal(SIGUSR1, [](int) { g_pending = SIGKILL; });
+  signal(SIGUSR2, [](int) { g_pending = SIGSTOP; });
   invoker::ClientOptions options;
   options.hot_timeout = absl::Microseconds(50);
   if (!invoker::transport::ParseNotification(argv[2], &options.notification)) return 2;
@@ -19,7 +39,8 @@ int main(int argc, char** argv) {
   absl::Status status = client.status();
   if (status.ok()) {
     status = invoker::MakeRandomCalls(client->get(), std::strtoull(argv[3], nullptr, 10),
-                                      std::atoi(argv[4]), std::strtoull(argv[5], nullptr, 10));
+                                      std::atoi(argv[4]), std::strtoull(argv[5], nullptr, 10),
+                                      ObeyPending);
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
