@@ -86,7 +86,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   std::byte* BufferData(HeldCells cells) const { return session_->RequestPayload(cells); }
 
   // Of the program's own, for whoever holds a share of this driver. Closing ends every access of
-  // the peer's.
+  // the peer's: a session that failed while it had such access is not polled any more.
   absl::StatusOr<transport::MemoryRegion> RegisterMemory(transport::HostBuffer buffer,
                                                          transport::RegionUse use);
   void CloseMemory(transport::MemoryRegion region);
@@ -139,6 +139,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
     lock_.Unlock();
   }
   void UnlockClosed();
+  void SettleTransfersLocked();
   // nullptr if it cannot, and `why_not` says why.
   Call* StartLocked(const ClientSession::Request& request, bool may_wait_for_others,
                     absl::Status* why_not);
@@ -208,6 +209,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool helper_watches_ = false;  // sleeps
   bool helper_leads_ = false;    // drives at once: nobody else has lately
   bool quiet_ = true;            // nothing of the worker's can be under way to us
+  bool settled_ = false;         // it has been seen that nothing is, since the session failed
   // Times that threads other than the helper have driven. Written under lock_.
   std::atomic<uint64_t> visits_{0};
   std::thread helper_;

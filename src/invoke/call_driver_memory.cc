@@ -18,8 +18,20 @@ absl::StatusOr<transport::MemoryRegion> CallDriver::RegisterMemory(transport::Ho
 
 void CallDriver::CloseMemory(transport::MemoryRegion region) {
   lock_.Lock();
+  if (session_->failed_with_buffers()) SettleTransfersLocked();
   std::move(region).Close();
   lock_.Unlock();
+}
+
+// What the worker has begun to write to the program's memory ends now, while it is there, or, if
+// the worker neither goes on nor goes away, never.
+void CallDriver::SettleTransfersLocked() {
+  constexpr absl::Duration kLimit = absl::Seconds(1);
+  if (settled_ || reactor_->abandoned()) return;
+  session_->SayFarewell();
+  settled_ = reactor_->AwaitFarewell(kLimit);
+  quiet_ = settled_;
+  if (!settled_) reactor_->Abandon();
 }
 
 void CallDriver::RunLocked(absl::FunctionRef<void()> task) {
@@ -38,7 +50,7 @@ void CallDriver::LetTransfersEnd() {
   // Where a target takes part by polling, they stand in its queue, which this empties.
   constexpr int kPolls = 64;
   lock_.Lock();
-  for (int i = 0; i < kPolls; ++i) reactor_->Poll();
+  for (int i = 0; i < kPolls && !reactor_->abandoned(); ++i) reactor_->Poll();
   lock_.Unlock();
 }
 

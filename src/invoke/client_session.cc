@@ -408,6 +408,7 @@ void ClientSession::Fail(const absl::Status& reason) {
   for (const Call& call : calls_) {
     const bool outstanding = call.state == Call::State::kOutstanding;
     fates.push_back(outstanding && !HasLeft(call) ? CallFate::kNotSent : CallFate::kMaybeExecuted);
+    if (call.buffer_busy != nullptr) failed_with_buffers_ = true;
   }
   // What has not left stays here.
   reactor_->Disown(this);

@@ -189,6 +189,9 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   uint32_t outstanding() const { return outstanding_; }
   // Whether every request has had its response.
   bool answered() const { return outstanding_ == 0 && late_ == 0; }
+  // Whether it has failed with calls under way that used memory of their callers': a Buffer, or
+  // registered windows.
+  bool failed_with_buffers() const { return failed_with_buffers_; }
   // Moves whenever a call begins or ends, or cells become free.
   uint64_t changes() const { return changes_; }
   // Whether requests that nobody waits for any more may still have to leave: posting needs a
@@ -310,6 +313,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   uint64_t bad_frees_ = 0;  // of cells that were free
   uint64_t answers_ = 0;
   absl::Status failure_;
+  bool failed_with_buffers_ = false;
 };
 
 }  // namespace invoker

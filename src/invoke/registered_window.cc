@@ -81,6 +81,13 @@ RegisteredWindow::~RegisteredWindow() {
   if (answered && driver.status().ok()) {
     state_->connection->ForgetWindow(state_->number).IgnoreError();
   }
+  // What the executor has begun to write would still come.
+  if (!answered && access() != WindowAccess::kRead) {
+    driver.Fail(absl::UnavailableError(absl::StrCat(
+        "the program took back memory that a call was to write its output to, and which the worker "
+        "has not answered for ",
+        absl::FormatDuration(kForgetLimit))));
+  }
   driver.RunLocked([this, &driver] {
     for (const std::shared_ptr<WindowUse>& use : state_->uses) {
       if (use->busy) driver.ForgetBusyLocked(&use->busy);

@@ -40,9 +40,14 @@ class RegisteredWindow {
   RegisteredWindow& operator=(RegisteredWindow&& other) noexcept;
   // From here on nobody but the caller has access to the memory. Blocks for a round trip to the
   // server, and before that while calls that use the window have not been answered (also those that
-  // ended at a deadline): for kForgetLimit at most, after which the worker finds the memory closed,
-  // which may end the session. No other thread may be inside a call with it. May outlive the
-  // client's Close, not a Close that is under way.
+  // ended at a deadline): for kForgetLimit at most. After that the session ends, if the worker was
+  // to write to it; if it was only to read, it finds the memory closed, which may end the session.
+  // No other thread may be inside a call with it. May outlive the client's Close, not a Close that
+  // is under way.
+  //
+  // Over shm an executor writes by itself, keys or not. If one was stopped between two
+  // instructions, the session has been lost, and it goes on: then it may write once more to where
+  // the memory was.
   ~RegisteredWindow();
 
   std::byte* data() const;

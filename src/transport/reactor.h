@@ -114,8 +114,13 @@ class Reactor {
   // endpoints cannot be closed then, it is closed once PostFarewell's write is over, which this
   // waits for for some milliseconds. If that takes longer, as with a peer that is stopped, or there
   // is none, the reactor is set aside, with its memory: each further Dispose looks whether it can
-  // be closed.
+  // be closed. One that was abandoned is not looked at again.
   static void Dispose(std::unique_ptr<Reactor> reactor, bool quiet);
+
+  // The program has memory back that a peer's write may be half received into: the provider must
+  // not be called any more, since it would go on with it. Nothing is posted or polled after this.
+  void Abandon() { abandoned_ = true; }
+  bool abandoned() const { return abandoned_; }
 
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -248,6 +253,10 @@ class Reactor {
   // nothing where endpoints can be closed at any time.
   void PostFarewell(const RemoteWindow& window);
 
+  // Polls until that write is over, but no longer than `limit`. True if nothing is half received
+  // any more. False at once where PostFarewell does nothing. Driver thread; blocks.
+  bool AwaitFarewell(absl::Duration limit);
+
   // Whether the endpoint has atomics that add 64-bit numbers. Any thread.
   bool native_atomics() const { return native_atomics_; }
 
@@ -313,6 +322,7 @@ class Reactor {
     bool over = false;  // and nothing is half received
   };
 
+  bool QuietAfterFarewell() const;
   static std::vector<std::unique_ptr<Reactor>> TakeQuiet();
   absl::Status OpenEndpoint(const ReactorOptions& options);
   void HandleEntry(const fi_cq_data_entry& entry);
@@ -355,6 +365,7 @@ class Reactor {
   std::vector<Retired> held_;
   OperationPool operations_;
   Farewell farewell_;
+  bool abandoned_ = false;
   std::vector<MemoryRegion> staging_;  // of the slots, one for each time that slots were added
   // Memory under posted receives cannot be released before the endpoint on some fabrics.
   std::optional<ReceiveRing> receives_;

@@ -22,6 +22,7 @@ class Nobody final : public ReactorHandler {
 struct Aside {
   absl::Mutex mutex;
   std::vector<std::unique_ptr<Reactor>> reactors ABSL_GUARDED_BY(mutex);
+  std::vector<std::unique_ptr<Reactor>> abandoned ABSL_GUARDED_BY(mutex);
 };
 
 // Never destroyed: what is still there when the process ends cannot be closed.
@@ -40,32 +41,44 @@ void Reactor::Farewell::OnOperationFailed(const Operation& operation, const absl
 }
 
 void Reactor::PostFarewell(const RemoteWindow& window) {
-  if (!profile().close_needs_quiet) return;
+  if (!profile().close_needs_quiet || farewell_.posted) return;
   const MemoryRegion& source = staging_.front();
   farewell_.posted =
       PostTransfer(TransferDirection::kWrite, window, window.length - 1, source.data(),
                    source.descriptor(), /*length=*/1, &farewell_, /*tag=*/0);
 }
 
+// A provider that is to write one byte and has nothing else of ours under way refuses that only
+// while it has no connection to the peer, and there has been one: what was half received has gone
+// with it. It may refuse for ever, since it tries to connect each time.
+bool Reactor::QuietAfterFarewell() const {
+  const Operation* const refused = retry_head_;
+  return farewell_.over ||
+         (refused != nullptr && refused->owner == &farewell_ && operations_.outstanding() == 1);
+}
+
+bool Reactor::AwaitFarewell(absl::Duration limit) {
+  const int64_t deadline_ns = MonotonicNs() + absl::ToInt64Nanoseconds(limit);
+  while (farewell_.under_way() && !QuietAfterFarewell()) {
+    const int64_t left_ns = deadline_ns - MonotonicNs();
+    if (left_ns <= 0) return false;
+    if (Poll() == 0) Wait(absl::Nanoseconds(left_ns));
+  }
+  return QuietAfterFarewell();
+}
+
 // Those that have been set aside and can be closed by now.
 std::vector<std::unique_ptr<Reactor>> Reactor::TakeQuiet() {
   std::vector<std::unique_ptr<Reactor>> quiet;
   std::vector<std::unique_ptr<Reactor>> rest;
-  // A provider that is to write one byte and has nothing else of ours under way refuses that only
-  // while it has no connection to the peer, and there has been one: what was half received has gone
-  // with it. It may refuse for ever, since it tries to connect each time.
-  const auto is_quiet = [](const Reactor& reactor) {
-    const Operation* const refused = reactor.retry_head_;
-    return reactor.farewell_.over || (refused != nullptr && refused->owner == &reactor.farewell_ &&
-                                      reactor.operations_.outstanding() == 1);
-  };
   Aside& aside = GetAside();
   absl::MutexLock lock(&aside.mutex);
   for (std::unique_ptr<Reactor>& reactor : aside.reactors) {
-    for (int i = 0; i < kTurns && reactor->farewell_.under_way() && !is_quiet(*reactor); ++i) {
+    for (int i = 0; i < kTurns && reactor->farewell_.under_way() && !reactor->QuietAfterFarewell();
+         ++i) {
       reactor->Poll();
     }
-    (is_quiet(*reactor) ? quiet : rest).push_back(std::move(reactor));
+    (reactor->QuietAfterFarewell() ? quiet : rest).push_back(std::move(reactor));
   }
   aside.reactors = std::move(rest);
   return quiet;
@@ -79,7 +92,7 @@ void Reactor::Dispose(std::unique_ptr<Reactor> reactor, bool quiet) {
     for (Retired& retired : reactor->retired_) retired.until_ns = INT64_MAX;
     Aside& aside = GetAside();
     absl::MutexLock lock(&aside.mutex);
-    aside.reactors.push_back(std::move(reactor));
+    (reactor->abandoned() ? aside.abandoned : aside.reactors).push_back(std::move(reactor));
   }
   // They end here, without the lock.
   TakeQuiet();
