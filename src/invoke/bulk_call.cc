@@ -21,18 +21,12 @@ alignas(64) std::byte g_nothing[64];
 
 }  // namespace
 
-BulkCall::BulkCall(Parts parts) : parts_(std::move(parts)) {
-  if (parts_.input_window != nullptr) ++parts_.input_window->calls;
-  if (parts_.output_window != nullptr) ++parts_.output_window->calls;
-}
+BulkCall::BulkCall(Parts parts) : parts_(std::move(parts)) {}
 
 BulkCall::~BulkCall() {
   if (outstanding_ > 0) parts_.reactor->Disown(this);
   GiveBack(&input_, &input_share_);
   GiveBack(&output_, &output_share_);
-  for (const auto& window : {parts_.input_window, parts_.output_window}) {
-    if (window != nullptr && --window->calls == 0 && window->on_unused) window->on_unused();
-  }
 }
 
 // What the fabric may still be reading or writing keeps its addresses, and its share of the budget,
@@ -107,10 +101,6 @@ void BulkCall::LookForStall(int64_t now_ns) {
 bool BulkCall::PostMore() {
   transport::Reactor* const reactor = parts_.reactor;
   const bool reads = state_ == State::kReading;
-  const transport::RemoteWindow* window = nullptr;
-  if (to_post_ > 0) {
-    window = reads ? &parts_.input_window->window : &parts_.output_window->window;
-  }
   const uint64_t offset = reads ? parts_.descriptor.input_offset : parts_.descriptor.output_offset;
   transport::MemoryRegion& memory = reads ? input_ : output_;
   const uint64_t piece = std::min(kPieceBytes, reactor->profile().max_message_bytes);
@@ -120,13 +110,19 @@ bool BulkCall::PostMore() {
     const transport::OperationPool& operations = reactor->operations();
     if (operations.outstanding() > operations.capacity() / 2) break;
     const uint64_t bytes = std::min(piece, to_post_ - posted_);
+    if (!window()->BeginTransfer()) {
+      StopForgotten();
+      break;
+    }
     // Before it is posted, since it may fail at once.
     ++outstanding_;
     const bool taken = reactor->PostTransfer(
-        reads ? transport::TransferDirection::kRead : transport::TransferDirection::kWrite, *window,
-        offset + posted_, memory.data() + posted_, memory.descriptor(), bytes, this, 0);
+        reads ? transport::TransferDirection::kRead : transport::TransferDirection::kWrite,
+        window()->window(), offset + posted_, memory.data() + posted_, memory.descriptor(), bytes,
+        this, 0);
     if (!taken) {
       --outstanding_;
+      window()->EndTransfer();
       break;
     }
     posted_ += bytes;
@@ -170,12 +166,18 @@ void BulkCall::Stop(StatusCode status, std::string reason) {
   EndIfQuiet();
 }
 
+void BulkCall::StopForgotten() {
+  Stop(has_run_ ? StatusCode::kTransferFailed : StatusCode::kInvalidRequest,
+       "the client has forgotten a window that the call names");
+}
+
 void BulkCall::EndIfQuiet() {
   if (outstanding_ == 0) state_ = State::kEnded;
 }
 
 void BulkCall::OnTransferDone(uint64_t tag) {
   static_cast<void>(tag);
+  window()->EndTransfer();
   --outstanding_;
   stalled_ns_ = 0;
 }
@@ -183,6 +185,7 @@ void BulkCall::OnTransferDone(uint64_t tag) {
 void BulkCall::OnOperationFailed(const transport::Operation& operation,
                                  const absl::Status& status) {
   static_cast<void>(operation);
+  // What has been written off may still be under way: the window stays in use.
   --outstanding_;
   Stop(StatusCode::kTransferFailed, std::string(status.message()));
 }

@@ -16,27 +16,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "src/invoke/bulk_budget.h"
+#include "src/invoke/client_window.h"
 #include "src/invoke/wire.h"
 #include "src/transport/reactor.h"
 
 namespace invoker {
-
-// Memory of the client that it has registered.
-struct ClientWindow {
-  transport::RemoteWindow window;
-  bool readable = false;
-  bool writable = false;
-  uint32_t calls = 0;  // that name it and have not ended
-  // Set when the client forgets it: told as soon as no call names it any more.
-  std::function<void()> on_unused;
-};
 
 class BulkCall final : public transport::OperationOwner {
  public:
@@ -80,6 +70,8 @@ class BulkCall final : public transport::OperationOwner {
 
   // Ends the call with this status, once nothing is under way. The first reason stays.
   void Stop(StatusCode status, std::string reason);
+  // The client has taken one of its windows back.
+  void StopForgotten();
 
   // Whether its transfers do not end: the client takes no part in them, or lent what it has not.
   // Nothing but the end of the session gets the memory back then.
@@ -107,6 +99,10 @@ class BulkCall final : public transport::OperationOwner {
   bool TakeMemory();
   absl::Status Allocate(uint64_t bytes, transport::MemoryRegion* region);
   bool PostMore();
+  // Of the direction under way.
+  ClientWindow* window() const {
+    return (state_ == State::kReading ? parts_.input_window : parts_.output_window).get();
+  }
   void EndIfQuiet();
   void LookForStall(int64_t now_ns);
   void GiveBack(transport::MemoryRegion* region, BulkBudget::Share* share);

@@ -20,10 +20,8 @@ constexpr size_t kMostCalls = SequenceWindow::kWidth;
 
 }  // namespace
 
-BulkSession::~BulkSession() { calls_.clear(); }
-
-absl::StatusOr<uint16_t> BulkSession::RegisterWindow(const bootstrap::WindowDescriptor& window,
-                                                     bool readable, bool writable) {
+absl::StatusOr<BulkSession::Registered> BulkSession::RegisterWindow(
+    const bootstrap::WindowDescriptor& window, bool readable, bool writable) {
   if (window.length == 0 || window.base > std::numeric_limits<uint64_t>::max() - window.length) {
     return absl::InvalidArgumentError(
         absl::StrCat("a window of ", window.length,
@@ -46,12 +44,10 @@ absl::StatusOr<uint16_t> BulkSession::RegisterWindow(const bootstrap::WindowDesc
   do {
     ++last_number_;
   } while (last_number_ == 0 || windows_.contains(last_number_));
-  auto registered = std::make_shared<ClientWindow>();
-  registered->window = {peer_, window.base, window.length, window.key};
-  registered->readable = readable;
-  registered->writable = writable;
-  windows_[last_number_] = std::move(registered);
-  return last_number_;
+  auto registered = std::make_shared<ClientWindow>(
+      transport::RemoteWindow{peer_, window.base, window.length, window.key}, readable, writable);
+  windows_[last_number_] = registered;
+  return Registered{last_number_, std::move(registered)};
 }
 
 bool BulkSession::Has(uint64_t sequence) const {
@@ -59,22 +55,16 @@ bool BulkSession::Has(uint64_t sequence) const {
                      [sequence](const auto& call) { return call->request().sequence == sequence; });
 }
 
-absl::Status BulkSession::ForgetWindow(uint16_t number, std::function<void()> on_unused) {
+absl::Status BulkSession::ForgetWindow(uint16_t number) {
   const auto found = windows_.find(number);
   if (found == windows_.end()) {
     return absl::NotFoundError(absl::StrCat("the session has no window ", number));
   }
   const std::shared_ptr<ClientWindow> window = std::move(found->second);
   windows_.erase(found);
+  window->Revoke();
   for (const std::unique_ptr<BulkCall>& call : calls_) {
-    if (!call->Names(window.get())) continue;
-    call->Stop(call->has_run() ? StatusCode::kTransferFailed : StatusCode::kInvalidRequest,
-               absl::StrCat("the client has forgotten window ", number));
-  }
-  if (window->calls == 0) {
-    on_unused();
-  } else {
-    window->on_unused = std::move(on_unused);
+    if (call->Names(window.get())) call->StopForgotten();
   }
   return absl::OkStatus();
 }
@@ -89,14 +79,14 @@ absl::StatusOr<std::shared_ptr<ClientWindow>> BulkSession::FindWindow(uint16_t n
     return absl::InvalidArgumentError(absl::StrCat("the session has no window ", number));
   }
   const std::shared_ptr<ClientWindow>& window = found->second;
-  if (writes ? !window->writable : !window->readable) {
+  if (writes ? !window->writable() : !window->readable()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "window ", number, " has not been registered to be ", writes ? "written" : "read"));
   }
-  if (!window->window.Contains(offset, length)) {
+  if (!window->window().Contains(offset, length)) {
     return absl::InvalidArgumentError(absl::StrCat(length, " bytes at ", offset,
                                                    " do not lie in window ", number, " of ",
-                                                   window->window.length, " bytes"));
+                                                   window->window().length, " bytes"));
   }
   return window;
 }

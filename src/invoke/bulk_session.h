@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,15 +35,17 @@ class BulkSession {
   // `reactor` outlives the session; `peer` is the client's address.
   BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget, fi_addr_t peer)
       : reactor_(reactor), budget_(std::move(budget)), peer_(peer) {}
-  // Whoever waits for windows to be out of use is told.
-  ~BulkSession();
 
-  // Returns the window's number, from 1. FAILED_PRECONDITION if the fabric cannot do it.
-  absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
-                                          bool writable);
-  // From now on no call can name the window; those that do are stopped. `on_unused` is called, now
-  // or later, once nothing of it is under way; not if this fails with NOT_FOUND.
-  absl::Status ForgetWindow(uint16_t number, std::function<void()> on_unused);
+  struct Registered {
+    uint16_t number;  // from 1
+    std::shared_ptr<ClientWindow> window;
+  };
+  // FAILED_PRECONDITION if the fabric cannot do it.
+  absl::StatusOr<Registered> RegisterWindow(const bootstrap::WindowDescriptor& window,
+                                            bool readable, bool writable);
+  // From now on no call can name the window, and those that do are stopped. Transfers that are
+  // under way go on: ClientWindow::AwaitQuiet.
+  absl::Status ForgetWindow(uint16_t number);
 
   struct Refusal {
     StatusCode status;

@@ -24,9 +24,6 @@ constexpr int kTurnsPerLook = 16;
 // So many sessions make a poll without a wait object as slow as one with it.
 constexpr uint32_t kFewSessions = 16;
 
-// How long the transfers of a window that is forgotten may take to end.
-constexpr absl::Duration kForgetLimit = absl::Seconds(5);
-
 // How often, and for how long at most, a request is looked for before it is said not to have
 // arrived, or to have been answered.
 constexpr int kAsksForRequest = 256;
@@ -240,6 +237,12 @@ bool Executor::RunOnThread(std::function<void()> task) {
   return true;
 }
 
+bool Executor::RunLater(std::function<void()> task) {
+  absl::MutexLock lock(&stopped_mutex_);
+  if (!stopped_) inbox_.Submit(std::move(task));
+  return !stopped_;
+}
+
 absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
     size_t fabric, const bootstrap::OpenSessionRequest& request,
     transport::Notification notification, std::shared_ptr<UsageMeter> meter) {
@@ -304,46 +307,12 @@ absl::StatusOr<bootstrap::RequestState> Executor::FindRequest(SessionKey key, ui
   return state;
 }
 
-absl::StatusOr<uint16_t> Executor::RegisterWindow(SessionKey key,
-                                                  const bootstrap::WindowDescriptor& window,
-                                                  bool readable, bool writable) {
-  absl::StatusOr<uint16_t> number = absl::NotFoundError("the session has ended");
-  RunOnThread([&] {
-    if (FabricPort* port = PortOf(key); port != nullptr) {
-      number = port->Find(key)->RegisterWindow(window, readable, writable);
-    }
-  });
-  return number;
-}
-
-absl::Status Executor::ForgetWindow(SessionKey key, uint16_t number) {
-  absl::Status status = absl::NotFoundError("the session has ended");
-  // Whoever is told may be so long after this has given up.
-  const auto unused = std::make_shared<absl::Notification>();
-  RunOnThread([&] {
-    if (FabricPort* port = PortOf(key); port != nullptr) {
-      status = port->Find(key)->ForgetWindow(number, [unused] { unused->Notify(); });
-    }
-  });
-  if (!status.ok() || unused->WaitForNotificationWithTimeout(kForgetLimit)) return status;
-  return absl::DeadlineExceededError(
-      absl::StrCat("transfers of window ", number, " have been under way for ",
-                   absl::FormatDuration(kForgetLimit),
-                   ": the client's side of the fabric takes no part in them"));
-}
-
 void Executor::CloseSessionLater(SessionKey key, std::function<void()> closed) {
-  {
-    absl::MutexLock lock(&stopped_mutex_);
-    if (!stopped_) {
-      inbox_.Submit([this, key, closed = std::move(closed)] {
-        if (FabricPort* port = PortOf(key); port != nullptr) port->EndSession(key.number);
-        closed();
-      });
-      return;
-    }
-  }
-  closed();
+  const bool runs = RunLater([this, key, closed] {
+    if (FabricPort* port = PortOf(key); port != nullptr) port->EndSession(key.number);
+    closed();
+  });
+  if (!runs) closed();
 }
 
 absl::Status Executor::CloseSession(SessionKey key) {

@@ -30,6 +30,7 @@
 #include "src/invoke/executor_watch.h"
 #include "src/invoke/fabric_port.h"
 #include "src/invoke/function_registry.h"
+#include "src/invoke/lent_windows.h"
 #include "src/invoke/usage_meter.h"
 #include "src/transport/discovery.h"
 #include "src/transport/reactor.h"
@@ -106,10 +107,11 @@ class Executor {
   // Does not wait for a function that runs: its request, and those behind it, are in hand.
   absl::StatusOr<bootstrap::RequestState> FindRequest(SessionKey key, uint64_t sequence);
   absl::Status CloseSession(SessionKey key);
-  // As bootstrap::SessionHost's. Forgetting waits for what is under way, but not for ever, since
-  // the client may be gone: then DEADLINE_EXCEEDED.
+  // As bootstrap::SessionHost's.
   absl::StatusOr<uint16_t> RegisterWindow(SessionKey key, const bootstrap::WindowDescriptor& window,
                                           bool readable, bool writable);
+  // OK once nothing of the window is under way, nor will be. DEADLINE_EXCEEDED if transfers are
+  // that do not end: they may need the client to take part. Does not wait for a function that runs.
   absl::Status ForgetWindow(SessionKey key, uint16_t number);
   // As CloseSession, but does not block, and does not mind if the session has ended. `closed` is
   // called when it has, with all that it has used shown in its meter: on the thread, or, if that
@@ -167,6 +169,8 @@ class Executor {
 
   // Runs `task` on the thread and waits for it. False if the thread has stopped.
   bool RunOnThread(std::function<void()> task);
+  // As RunOnThread, and does not wait.
+  bool RunLater(std::function<void()> task);
 
   ExecutorOptions options_;
   FunctionRegistry functions_;  // the thread's, once it runs
@@ -178,6 +182,7 @@ class Executor {
   // executor is always hot: polling it takes longer with every peer.
   std::vector<FabricPort*> second_ports_;
   ExecutorInbox inbox_;
+  LentWindows lent_;
 
   ExecutorWatch own_watch_;  // where nobody has given another
 

@@ -146,10 +146,10 @@ class ExecutorSession final : public transport::OperationOwner,
   // Moves bulk calls on, runs the function of one that is ready, and flushes.
   Progress Continue();
 
-  // As bootstrap::SessionHost's; `on_unused` as BulkSession's.
-  absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
-                                          bool writable);
-  absl::Status ForgetWindow(uint16_t number, std::function<void()> on_unused);
+  // As BulkSession's.
+  absl::StatusOr<BulkSession::Registered> RegisterWindow(const bootstrap::WindowDescriptor& window,
+                                                         bool readable, bool writable);
+  absl::Status ForgetWindow(uint16_t number);
   // What has become of the request with that sequence.
   bootstrap::RequestState FindRequest(uint64_t sequence) const;
   const MessageBatch& responses() const { return responses_; }

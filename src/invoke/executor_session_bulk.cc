@@ -10,8 +10,8 @@
 
 namespace invoker {
 
-absl::StatusOr<uint16_t> ExecutorSession::RegisterWindow(const bootstrap::WindowDescriptor& window,
-                                                         bool readable, bool writable) {
+absl::StatusOr<BulkSession::Registered> ExecutorSession::RegisterWindow(
+    const bootstrap::WindowDescriptor& window, bool readable, bool writable) {
   if (parts_.bulk_budget == nullptr) {
     return absl::FailedPreconditionError("this executor takes no large payloads");
   }
@@ -31,9 +31,9 @@ bootstrap::RequestState ExecutorSession::FindRequest(uint64_t sequence) const {
   return bootstrap::RequestState::kAnswered;
 }
 
-absl::Status ExecutorSession::ForgetWindow(uint16_t number, std::function<void()> on_unused) {
+absl::Status ExecutorSession::ForgetWindow(uint16_t number) {
   if (bulk_ == nullptr) return absl::NotFoundError("the session has no windows");
-  return bulk_->ForgetWindow(number, std::move(on_unused));
+  return bulk_->ForgetWindow(number);
 }
 
 // What is refused is so before anything is read.

@@ -12,6 +12,9 @@
 namespace invoker {
 namespace {
 
+// Between two times that the worker is asked whether its transfers have ended.
+constexpr int64_t kDrivingNs = 20'000'000;
+
 transport::RegionUse UseFor(WindowAccess access) {
   switch (access) {
     case WindowAccess::kRead:
@@ -70,22 +73,9 @@ RegisteredWindow& RegisteredWindow::operator=(RegisteredWindow&& other) noexcept
 RegisteredWindow::~RegisteredWindow() {
   if (state_ == nullptr) return;
   CallDriver& driver = *state_->driver;
-  const auto unused = [this] {
-    return std::none_of(state_->uses.begin(), state_->uses.end(),
-                        [](const std::shared_ptr<WindowUse>& use) { return use->busy; });
-  };
-  const int64_t deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(kForgetLimit);
-  // The executor's transfers end only while this side drives.
-  const bool answered = driver.DriveUntil(unused, deadline_ns);
-  // A session that has ended has no windows; nor may the connection be there any more.
-  if (answered && driver.status().ok()) {
-    state_->connection->ForgetWindow(state_->number).IgnoreError();
-  }
-  // What the executor has begun to write would still come.
-  if (!answered && access() != WindowAccess::kRead) {
+  if (!TakeBack()) {
     driver.Fail(absl::UnavailableError(absl::StrCat(
-        "the program took back memory that a call was to write its output to, and which the worker "
-        "has not answered for ",
+        "the program took back memory that the worker's transfers have not left alone for ",
         absl::FormatDuration(kForgetLimit))));
   }
   driver.RunLocked([this, &driver] {
@@ -95,6 +85,25 @@ RegisteredWindow::~RegisteredWindow() {
     }
   });
   driver.CloseMemory(std::move(state_->region));
+}
+
+// True once the worker does nothing with the memory any more, or the session has ended.
+bool RegisteredWindow::TakeBack() {
+  CallDriver& driver = *state_->driver;
+  const auto unused = [this] {
+    return std::none_of(state_->uses.begin(), state_->uses.end(),
+                        [](const std::shared_ptr<WindowUse>& use) { return use->busy; });
+  };
+  const int64_t deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(kForgetLimit);
+  // A session that has ended has no windows; nor may the connection be there any more.
+  while (driver.status().ok()) {
+    if (state_->connection->ForgetWindow(state_->number).ok()) return true;
+    const int64_t now_ns = transport::MonotonicNs();
+    // The executor's transfers end only while this side drives.
+    if (driver.DriveUntil(unused, std::min(now_ns + kDrivingNs, deadline_ns))) return true;
+    if (now_ns > deadline_ns) return false;
+  }
+  return true;
 }
 
 std::byte* RegisteredWindow::data() const { return state_->region.data(); }

@@ -39,14 +39,13 @@ class RegisteredWindow {
   RegisteredWindow(RegisteredWindow&& other) noexcept;
   RegisteredWindow& operator=(RegisteredWindow&& other) noexcept;
   // From here on nobody but the caller has access to the memory. Blocks for a round trip to the
-  // server, and before that while calls that use the window have not been answered (also those that
-  // ended at a deadline): for kForgetLimit at most. After that the session ends, if the worker was
-  // to write to it; if it was only to read, it finds the memory closed, which may end the session.
-  // No other thread may be inside a call with it. May outlive the client's Close, not a Close that
-  // is under way.
+  // server, and not for the calls that name the window, such as those that ended at a deadline:
+  // they end at the worker as if the window had never been. Transfers that are under way end first;
+  // if they do not within kForgetLimit, the session ends. No other thread may be inside a call with
+  // it. May outlive the client's Close, not a Close that is under way.
   //
-  // Over shm an executor writes by itself, keys or not. If one was stopped between two
-  // instructions, the session has been lost, and it goes on: then it may write once more to where
+  // Where a peer writes by itself, keys or not (docs/providers.md), and was stopped between two
+  // instructions until the session had been lost, it may write once more when it goes on, to where
   // the memory was.
   ~RegisteredWindow();
 
@@ -60,6 +59,8 @@ class RegisteredWindow {
   friend class Client;
   struct State;
   explicit RegisteredWindow(std::unique_ptr<State> state);
+
+  bool TakeBack();
 
   std::unique_ptr<State> state_;  // nullptr once moved from
 };

@@ -32,7 +32,7 @@ class ExecutorHost {
   isolation::v1::FromExecutor Answer(const isolation::v1::ToExecutor& request,
                                      std::vector<UniqueFd> fds);
 
-  // Any thread, once started. Does not block.
+  // Any thread, once started, and not once Stop may have been called. Does not block.
   void Drain() { worker_->Drain(); }
 
   [[noreturn]] void Stop(absl::Duration limit);

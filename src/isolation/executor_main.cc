@@ -68,12 +68,15 @@ class Queue {
 // a function to end.
 void Read(ControlSocket* socket, ExecutorHost* host, Queue* queue) {
   UseSignalStack();
+  bool stopping = false;
   while (true) {
     absl::StatusOr<Request> request = Next(socket);
     // What it has left in /dev/shm is cleared by who forked it.
     if (!request.ok()) EndQuietly();
     const ToExecutor& message = request->message;
-    if (message.has_drain() || message.has_stop()) host->Drain();
+    // Stop ends what drains.
+    if (!stopping && (message.has_drain() || message.has_stop())) host->Drain();
+    stopping |= message.has_stop();
     if (!message.has_drain()) queue->Put(*std::move(request));
   }
 }

@@ -1,6 +1,6 @@
 #include "tests/hostile/attacker.h"
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "src/transport/notifier.h"
@@ -46,7 +46,7 @@ std::byte* Attacker::NextPlace(absl::Span<const std::byte> bytes) {
     next_ = 0;
   }
   std::byte* place = source_.data() + next_;
-  memcpy(place, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), place);
   next_ += (bytes.size() + 63) / 64 * 64;
   return place;
 }

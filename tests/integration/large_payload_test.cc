@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/invoke/registered_window.h"
 #include "tests/integration/fabric_test.h"
+#include "tests/integration/rendezvous.h"
 
 namespace invoker {
 namespace {
@@ -147,6 +148,34 @@ TEST_P(LargePayloadTest, ClosingTheClientInTheMiddleGivesTheMemoryBack) {
   ASSERT_TRUE(size.ok()) << size.status();
   EXPECT_EQ(memcmp(output.data(), memory.data(), kBytes), 0);
   EXPECT_LE(ResidentOf(server->pid()), before + kSmall);
+}
+
+// The call's deadline is the memory's end too, and costs nothing else.
+TEST_P(LargePayloadTest, AFunctionThatRunsOnLetsGoOfTheMemory) {
+  Rendezvous rendezvous;
+  ServerProcess* server = StartSmallServer();
+  ASSERT_NE(server, nullptr);
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  constexpr uint64_t kBytes = 8 * kMiB;
+  Memory output(kBytes);
+  output.Fill(1);
+  const std::string& path = rendezvous.path();
+  CallOptions options;
+  options.timeout = absl::Milliseconds(200);
+  const absl::Status status =
+      client
+          ->InvokeLarge(FunctionNamed(*client, "test.rendezvous"),
+                        {reinterpret_cast<const std::byte*>(path.data()), path.size()},
+                        {output.data(), kBytes}, options)
+          .status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_TRUE(rendezvous.WaitUntilRunning());
+  // It has not been waited for, and its answer finds nothing to go to.
+  rendezvous.Release();
+  EXPECT_TRUE(client->Invoke(FunctionNamed(*client, "test.echo"), "behind it").ok());
+  EXPECT_EQ(client->status(), absl::OkStatus());
+  EXPECT_EQ(output.FirstDifference(1), output.words());
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, LargePayloadTest, BothProviders(), FabricName);

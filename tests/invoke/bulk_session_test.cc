@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,11 +35,12 @@ class BulkSessionTest : public testing::TestWithParam<Way> {
     auto region = pair_.client_reactor().Register(
         transport::HostBuffer::Borrow(memory_.data(), memory_.size()), use);
     EXPECT_TRUE(region.ok()) << region.status();
-    auto number = pair_.executor().RegisterWindow(
+    auto registered = pair_.executor().RegisterWindow(
         {region->remote_base(), region->size(), region->key()}, readable, writable);
-    EXPECT_TRUE(number.ok()) << number.status();
+    EXPECT_TRUE(registered.ok()) << registered.status();
     regions_.push_back(*std::move(region));
-    return *number;
+    windows_[registered->number] = registered->window;
+    return registered->number;
   }
 
   // A request with whatever the payload is.
@@ -98,6 +100,7 @@ class BulkSessionTest : public testing::TestWithParam<Way> {
   SessionPair pair_;
   std::vector<std::byte> memory_;
   std::vector<std::byte> original_;
+  std::map<uint16_t, std::shared_ptr<ClientWindow>> windows_;
   std::vector<transport::MemoryRegion> regions_;
   uint16_t both_ = 0;
 };
@@ -255,19 +258,36 @@ TEST_P(BulkSessionTest, ADeadlineDuringTheTransferEndsItThere) {
 TEST_P(BulkSessionTest, ForgettingAWindowStopsItsCallsAndWaitsForTheirTransfers) {
   Call* const call = Start(Halves());
   ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget->used() > 0; }));
-  bool unused = false;
-  ASSERT_TRUE(pair_.executor().ForgetWindow(both_, [&] { unused = true; }).ok());
-  EXPECT_TRUE(absl::IsNotFound(pair_.executor().ForgetWindow(both_, [] { FAIL(); })));
+  const std::shared_ptr<ClientWindow> window = windows_[both_];
+  ASSERT_TRUE(pair_.executor().ForgetWindow(both_).ok());
+  EXPECT_TRUE(absl::IsNotFound(pair_.executor().ForgetWindow(both_)));
   const absl::Status status = End(call);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "forgotten")) << status;
-  EXPECT_TRUE(unused);
+  EXPECT_TRUE(window->AwaitQuiet(absl::ZeroDuration()));
   EXPECT_EQ(pair_.bulk_budget->used(), 0u);
   EXPECT_EQ(pair_.functions.calls, 0u);
   // Its number is nobody's.
   ExpectRefused(Start({both_, 0, 0, 1, 0, 0}), "no window");
   both_ = Register(transport::RegionUse::kRemoteSourceSink, true, true);
   ExpectWorks();
+}
+
+// By another thread, while the executor's may be inside a function.
+TEST_P(BulkSessionTest, NoTransferBeginsOnceTheWindowIsRevoked) {
+  std::fill(memory_.begin() + memory_.size() / 2, memory_.end(), std::byte{0x5A});
+  const std::vector<std::byte> before = memory_;
+  Call* const call = Start(Halves());
+  pair_.functions.in_echo = [this] { windows_[both_]->Revoke(); };
+  const absl::Status status = End(call);
+  pair_.functions.in_echo = nullptr;
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(GetCallFate(status), CallFate::kExecuted) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "forgotten")) << status;
+  EXPECT_EQ(pair_.functions.calls, 1u);
+  EXPECT_TRUE(windows_[both_]->AwaitQuiet(absl::ZeroDuration()));
+  EXPECT_EQ(memory_, before);
+  EXPECT_EQ(pair_.executor().failure(), absl::OkStatus());
 }
 
 TEST_P(BulkSessionTest, AWorkerThatDrainsStopsWhatHasNotRun) {
@@ -283,14 +303,14 @@ TEST_P(BulkSessionTest, AWorkerThatDrainsStopsWhatHasNotRun) {
 }
 
 TEST_P(BulkSessionTest, MemoryThatTransfersMayTouchStaysCountedAfterTheSession) {
-  bool unused = false;
+  const std::shared_ptr<ClientWindow> window = windows_[both_];
   Start(Halves());
   ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget->used() > 0; }));
-  ASSERT_TRUE(pair_.executor().ForgetWindow(both_, [&] { unused = true; }).ok());
+  ASSERT_TRUE(pair_.executor().ForgetWindow(both_).ok());
   // As a rule they are under way; no fabric promises it.
   const bool under_way = pair_.executor_reactor().operations().outstanding() > 0;
   pair_.EndExecutor();
-  EXPECT_TRUE(unused);
+  EXPECT_EQ(window->AwaitQuiet(absl::ZeroDuration()), !under_way);
   EXPECT_EQ(pair_.bulk_budget->used(), under_way ? memory_.size() : 0u);
   // What was under way ends, and hurts nobody.
   EXPECT_TRUE(
@@ -299,11 +319,12 @@ TEST_P(BulkSessionTest, MemoryThatTransfersMayTouchStaysCountedAfterTheSession) 
 
 // What the worker was told does not have to be true.
 TEST_P(BulkSessionTest, AWindowThatIsNoMemoryOfTheClientsEndsTheCallOrTheSession) {
-  auto number = pair_.executor().RegisterWindow(
+  auto registered = pair_.executor().RegisterWindow(
       {regions_[0].remote_base(), memory_.size(), regions_[0].key() ^ 0x5555}, true, true);
-  ASSERT_TRUE(number.ok()) << number.status();
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  const uint16_t number = registered->number;
   pair_.bulk_budget->stall_ns = 50'000'000;
-  Call* const call = Start({*number, *number, 0, kPiece, kPiece, kPiece});
+  Call* const call = Start({number, number, 0, kPiece, kPiece, kPiece});
   // Some fabrics fail the read, and perhaps the connection; some never end it.
   ASSERT_TRUE(pair_.Until([&] { return call->ended() || !pair_.executor().failure().ok(); }));
   EXPECT_FALSE(call->ended() && call->status.ok());

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
@@ -20,6 +21,7 @@ struct TestFunctions {
   absl::Notification entered;      // "gate" runs
   absl::Notification open;         // "gate" may return
   absl::Notification second_open;  // "second_gate" may return
+  std::function<void()> in_echo;   // if there is one, "echo" does that too
 };
 
 enum TestFunctionId : uint16_t { kEcho = 0, kGate = 1, kBurn = 2, kFail = 3, kSecondGate = 4 };
@@ -35,7 +37,9 @@ inline FunctionRegistry MakeTestFunctions(TestFunctions* functions) {
     EXPECT_TRUE(registry.Add(entry).ok());
   };
   add("echo", [](invoker_call* call) -> int64_t {
-    static_cast<TestFunctions*>(call->context)->calls.fetch_add(1);
+    auto* functions = static_cast<TestFunctions*>(call->context);
+    functions->calls.fetch_add(1);
+    if (functions->in_echo) functions->in_echo();
     if (call->input_size > call->output_capacity) {
       call->output_needed = call->input_size;
       return INVOKER_OUTPUT_TOO_SMALL;
