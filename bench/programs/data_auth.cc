@@ -1,6 +1,9 @@
 // What do tags on messages cost? Blocking calls one after the other to a worker that busy-polls, in
 // sessions without tags, with tags over headers, and with tags over whole messages, in turns.
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +15,8 @@
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/programs/invoker_contender.h"
+#include "src/invoke/message_seal.h"
+#include "src/transport/reactor.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -67,6 +72,38 @@ absl::Status Measure(const Settings& settings, const std::string& provider, size
   return absl::OkStatus();
 }
 
+// Nanoseconds that one tag over a header and so many bytes of payload takes: the median of many
+// runs, each of as many tags as take a tenth of a millisecond or so.
+double NanosecondsOfATag(size_t payload_bytes) {
+  constexpr int kRuns = 201;
+  constexpr size_t kBytesOfARun = 100'000;
+  const DataKey key = {std::byte{1}, std::byte{2}, std::byte{3}};
+  const MessageSeal seal(DataAuth::kFull, key);
+  std::vector<std::byte> message(kHeaderBytes + payload_bytes + kTagBytes);
+  const size_t tags = std::max<size_t>(1, kBytesOfARun / message.size());
+  std::vector<double> runs;
+  for (int run = 0; run < kRuns; ++run) {
+    const int64_t start_ns = transport::MonotonicNs();
+    for (size_t i = 0; i < tags; ++i) {
+      seal.Close(message.data(), static_cast<uint32_t>(payload_bytes));
+    }
+    runs.push_back(static_cast<double>(transport::MonotonicNs() - start_ns) /
+                   static_cast<double>(tags));
+  }
+  std::nth_element(runs.begin(), runs.begin() + kRuns / 2, runs.end());
+  return runs[kRuns / 2];
+}
+
+void MeasureTags(const Settings& settings, Table* table) {
+  std::vector<size_t> sizes = settings.sizes;
+  sizes.insert(sizes.begin(), 0);
+  for (const size_t bytes : sizes) {
+    Row row;
+    row.Label("payload", static_cast<int64_t>(bytes)).Value("ns", NanosecondsOfATag(bytes));
+    table->rows.push_back(std::move(row));
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Round trips of blocking calls to an invoker_server, with and without tags.",
                kProgram);
@@ -83,6 +120,7 @@ int Main(int argc, char** argv) {
   Report report(kProgram, "What do keyed tags on messages cost?");
   GatherConditions(settings.common, &report);
   report.Condition("calls", "blocking, one after the other; noop returns as many bytes as it got");
+  MeasureTags(settings, &report.AddTable("tags", "One tag over a header and a payload (full)"));
   Table& table = report.AddTable("latency", "Round trips");
   for (const std::string& provider : settings.common.providers) {
     for (const size_t bytes : settings.sizes) {
