@@ -27,6 +27,9 @@ struct Options {
   uint64_t warm_calls = 2000;
   absl::Duration peer_timeout = absl::Seconds(1);
   absl::Duration patience = kPatience;
+  // Longer is wrong too.
+  absl::Duration within = absl::InfiniteDuration();
+  absl::Duration others_within = absl::InfiniteDuration();
   bool network = true;
   bool between_posts = false;
   bool soft_roce = false;
@@ -46,8 +49,15 @@ bool Wanted(const Options& options, const Scenario& scenario) {
 }
 
 // What must not be, in words; empty if all is well.
-std::string Violations(const Outcome& outcome, uint64_t executed_twice) {
+std::string Violations(const Options& options, const Outcome& outcome, uint64_t executed_twice) {
   std::string text;
+  if (outcome.calls.failed > 0 && absl::Milliseconds(outcome.ended_ms) > options.within) {
+    absl::StrAppend(&text, " ended later than --within;");
+  }
+  // NaN, if there were no others, compares as false.
+  if (outcome.others_slowest_ms > absl::ToDoubleMilliseconds(options.others_within)) {
+    absl::StrAppend(&text, " another client waited longer than --others_within;");
+  }
   if (!outcome.all_ended) absl::StrAppend(&text, " not all ended;");
   if (executed_twice > 0) absl::StrAppend(&text, " executed twice;");
   if (outcome.calls.wrong_bytes > 0) absl::StrAppend(&text, " wrong bytes;");
@@ -146,7 +156,7 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
       {{"failure", scenario.name},
        {"fabric", options.soft_roce ? absl::StrCat(provider, " (Soft-RoCE)") : provider}});
   table->rows.push_back(std::move(row));
-  const std::string violations = Violations(*outcome, twice);
+  const std::string violations = Violations(options, *outcome, twice);
   if (violations.empty()) return true;
   std::fprintf(stderr, "%s%s first error: %s\n", title.c_str(), violations.c_str(),
                outcome->calls.first_error.ToString().c_str());
@@ -224,6 +234,11 @@ int Main(int argc, char** argv) {
   tools::AddDuration(&app, "--patience", &options.patience,
                      "for what takes its time where a processor is slow: connecting, and what "
                      "should come within --peer_timeout");
+  tools::AddDuration(&app, "--within", &options.within,
+                     "what all calls must have ended within for the exit status to be 0");
+  tools::AddDuration(&app, "--others_within", &options.others_within,
+                     "what each call of another client must have been answered within, while a "
+                     "client goes");
   app.add_flag("--network,!--no_network", options.network,
                "also cut the network, in network namespaces of its own, which needs root");
   app.add_flag("--between_posts", options.between_posts,
