@@ -89,8 +89,8 @@ class SessionHost {
     (void)lease, (void)handle, (void)window, (void)readable, (void)writable;
     return absl::UnimplementedError("this worker takes no windows");
   }
-  // When this returns OK, the executor neither reads nor writes it any more. DEADLINE_EXCEEDED while
-  // transfers that had begun are under way; no further one begins.
+  // When this returns OK, the executor neither reads nor writes it any more. DEADLINE_EXCEEDED
+  // while transfers that had begun are under way; no further one begins.
   virtual absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) {
     (void)lease, (void)handle, (void)number;
     return absl::UnimplementedError("this worker takes no windows");

@@ -26,7 +26,7 @@ void CallDriver::CloseMemory(transport::MemoryRegion region) {
 // What the worker has begun to write to the program's memory ends now, while it is there, or, if
 // the worker neither goes on nor goes away, never.
 void CallDriver::SettleTransfersLocked() {
-  constexpr absl::Duration kLimit = absl::Seconds(1);
+  constexpr absl::Duration kLimit = absl::Milliseconds(150);
   if (settled_ || reactor_->abandoned()) return;
   session_->SayFarewell();
   settled_ = reactor_->AwaitFarewell(kLimit);
