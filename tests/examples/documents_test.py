@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 
 from conftest import run
 
@@ -59,8 +58,6 @@ def test_the_executors_page_has_every_option_of_leases_and_no_other():
 
 
 def help_of(program, *subcommand):
-    done = subprocess.run(
-        [program, *subcommand, "--help"], stdout=subprocess.PIPE, stderr=sys.stderr, text=True
-    )
+    done = subprocess.run([program, *subcommand, "--help"], stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0
     return done.stdout
