@@ -103,6 +103,9 @@ void RunSeed(const FaultPlan& plan, uint64_t seed, bool look_for_leaks) {
         mix.calls = kCalls;
         mix.seed = seed * 100 + i * kThreads + t;
         mix.deadline = is_victim[i] ? kShort : kLong;
+        // What is lost without a deadline is noticed, and ends with its session.
+        const bool waits_for_ever = t == 1 && seed % 2 == 0;
+        if (is_victim[i] && waits_for_ever) mix.deadline = absl::InfiniteDuration();
         mix.must_succeed = !is_victim[i];
         mix.bulk = is_victim[i] || others_have_bulk;
         threads.emplace_back(
