@@ -105,9 +105,12 @@ int64_t MonotonicNs();
 
 class Reactor {
  public:
-  // Opens everything on the fabric that was chosen. Errors name the libfabric call.
-  static absl::StatusOr<std::unique_ptr<Reactor>> Open(FabricChoice choice,
-                                                       const ReactorOptions& options);
+  // Opens everything on the fabric that was chosen. Errors name the libfabric call. `total` counts
+  // what is in quarantine together with what other reactors have there, and sets a limit to that;
+  // nullptr: none.
+  static absl::StatusOr<std::unique_ptr<Reactor>> Open(
+      FabricChoice choice, const ReactorOptions& options,
+      std::shared_ptr<QuarantineTotal> total = nullptr);
   ~Reactor();
 
   // Ends a reactor. Unless `quiet`, a peer's write may be half received; on a fabric whose
@@ -309,7 +312,8 @@ class Reactor {
   const absl::Status& health() const { return health_; }
 
  private:
-  Reactor(Fabric fabric, Domain domain, const ReactorOptions& options);
+  Reactor(Fabric fabric, Domain domain, const ReactorOptions& options,
+          std::shared_ptr<QuarantineTotal> total);
 
   // Hears of PostFarewell's write.
   struct Farewell final : public OperationOwner {
