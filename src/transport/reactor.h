@@ -76,8 +76,9 @@ struct ReactorOptions {
   // How long what is retired keeps its registration (Reactor::Retire). Longer than a provider takes
   // to place what a peer posted that did not know yet.
   absl::Duration retirement = absl::Seconds(10);
-  // How many bytes of addresses that peers could write to are kept from being used again, before
-  // no more such memory is registered: the windows of 65536 sessions, of 64 MiB each.
+  // How many bytes of addresses that peers could write to, and of what lay beside them, are kept
+  // from being used again, before no more such memory is registered: those of a million sessions
+  // with windows of 2 MiB.
   uint64_t quarantine_bytes = uint64_t{4} << 40;
   // How long every slot may be taken, with nothing completing, before the reactor is given up.
   absl::Duration stall_limit = absl::Seconds(30);

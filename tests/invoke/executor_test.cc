@@ -204,6 +204,30 @@ TEST_P(ExecutorTest, AnEndpointWithoutRoomForMoreIsReplacedBesideItsSessions) {
   EXPECT_EQ(executor->live_sessions(), 0u);
 }
 
+// Each place is a mapping of the kernel's, of which a process has 65530.
+TEST_P(ExecutorTest, WhatSessionsOfTheDefaultSizeLeaveLiesInFewPlaces) {
+  constexpr int kSessions = 100;
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  ExecutorOptions options;
+  options.reactor.retirement = absl::Milliseconds(1);
+  std::unique_ptr<Executor> executor = Start(options);
+  auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+  request.window_bytes = kDefaultWindowBytes;
+  std::vector<Executor::SessionKey> keys;
+  for (int i = 0; i < kSessions; ++i) {
+    const auto reply = executor->OpenSession(0, request, transport::Notification::kWriteImm);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    keys.push_back({reply->request_session, reply->epoch});
+  }
+  for (const Executor::SessionKey& key : keys) ASSERT_TRUE(executor->CloseSession(key).ok());
+  while (executor->Counters().quarantined_bytes < kSessions * kDefaultWindowBytes &&
+         absl::Now() < give_up) {
+    executor->FinishTurn();
+  }
+  EXPECT_GE(executor->Counters().quarantined_bytes, kSessions * kDefaultWindowBytes);
+  EXPECT_LT(executor->Counters().quarantined_ranges, uint64_t{kSessions} / 4);
+}
+
 TEST_P(ExecutorTest, AfterStopNothingBlocksAndNothingOpens) {
   std::unique_ptr<Executor> executor = Start();
   auto key = Open(executor.get());
