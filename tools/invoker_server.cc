@@ -133,9 +133,10 @@ struct ClientsDoings {
   LogThrottle sessions{"sessions that ended", LogLine};
   LogThrottle leases{"leases that ended", LogLine};
   LogThrottle downgrades{"sessions that gave up write_imm", LogLine};
+  LogThrottle endpoints{"endpoints replaced, and sessions refused for want of one", LogLine};
 
   void Finish() {
-    for (LogThrottle* each : {&sessions, &leases, &downgrades}) each->Finish();
+    for (LogThrottle* each : {&sessions, &leases, &downgrades, &endpoints}) each->Finish();
   }
 };
 
@@ -154,6 +155,7 @@ void Announce(Worker* worker, LeaseHost* host, bootstrap::Server* server, Client
   };
   worker->set_on_session_closed(session_closed);
   worker->set_on_downgraded(downgraded);
+  worker->set_on_endpoint([log](absl::string_view note) { log->endpoints.Log(note); });
   host->set_events({session_closed, downgraded, [log](absl::string_view reason) {
                       log->leases.Log(absl::StrCat("a lease ended: ", reason));
                     }});

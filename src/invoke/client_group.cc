@@ -151,8 +151,8 @@ absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, Byte
   const CallOptions* mine = &options;
   CallOptions rest;  // of a further try
   while (true) {
-    const std::optional<size_t> i = loads_->Begin();
-    if (!i.has_value()) return loads_->status();
+    const absl::StatusOr<size_t> i = loads_->Begin();
+    if (!i.ok()) return i.status();
     absl::StatusOr<Response> response = clients_[*i]->Invoke(function.ids_->at[*i], input, *mine);
     // One that was cancelled by its caller shows nothing.
     const bool lost = !response.ok() && ShowsLostExecutor(response.status()) &&
@@ -219,8 +219,8 @@ void ClientGroup::InvokeAsync(const GroupFunction& function, Bytes input,
   const CallDeadline deadline(options.timeout);
   CallOptions mine = options;
   while (true) {
-    const std::optional<size_t> i = loads_->Begin();
-    if (!i.has_value()) return pending->done(loads_->status());
+    const absl::StatusOr<size_t> i = loads_->Begin();
+    if (!i.ok()) return pending->done(i.status());
     CallDone counted = [pending, executor = *i](absl::StatusOr<Response> response) {
       if (!response.ok() && ShowsLostExecutor(response.status())) {
         pending->loads->Lose(executor, response.status());

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "src/invoke/message_seal.h"
 #include "src/transport/random.h"
 
 namespace invoker {
@@ -20,9 +19,6 @@ constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
 constexpr uint32_t kTurnsPerLeavingTurn = 64;
 
 constexpr int kTurnsPerLook = 16;
-
-// So many sessions make a poll without a wait object as slow as one with it.
-constexpr uint32_t kFewSessions = 16;
 
 // How often, and for how long at most, a request is looked for before it is said not to have
 // arrived, or to have been answered.
@@ -59,30 +55,31 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
   shared_.index = options.index;
   shared_.bulk_budget =
       options.bulk_budget != nullptr ? options.bulk_budget : std::make_shared<BulkBudget>();
+  shared_.quarantine_total = options.quarantine_total;
   shared_.next_epoch = options.first_epoch.value_or(static_cast<uint32_t>(Draw()));
   const uint16_t first_session = options.first_session.value_or(static_cast<uint16_t>(Draw()));
   transport::ReactorOptions reactor = options.reactor;
   if (always_hot_) reactor.use = transport::ReactorUse::kHot;
-  std::vector<std::unique_ptr<FabricPort>> second_ports;
+  std::vector<std::unique_ptr<FabricLine>> second_lines;
   for (transport::FabricChoice& fabric : fabrics) {
-    const uint16_t place = static_cast<uint16_t>(ports_.size());
+    const uint16_t place = static_cast<uint16_t>(lines_.size());
     absl::StatusOr<transport::FabricChoice> copy = absl::NotFoundError("no second port");
     if (fabric.profile.wait_slows_polling) copy = transport::CopyOf(fabric);
-    ports_.push_back(
-        std::make_unique<FabricPort>(place, std::move(fabric), &shared_, first_session, reactor));
-    second_ports_.push_back(nullptr);
+    lines_.push_back(
+        std::make_unique<FabricLine>(place, std::move(fabric), &shared_, first_session, reactor));
+    second_lines_.push_back(nullptr);
     if (!copy.ok()) continue;
     transport::ReactorOptions other = reactor;
     other.use = reactor.use == transport::ReactorUse::kHot ? transport::ReactorUse::kBlocking
                                                            : transport::ReactorUse::kHot;
-    second_ports.push_back(
-        std::make_unique<FabricPort>(place, *std::move(copy), &shared_, first_session, other));
-    second_ports_.back() = second_ports.back().get();
+    second_lines.push_back(
+        std::make_unique<FabricLine>(place, *std::move(copy), &shared_, first_session, other));
+    second_lines_.back() = second_lines.back().get();
   }
-  for (std::unique_ptr<FabricPort>& port : second_ports) ports_.push_back(std::move(port));
-  live_.reserve(ports_.size());
-  leaving_.reserve(ports_.size());
-  reactors_.reserve(ports_.size());
+  for (std::unique_ptr<FabricLine>& line : second_lines) lines_.push_back(std::move(line));
+  live_.reserve(lines_.size());
+  leaving_.reserve(lines_.size());
+  reactors_.reserve(lines_.size());
 }
 
 Executor::~Executor() { Stop(absl::Seconds(1)); }
@@ -134,7 +131,8 @@ void Executor::ThreadMain() {
     if (idle_turns % 64 != 0 && hot_ns > 0) continue;
     if (transport::MonotonicNs() - idle_since_ns < hot_ns) continue;
     EndPolling();
-    inbox_.Sleep(reactors_, kLongestSleep);
+    PollLeaving();
+    if (!shared_.rearrange) inbox_.Sleep(reactors_, kLongestSleep);
   }
   FinishPorts();
   EndPolling();
@@ -150,10 +148,13 @@ void Executor::Arrange() {
   live_.clear();
   leaving_.clear();
   reactors_.clear();
-  for (const std::unique_ptr<FabricPort>& port : ports_) {
-    if (!port->open() || (!port->live() && port->settled())) continue;
-    (port->live() ? live_ : leaving_).push_back(port.get());
-    reactors_.push_back(port->reactor());
+  for (const std::unique_ptr<FabricLine>& line : lines_) {
+    line->PutSettledAway();
+    line->ForEach([this](FabricPort* port) {
+      if (!port->open() || (!port->live() && port->settled())) return;
+      (port->live() ? live_ : leaving_).push_back(port);
+      reactors_.push_back(port->reactor());
+    });
   }
 }
 
@@ -190,32 +191,19 @@ void Executor::FinishPorts() {
   bool finishing = true;
   while (finishing && transport::MonotonicNs() < stop_deadline_ns_.load()) {
     finishing = false;
-    for (const std::unique_ptr<FabricPort>& port : ports_) {
-      if (!port->open() || !port->finishing()) continue;
-      port->Turn();
-      finishing = true;
+    for (const std::unique_ptr<FabricLine>& line : lines_) {
+      line->ForEach([&finishing](FabricPort* port) {
+        if (!port->open() || !port->finishing()) return;
+        port->Turn();
+        finishing = true;
+      });
     }
   }
-  for (const std::unique_ptr<FabricPort>& port : ports_) {
-    if (port->open()) port->EndAll();
+  for (const std::unique_ptr<FabricLine>& line : lines_) {
+    line->ForEach([](FabricPort* port) {
+      if (port->open()) port->EndAll();
+    });
   }
-}
-
-FabricPort& Executor::PortFor(size_t fabric) const {
-  FabricPort* first = ports_[fabric].get();
-  FabricPort* second = second_ports_[fabric];
-  if (second == nullptr) return *first;
-  FabricPort* hot = first->use() == transport::ReactorUse::kHot ? first : second;
-  const bool take_hot = always_hot_.load(std::memory_order_relaxed) &&
-                        hot->live_sessions() < kFewSessions && hot->healthy();
-  return take_hot == (hot == first) ? *first : *second;
-}
-
-FabricPort* Executor::PortOf(SessionKey key) {
-  for (FabricPort* port : {ports_[key.fabric].get(), second_ports_[key.fabric]}) {
-    if (port != nullptr && port->open() && port->Find(key) != nullptr) return port;
-  }
-  return nullptr;
 }
 
 void Executor::SetHotTimeout(absl::Duration hot_timeout) {
@@ -241,42 +229,6 @@ bool Executor::RunLater(std::function<void()> task) {
   absl::MutexLock lock(&stopped_mutex_);
   if (!stopped_) inbox_.Submit(std::move(task));
   return !stopped_;
-}
-
-absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
-    size_t fabric, const bootstrap::OpenSessionRequest& request,
-    transport::Notification notification, std::shared_ptr<UsageMeter> meter) {
-  if (shared_.draining.load(std::memory_order_relaxed)) {
-    return absl::UnavailableError("the worker is shutting down");
-  }
-  FabricPort& port = PortFor(fabric);
-  // Mapped and opened here, so that the thread only registers.
-  absl::StatusOr<transport::HostBuffer> window =
-      transport::HostBuffer::Allocate(request.window_bytes);
-  if (!window.ok()) return window.status();
-  absl::StatusOr<transport::HostBuffer> staging =
-      transport::HostBuffer::Allocate(request.window_bytes);
-  if (!staging.ok()) return staging.status();
-  DataKeys data_keys;
-  if (request.data_auth != DataAuth::kOff) {
-    absl::StatusOr<DataKeys> drawn = DrawDataKeys();
-    if (!drawn.ok()) return drawn.status();
-    data_keys = *drawn;
-  }
-  absl::StatusOr<bootstrap::OpenSessionReply> reply =
-      absl::UnavailableError("the executor has stopped");
-  if (port.open() && !port.in_order()) RunOnThread([&port] { port.Renew(); });
-  if (absl::Status status = port.Open(); !status.ok()) return status;
-  RunOnThread([&] {
-    if (shared_.draining.load(std::memory_order_relaxed)) {
-      reply = absl::UnavailableError("the worker is shutting down");
-      return;
-    }
-    reply = port.OpenSession(request, notification, *std::move(window), *std::move(staging),
-                             data_keys, std::move(meter));
-    awaits_first_ = true;
-  });
-  return reply;
 }
 
 absl::Status Executor::SwitchNotification(SessionKey key, transport::Notification notification) {
@@ -329,10 +281,7 @@ absl::Status Executor::CloseSession(SessionKey key) {
 ExecutorCounters Executor::Counters() {
   ExecutorCounters sum;
   const auto add = [&] {
-    for (const std::unique_ptr<FabricPort>& port : ports_) {
-      if (port->open()) port->CountStrayMessages();
-      sum.Add(port->Counters());
-    }
+    for (const std::unique_ptr<FabricLine>& line : lines_) sum.Add(line->Counters());
     LoadShared(shared_.watch->dropped(), &sum.dropped);
     Publish();
     const UsageCounters& usage = shared_.usage;
@@ -349,13 +298,16 @@ ExecutorCounters Executor::Counters() {
 std::vector<Executor::FabricUse> Executor::Uses() {
   std::vector<FabricUse> uses;
   const auto add = [&] {
-    for (size_t fabric = 0; fabric < second_ports_.size(); ++fabric) {
+    for (size_t fabric = 0; fabric < second_lines_.size(); ++fabric) {
       FabricUse use;
-      for (FabricPort* port : {ports_[fabric].get(), second_ports_[fabric]}) {
-        if (port == nullptr || !port->open()) continue;
-        use.open = true;
-        use.live_sessions += port->live_sessions();
-        use.turns += port->reactor()->counters().turns;
+      for (const FabricLine* line : {lines_[fabric].get(), second_lines_[fabric]}) {
+        if (line == nullptr) continue;
+        line->ForEach([&use](FabricPort* port) {
+          if (!port->open()) return;
+          use.open = true;
+          use.live_sessions += port->live_sessions();
+          use.turns += port->reactor()->counters().turns;
+        });
       }
       uses.push_back(use);
     }

@@ -1,4 +1,5 @@
-// One worker thread and its endpoints, one on each fabric that is offered. It polls for requests
+// One worker thread and its endpoints, one on each fabric that is offered (FabricLine has what may
+// be beside it). It polls for requests
 // and runs functions inline, one at a time whatever fabric they came over.
 //
 // An endpoint is opened at the first session on its fabric, and polled only while it has sessions,
@@ -23,11 +24,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/executor_inbox.h"
 #include "src/invoke/executor_watch.h"
+#include "src/invoke/fabric_line.h"
 #include "src/invoke/fabric_port.h"
 #include "src/invoke/function_registry.h"
 #include "src/invoke/lent_windows.h"
@@ -42,6 +45,8 @@ struct ExecutorOptions {
   // Memory for the input and output of bulk calls, which several executors may share; nullptr: one
   // of its own, with the default limit.
   std::shared_ptr<BulkBudget> bulk_budget;
+  // What all endpoints of the process may have in quarantine; nullptr: no limit.
+  std::shared_ptr<transport::QuarantineTotal> quarantine_total;
   // How long the executor busy-polls after the last message before it sleeps until the next.
   // Infinite: always hot, while it has a session.
   absl::Duration hot_timeout = absl::InfiniteDuration();
@@ -49,6 +54,9 @@ struct ExecutorOptions {
   ExecutorWatch* watch = nullptr;
   // The first that the thread runs, if set.
   std::function<void()> on_thread_start;
+  // Told, in words for a log, of endpoints that take no more sessions, if set. On the thread of
+  // who opens a session; clients can cause it.
+  std::function<void(absl::string_view note)> on_endpoint;
   // Where numbering begins; nothing: at random, so that what was meant for a session of another
   // executor, such as that of this server before it was restarted, is of no session of this one.
   // Numbers wrap; starting near the end makes them wrap soon.
@@ -84,7 +92,7 @@ class Executor {
 
   // Opens the endpoint that the fabric's next session will use, which else that session does.
   // Blocks for some milliseconds.
-  absl::Status OpenFabric(size_t fabric) { return PortFor(fabric).Open(); }
+  absl::Status OpenFabric(size_t fabric) { return LineFor(fabric).current()->Open(); }
 
   // On all fabrics.
   uint32_t live_sessions() const { return shared_.live_sessions.load(std::memory_order_relaxed); }
@@ -92,7 +100,7 @@ class Executor {
   bool busy() const { return shared_.busy.load(std::memory_order_relaxed); }
   // False once the fabric's endpoint can no longer be trusted (Reactor::health), or has no room for
   // more sessions, and cannot be replaced: it takes no more sessions.
-  bool healthy(size_t fabric) const { return PortFor(fabric).healthy(); }
+  bool healthy(size_t fabric) const { return LineFor(fabric).healthy(); }
 
   // These block until the thread's next turn, which may be after a function that is running.
 
@@ -162,8 +170,8 @@ class Executor {
   // The thread will not poll for a while.
   void EndPolling();
   void FinishPorts();
-  // The port that the fabric's next session goes to. Any thread.
-  FabricPort& PortFor(size_t fabric) const;
+  // The line that the fabric's next session goes to. Any thread.
+  FabricLine& LineFor(size_t fabric) const;
   // nullptr if no open port of the fabric has such a session.
   FabricPort* PortOf(SessionKey key);
 
@@ -176,11 +184,11 @@ class Executor {
   FunctionRegistry functions_;  // the thread's, once it runs
   ExecutorShared shared_;
   // One for each fabric, and then the second ones.
-  std::vector<std::unique_ptr<FabricPort>> ports_;
-  // By fabric: where an endpoint that is polled hot does without a wait object, a port of the other
+  std::vector<std::unique_ptr<FabricLine>> lines_;
+  // By fabric: where an endpoint that is polled hot does without a wait object, a line of the other
   // kind than its first one; else nullptr. The one without serves the first few sessions while the
   // executor is always hot: polling it takes longer with every peer.
-  std::vector<FabricPort*> second_ports_;
+  std::vector<FabricLine*> second_lines_;
   ExecutorInbox inbox_;
   LentWindows lent_;
 

@@ -4,13 +4,13 @@ namespace invoker {
 
 void ExecutorInbox::Submit(transport::Inbox::Task task) {
   tasks_.Put(std::move(task));
+  // Whoever waits for a task without a reactor looks again when the mutex is released.
+  absl::MutexLock lock(&mutex_);
   // The thread announces the reactor before it looks for tasks, and this looks for the reactor
   // after it has put one: one of the two sees the other.
   if (transport::Reactor* sleeper = sleeper_.load(std::memory_order_seq_cst); sleeper != nullptr) {
     sleeper->Submit([] {});
   }
-  // Whoever waits for a task looks again when the mutex is released.
-  absl::MutexLock lock(&mutex_);
 }
 
 void ExecutorInbox::Sleep(absl::Span<transport::Reactor* const> reactors, absl::Duration limit) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -19,7 +20,11 @@ class ExecutorInbox {
  public:
   // Any thread: runs `task` on the executor's thread in its next turn, and wakes it from Sleep. The
   // reactors that the thread may be sleeping on must live until this has returned.
-  void Submit(transport::Inbox::Task task);
+  void Submit(transport::Inbox::Task task) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Any thread. Once it has returned, nobody wakes the thread through a reactor on which the thread
+  // had stopped sleeping for good before: that may be closed.
+  void AwaitWakers() ABSL_LOCKS_EXCLUDED(mutex_) { absl::MutexLock lock(&mutex_); }
 
   // The rest is the executor's thread's.
 
@@ -34,7 +39,7 @@ class ExecutorInbox {
  private:
   transport::Inbox tasks_;
   std::atomic<transport::Reactor*> sleeper_{nullptr};  // one of those that the thread sleeps on
-  absl::Mutex mutex_;                                  // of a sleep without a reactor
+  absl::Mutex mutex_;  // of a sleep without a reactor, and held by who wakes through one
 };
 
 }  // namespace invoker

@@ -8,13 +8,18 @@
 
 namespace invoker {
 
-std::optional<size_t> ExecutorLoads::Begin() {
+absl::StatusOr<size_t> ExecutorLoads::Begin() {
   while (true) {
     const std::optional<size_t> best = Choose();
-    if (!best.has_value()) return best;
+    if (ABSL_PREDICT_FALSE(!best.has_value())) {
+      absl::Status none = status();
+      if (!none.ok()) return none;
+      // One was restored meanwhile, or each in turn while it was not looked at.
+      continue;
+    }
     loads_[*best].calls.fetch_add(1, std::memory_order_seq_cst);
     // In this order: either whoever is to replace it sees this call, or this sees that it is lost.
-    if (ABSL_PREDICT_TRUE(!loads_[*best].lost.load(std::memory_order_seq_cst))) return best;
+    if (ABSL_PREDICT_TRUE(!loads_[*best].lost.load(std::memory_order_seq_cst))) return *best;
     End(*best);
   }
 }
@@ -38,7 +43,7 @@ void ExecutorLoads::Lose(size_t executor, const absl::Status& reason) {
   absl::MutexLock lock(&mutex_);
   if (loads_[executor].lost.exchange(true, std::memory_order_seq_cst)) return;
   lost_.fetch_add(1, std::memory_order_relaxed);
-  reason_ = reason;
+  reason_ = reason.ok() ? absl::UnavailableError("no reason was given") : reason;
   if (on_lost_) on_lost_(executor);
 }
 
@@ -54,8 +59,8 @@ void ExecutorLoads::set_on_lost(std::function<void(size_t)> on_lost) {
 }
 
 absl::Status ExecutorLoads::status() const {
-  if (left() > 0) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
+  if (left() > 0) return absl::OkStatus();
   return WithFate(
       absl::Status(reason_.code(), absl::StrCat("none of the ", size_,
                                                 " executors is left; the last one was lost "

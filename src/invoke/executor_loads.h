@@ -15,6 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 
 namespace invoker {
@@ -27,11 +28,11 @@ class ExecutorLoads {
 
   size_t size() const { return size_; }
 
-  // Counts a call for the executor with the fewest under way; those that are equal take turns.
-  // Nothing if all are lost. Threads that ask at the same moment may get the same one. Until End,
-  // the executor is not replaced: of one that is lost, whoever sees that no calls are under way may
-  // do so before Restore, since nobody gets it here any more.
-  std::optional<size_t> Begin();
+  // Counts a call for the executor with the fewest under way; those that are equal take turns. If
+  // all are lost, why the last one was. Threads that ask at the same moment may get the same one.
+  // Until End, the executor is not replaced: of one that is lost, whoever sees that no calls are
+  // under way may do so before Restore, since nobody gets it here any more.
+  absl::StatusOr<size_t> Begin() ABSL_LOCKS_EXCLUDED(mutex_);
   void End(size_t executor) { loads_[executor].calls.fetch_sub(1, std::memory_order_seq_cst); }
 
   // Calls under way.
@@ -47,7 +48,8 @@ class ExecutorLoads {
   void set_on_lost(std::function<void(size_t executor)> on_lost) ABSL_LOCKS_EXCLUDED(mutex_);
   size_t left() const { return size_ - lost_.load(std::memory_order_relaxed); }
 
-  // OK while one is left; then why the last one was lost.
+  // OK while one is left; then why the last one was lost. At the next moment either may be
+  // otherwise: whoever needs an executor, or the reason why there is none, asks Begin.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -61,7 +63,7 @@ class ExecutorLoads {
   const size_t size_;
   const std::unique_ptr<Load[]> loads_;
   std::atomic<size_t> next_{0};  // where to begin to look
-  std::atomic<size_t> lost_{0};
+  std::atomic<size_t> lost_{0};  // changed, with the marks of each, under the mutex
   mutable absl::Mutex mutex_;
   absl::Status reason_ ABSL_GUARDED_BY(mutex_);
   std::function<void(size_t)> on_lost_ ABSL_GUARDED_BY(mutex_);

@@ -47,12 +47,7 @@ FabricPort::FabricPort(uint16_t fabric, transport::FabricChoice choice, Executor
       options_(options),
       next_number_(first_number) {}
 
-FabricPort::~FabricPort() {
-  for (std::unique_ptr<transport::Reactor>& reactor : replaced_) {
-    transport::Reactor::Dispose(std::move(reactor), /*quiet=*/false);
-  }
-  transport::Reactor::Dispose(std::move(reactor_), quiet_);
-}
+FabricPort::~FabricPort() { transport::Reactor::Dispose(std::move(reactor_), quiet_); }
 
 absl::Status FabricPort::Open() {
   if (open()) return absl::OkStatus();
@@ -61,7 +56,7 @@ absl::Status FabricPort::Open() {
   absl::StatusOr<transport::FabricChoice> choice = transport::CopyOf(choice_);
   if (!choice.ok()) return choice.status();
   absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
-      transport::Reactor::Open(*std::move(choice), options_);
+      transport::Reactor::Open(*std::move(choice), options_, shared_->quarantine_total);
   if (!reactor.ok()) return reactor.status();
   sessions_.resize(kSessionNumbers);
   (*reactor)->set_handler(this);
@@ -70,15 +65,23 @@ absl::Status FabricPort::Open() {
   return absl::OkStatus();
 }
 
-void FabricPort::Renew() {
-  if (!open() || healthy_.load(std::memory_order_relaxed) || !replaceable()) return;
+absl::Status FabricPort::TakesSessions() {
+  const absl::Status& health = reactor_->health();
+  const transport::Quarantine& quarantine = reactor_->quarantine();
+  if (!health.ok() || quarantine.full()) in_order_.store(false, std::memory_order_relaxed);
+  return health.ok() ? quarantine.HasRoom() : health;
+}
+
+bool FabricPort::worth_replacing() const {
+  const transport::Quarantine& quarantine = reactor_->quarantine();
+  // Another one has no room either before this one has been closed.
+  if (quarantine.total_full()) return !profile().close_needs_quiet && quarantine.bytes() > 0;
+  return !reactor_->health().ok() || quarantine.bytes() > 0;
+}
+
+void FabricPort::PutAway() {
   CountStrayMessages();
-  stray_messages_ = 0;
-  open_.store(false, std::memory_order_relaxed);
-  replaced_.push_back(std::move(reactor_));
-  renewals_left_.fetch_sub(1, std::memory_order_relaxed);
-  healthy_.store(true, std::memory_order_relaxed);
-  shared_->rearrange = true;
+  quiet_ = false;
 }
 
 bool FabricPort::settled() const {
@@ -231,10 +234,10 @@ void FabricPort::OnTick(int64_t now_ns) {
   CountStrayMessages();
   const absl::Status& health = reactor_->health();
   if (!health.ok()) {
-    healthy_.store(false, std::memory_order_relaxed);
+    in_order_.store(false, std::memory_order_relaxed);
     while (!numbers_.empty()) FailSession(numbers_.back(), health);
   } else if (reactor_->quarantine().full()) {
-    healthy_.store(false, std::memory_order_relaxed);
+    in_order_.store(false, std::memory_order_relaxed);
   }
   std::vector<uint16_t> failed;
   failed.swap(failed_);
@@ -290,9 +293,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
     const bootstrap::OpenSessionRequest& request, transport::Notification notification,
     transport::HostBuffer request_window, transport::HostBuffer response_staging,
     const DataKeys& data_keys, std::shared_ptr<UsageMeter> meter) {
-  // It may have failed since it was chosen, and been put away for another one to be opened.
-  if (!open()) return absl::UnavailableError("the endpoint is being replaced: try again");
-  if (!reactor_->health().ok()) return reactor_->health();
+  if (absl::Status status = TakesSessions(); !status.ok()) return status;
   absl::StatusOr<uint16_t> number = FreeNumber();
   if (!number.ok()) return number.status();
   ExecutorSession::Parts parts;

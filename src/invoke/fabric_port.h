@@ -1,9 +1,9 @@
-// One fabric of one executor: its endpoint, and the sessions on it by number.
+// One endpoint of one executor, and the sessions on it by number.
 //
 // The endpoint is opened at the first session. From then on it is polled while it has sessions;
 // after the last one, until nothing that they left is under way any more (settled()). Then it is
 // left as it is, idle but open, for the next session: closing it would gain nothing and could cost
-// a late peer its connection.
+// a late peer its connection. One that takes no more sessions is replaced (FabricLine).
 //
 // The executor's thread, for everything but Open and the accessors that say so.
 
@@ -74,6 +74,7 @@ struct ExecutorShared {
   uint32_t next_epoch = 1;                  // of all ports' sessions, so that no two have the same
   bool rearrange = false;                   // a port has got its first session, or lost its last
   std::shared_ptr<BulkBudget> bulk_budget;  // of all the worker's executors
+  std::shared_ptr<transport::QuarantineTotal> quarantine_total;  // the same; nullptr: no limit
   TickScale scale;
   UsageCounters usage;  // of all ports' sessions, those that have ended included
   std::atomic<uint32_t> live_sessions{0};
@@ -83,9 +84,6 @@ struct ExecutorShared {
 
 class FabricPort final : public transport::ReactorHandler {
  public:
-  // How often an endpoint is replaced. Each that was keeps its descriptors and its addresses.
-  static constexpr int kMostRenewals = 16;
-
   // `shared` outlives the port. `fabric` is the port's place in the executor, `first_number` where
   // the numbering of sessions begins.
   FabricPort(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
@@ -101,18 +99,13 @@ class FabricPort final : public transport::ReactorHandler {
 
   // Any thread.
   const transport::Profile& profile() const { return choice_.profile; }
-  const fi_info& info() const { return *choice_.info; }
+  const transport::FabricChoice& choice() const { return choice_; }
   transport::ReactorUse use() const { return options_.use; }
   // False once the endpoint can no longer be trusted (Reactor::health), or has no room for more
-  // sessions, and cannot be replaced: it takes no more sessions.
-  bool healthy() const { return healthy_.load(std::memory_order_relaxed) || replaceable(); }
-  bool in_order() const { return healthy_.load(std::memory_order_relaxed); }  // as it is
+  // sessions: it takes none any more. As of the last tick.
+  bool in_order() const { return in_order_.load(std::memory_order_relaxed); }
   bool open() const { return open_.load(std::memory_order_acquire); }
   uint32_t live_sessions() const { return live_sessions_.load(std::memory_order_relaxed); }
-
-  // The executor's thread: puts an endpoint away that is not healthy and has no session, so that
-  // Open opens another.
-  void Renew();
 
   // The rest needs an open endpoint.
 
@@ -128,6 +121,16 @@ class FabricPort final : public transport::ReactorHandler {
     if (turn_began_) shared_->busy.store(false, std::memory_order_relaxed);
     return events != 0 || (!dirty_.empty() && moving_);
   }
+
+  // OK, or why it takes no more sessions now.
+  absl::Status TakesSessions();
+  // Whether it helps then to have another one in its place.
+  bool worth_replacing() const;
+  // Where the next session's number is looked for.
+  uint16_t next_number() const { return static_cast<uint16_t>(next_number_); }
+
+  // It is not polled any more, and must not be closed in the middle of what a peer may be sending.
+  void PutAway();
 
   bool live() const { return !numbers_.empty(); }
   // No session, and nothing of former ones is under way: there is nothing to poll for.
@@ -170,9 +173,6 @@ class FabricPort final : public transport::ReactorHandler {
                                             uint64_t ticks);
   void FlushGathering();
   bool FlushDirty();
-  bool replaceable() const {
-    return live_sessions() == 0 && renewals_left_.load(std::memory_order_relaxed) > 0;
-  }
   void FailSession(uint16_t number, const absl::Status& status);
   absl::StatusOr<uint16_t> FreeNumber();
 
@@ -182,14 +182,10 @@ class FabricPort final : public transport::ReactorHandler {
   const transport::ReactorOptions options_;
 
   absl::Mutex open_mutex_;         // one thread opens
-  std::atomic<bool> open_{false};  // reactor_ is there, and stays until Renew
-  std::atomic<bool> healthy_{true};
+  std::atomic<bool> open_{false};  // reactor_ is there, and stays
+  std::atomic<bool> in_order_{true};
   std::atomic<uint32_t> live_sessions_{0};
-  std::atomic<int> renewals_left_{kMostRenewals};
   std::unique_ptr<transport::Reactor> reactor_;
-  // Reactors that were replaced. Nobody polls them, but another thread may be about to wake this
-  // one through them (ExecutorInbox).
-  std::vector<std::unique_ptr<transport::Reactor>> replaced_;
 
   // Sessions whose doorbells wait for their turns.
   TurnRing<ExecutorSession> ring_;

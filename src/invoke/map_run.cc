@@ -184,9 +184,9 @@ void MapRun::Core::StartLocked(WhenFull when_full) {
 void MapRun::Core::StartOneLocked(WhenFull when_full) {
   Ready next = std::move(ready_.front());
   ready_.pop_front();
-  const std::optional<size_t> executor = loads_->Begin();
-  if (!executor.has_value()) {
-    AddResultLocked(next.index, loads_->status());
+  const absl::StatusOr<size_t> executor = loads_->Begin();
+  if (!executor.ok()) {
+    AddResultLocked(next.index, executor.status());
     return;
   }
   ++under_way_;

@@ -57,6 +57,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   if (!served.ok()) return served.status();
   const bool by_name = served->by_name;
   std::unique_ptr<Worker> worker(new Worker(options, functions, *std::move(served)));
+  std::shared_ptr<transport::QuarantineTotal> total = options.executor.quarantine_total;
+  if (total == nullptr) total = std::make_shared<transport::QuarantineTotal>();
   for (uint32_t index = 0; index < options.executors; ++index) {
     std::vector<transport::FabricChoice> fabrics;
     for (const transport::FabricChoice& fabric : worker->served_.fabrics) {
@@ -67,6 +69,10 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
     ExecutorOptions executor_options = options.executor;
     executor_options.index = index;
     executor_options.bulk_budget = worker->bulk_budget_;
+    executor_options.quarantine_total = total;
+    executor_options.on_endpoint = [raw = worker.get()](absl::string_view note) {
+      raw->Note(note);
+    };
     worker->executors_.push_back(Executor::Start(
         std::move(fabrics), &functions, executor_options,
         [raw = worker.get(), index](Executor::SessionKey key, const absl::Status& status) {
@@ -98,6 +104,20 @@ void Worker::set_on_session_closed(SessionClosed callback) {
 void Worker::set_on_downgraded(Downgraded callback) {
   absl::MutexLock lock(&mutex_);
   on_downgraded_ = std::move(callback);
+}
+
+void Worker::set_on_endpoint(EndpointNote callback) {
+  absl::MutexLock lock(&mutex_);
+  on_endpoint_ = std::move(callback);
+}
+
+void Worker::Note(absl::string_view note) {
+  EndpointNote callback;
+  {
+    absl::MutexLock lock(&mutex_);
+    callback = on_endpoint_;
+  }
+  if (callback) callback(note);
 }
 
 bootstrap::WorkerInfo Worker::Info() const {
@@ -174,10 +194,15 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
   if (!notification.ok()) return notification.status();
   Executor* executor = LeastLoaded(*fabric);
   if (executor == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("every executor's endpoint of provider ", profile.provider,
-                     " has failed or is full (see the server's log); try again when sessions have "
-                     "ended, and if that does not help, restart the server"));
+    const std::string note = absl::StrCat(
+        "every executor's endpoint of provider ", profile.provider,
+        " has failed or keeps as many addresses of former sessions as it may, and each executor "
+        "has ",
+        FabricLine::kMostOthers, " such endpoints already (see the server's log); ",
+        profile.close_needs_quiet ? "" : "try again when sessions have ended, or ",
+        "restart the server");
+    Note(note);
+    return absl::UnavailableError(note);
   }
   {
     absl::MutexLock lock(&mutex_);

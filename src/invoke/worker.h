@@ -45,7 +45,9 @@ struct WorkerOptions {
   // want more together wait for one another; one that wants more by itself is refused.
   uint64_t bulk_bytes = kDefaultBulkBytes;
   DataAuth data_auth = DataAuth::kOff;  // the least that a session has
-  ExecutorOptions executor;  // of each; the index and the budget of bulk calls are set for it
+  // Of each; the index, the budget of bulk calls and who is told of endpoints are set for it, and
+  // what the quarantines of all together may hold unless that is given.
+  ExecutorOptions executor;
 };
 
 class Worker final : public bootstrap::SessionHost {
@@ -58,6 +60,10 @@ class Worker final : public bootstrap::SessionHost {
   // bootstrap. The reason is the client's, and printable.
   using Downgraded = std::function<void(absl::string_view provider, absl::string_view reason)>;
 
+  // Told, in words for a log, that an executor's endpoint takes no more sessions, and what becomes
+  // of that. On a thread of the bootstrap. Clients can cause it.
+  using EndpointNote = std::function<void(absl::string_view note)>;
+
   // Finds and proves the fabrics, and starts every executor. Endpoints are opened at the first
   // session, but for one of each fabric that was named. `functions` is taken as it is.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options,
@@ -67,6 +73,7 @@ class Worker final : public bootstrap::SessionHost {
   // A session that ends before this is set ends unannounced.
   void set_on_session_closed(SessionClosed callback) ABSL_LOCKS_EXCLUDED(mutex_);
   void set_on_downgraded(Downgraded callback) ABSL_LOCKS_EXCLUDED(mutex_);
+  void set_on_endpoint(EndpointNote callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Any thread, for the rest.
 
@@ -157,6 +164,7 @@ class Worker final : public bootstrap::SessionHost {
   Executor* LeastLoaded(size_t fabric);
   absl::StatusOr<size_t> FindFabric(absl::string_view provider) const;
   void ReportDowngrade(size_t fabric, absl::string_view reason);
+  void Note(absl::string_view note) ABSL_LOCKS_EXCLUDED(mutex_);
 
   WorkerOptions options_;
   const ServedFabrics served_;
@@ -169,6 +177,7 @@ class Worker final : public bootstrap::SessionHost {
   FunctionRegistry functions_ ABSL_GUARDED_BY(mutex_);  // what every executor has
   SessionClosed on_session_closed_ ABSL_GUARDED_BY(mutex_);
   Downgraded on_downgraded_ ABSL_GUARDED_BY(mutex_);
+  EndpointNote on_endpoint_ ABSL_GUARDED_BY(mutex_);
   // Sessions that failed while some were being opened, which may be these: whoever opens them finds
   // out here, since nobody knew their handles yet.
   uint32_t opening_ ABSL_GUARDED_BY(mutex_) = 0;

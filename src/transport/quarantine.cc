@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace invoker::transport {
 namespace {
 
@@ -22,6 +24,32 @@ void* At(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 Quarantine::~Quarantine() {
   for (const auto& [begin, end] : ranges_) munmap(At(begin), end - begin);
+  const uint64_t bytes = std::exchange(bytes_, 0);
+  const size_t ranges = ranges_.size();
+  ranges_.clear();
+  Count(bytes, ranges);
+}
+
+// Wraps where it has become less.
+void Quarantine::Count(uint64_t bytes_before, size_t ranges_before) {
+  if (total_ == nullptr) return;
+  total_->bytes_.fetch_add(bytes_ - bytes_before, std::memory_order_relaxed);
+  total_->ranges_.fetch_add(ranges_.size() - ranges_before, std::memory_order_relaxed);
+}
+
+absl::Status Quarantine::HasRoom() const {
+  constexpr absl::string_view kWhy =
+      " places, because peers of former sessions may still write to them, and can keep no more";
+  if (full()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the endpoint keeps ", bytes_, " bytes of addresses in ", ranges_.size(), kWhy));
+  }
+  if (total_full()) {
+    return absl::ResourceExhaustedError(absl::StrCat("the endpoints of this process together keep ",
+                                                     total_->bytes(), " bytes of addresses in ",
+                                                     total_->ranges(), kWhy));
+  }
+  return absl::OkStatus();
 }
 
 void Quarantine::Take(HostBuffer buffer) {
@@ -30,6 +58,8 @@ void Quarantine::Take(HostBuffer buffer) {
   const uintptr_t begin = reinterpret_cast<uintptr_t>(buffer.data());
   const uintptr_t end = (begin + buffer.size() + page - 1) / page * page;
   std::move(buffer).Forget();
+  const uint64_t bytes_before = bytes_;
+  const size_t ranges_before = ranges_.size();
   bytes_ += end - begin;
 
   uintptr_t run_begin = begin;
@@ -47,6 +77,7 @@ void Quarantine::Take(HostBuffer buffer) {
     }
   }
   ranges_.emplace(run_begin, run_end);
+  Count(bytes_before, ranges_before);
 
   // Mapped anew, in one step, so that neighbours become one mapping of the kernel's, and so that
   // nobody else gets the addresses meanwhile.

@@ -36,10 +36,11 @@ int64_t MonotonicNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options)
+Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options,
+                 std::shared_ptr<QuarantineTotal> total)
     : fabric_(std::move(fabric)),
       domain_(std::move(domain)),
-      quarantine_(options.quarantine_bytes),
+      quarantine_(options.quarantine_bytes, std::move(total)),
       operations_(
           std::max<size_t>(1, std::min(options.operations, fabric_.profile().transmit_depth))),
       retirement_ns_(absl::ToInt64Nanoseconds(options.retirement)),
@@ -61,12 +62,14 @@ Reactor::~Reactor() {
 }
 
 absl::StatusOr<std::unique_ptr<Reactor>> Reactor::Open(FabricChoice choice,
-                                                       const ReactorOptions& options) {
+                                                       const ReactorOptions& options,
+                                                       std::shared_ptr<QuarantineTotal> total) {
   absl::StatusOr<Fabric> fabric = Fabric::Open(std::move(choice));
   if (!fabric.ok()) return fabric.status();
   absl::StatusOr<Domain> domain = Domain::Open(*fabric);
   if (!domain.ok()) return domain.status();
-  std::unique_ptr<Reactor> reactor(new Reactor(*std::move(fabric), *std::move(domain), options));
+  std::unique_ptr<Reactor> reactor(
+      new Reactor(*std::move(fabric), *std::move(domain), options, std::move(total)));
   if (absl::Status status = reactor->OpenEndpoint(options); !status.ok()) {
     return absl::Status(
         status.code(),
@@ -114,10 +117,8 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
 }
 
 absl::StatusOr<MemoryRegion> Reactor::Register(HostBuffer buffer, RegionUse use) {
-  if (use == RegionUse::kRemoteTarget && quarantine_.full()) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the endpoint keeps ", quarantine_.bytes(), " bytes of addresses in ", quarantine_.ranges(),
-        " places, because peers of former sessions may still write to them, and can keep no more"));
+  if (use == RegionUse::kRemoteTarget) {
+    if (absl::Status room = quarantine_.HasRoom(); !room.ok()) return room;
   }
   absl::StatusOr<MemoryRegion> region =
       MemoryRegion::Register(fabric_, domain_, *endpoint_, std::move(buffer), use);

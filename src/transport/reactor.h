@@ -76,8 +76,9 @@ struct ReactorOptions {
   // How long what is retired keeps its registration (Reactor::Retire). Longer than a provider takes
   // to place what a peer posted that did not know yet.
   absl::Duration retirement = absl::Seconds(10);
-  // How many bytes of addresses that peers could write to are kept from being used again, before
-  // no more such memory is registered: the windows of 65536 sessions, of 64 MiB each.
+  // How many bytes of addresses that peers could write to, and of what lay beside them, are kept
+  // from being used again, before no more such memory is registered: those of a million sessions
+  // with windows of 2 MiB.
   uint64_t quarantine_bytes = uint64_t{4} << 40;
   // How long every slot may be taken, with nothing completing, before the reactor is given up.
   absl::Duration stall_limit = absl::Seconds(30);
@@ -105,9 +106,12 @@ int64_t MonotonicNs();
 
 class Reactor {
  public:
-  // Opens everything on the fabric that was chosen. Errors name the libfabric call.
-  static absl::StatusOr<std::unique_ptr<Reactor>> Open(FabricChoice choice,
-                                                       const ReactorOptions& options);
+  // Opens everything on the fabric that was chosen. Errors name the libfabric call. `total` counts
+  // what is in quarantine together with what other reactors have there, and sets a limit to that;
+  // nullptr: none.
+  static absl::StatusOr<std::unique_ptr<Reactor>> Open(
+      FabricChoice choice, const ReactorOptions& options,
+      std::shared_ptr<QuarantineTotal> total = nullptr);
   ~Reactor();
 
   // Ends a reactor. Unless `quiet`, a peer's write may be half received; on a fabric whose
@@ -309,7 +313,8 @@ class Reactor {
   const absl::Status& health() const { return health_; }
 
  private:
-  Reactor(Fabric fabric, Domain domain, const ReactorOptions& options);
+  Reactor(Fabric fabric, Domain domain, const ReactorOptions& options,
+          std::shared_ptr<QuarantineTotal> total);
 
   // Hears of PostFarewell's write.
   struct Farewell final : public OperationOwner {
