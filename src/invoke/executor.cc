@@ -27,15 +27,12 @@ constexpr uint32_t kFewSessions = 16;
 // How long the transfers of a window that is forgotten may take to end.
 constexpr absl::Duration kForgetLimit = absl::Seconds(5);
 
-// How often, and for how long at most, a request is looked for before it is said not to have
-// arrived, or to have been answered.
-constexpr int kAsksForRequest = 256;
-constexpr int64_t kAskingNs = 100'000'000;
-
 uint64_t Draw() {
   // Without the kernel's, one that is at least another than the last time.
   return transport::DrawRandom().value_or(static_cast<uint64_t>(transport::MonotonicNs()));
 }
+
+absl::Status SessionHasEnded() { return absl::NotFoundError("the session has ended"); }
 
 }  // namespace
 
@@ -98,6 +95,8 @@ void Executor::ThreadMain() {
   while (!stop_.load(std::memory_order_relaxed)) {
     if (inbox_.HasTasks()) inbox_.RunAll();
     if (shared_.rearrange) Arrange();
+    // Several turns for each look at what else there is, which rarely changes.
+    const int turns_per_look = search_.idle() ? kTurnsPerLook : LookForRequests();
     if (live_.empty()) {
       // No call can come.
       EndPolling();
@@ -109,14 +108,15 @@ void Executor::ThreadMain() {
     if (polling_since_ticks_ == 0) polling_since_ticks_ = ReadTicks();
     const bool may_sleep = !always_hot_.load(std::memory_order_relaxed);
     bool active = false;
-    // Several turns for each look at what else there is, which rarely changes.
-    for (int i = 0; i < kTurnsPerLook && !inbox_.HasTasks(); ++i) {
+    int left = turns_per_look;
+    // One at least: tasks may come without end.
+    do {
       bool now = false;
       for (FabricPort* port : live_) now |= port->Turn();
       active |= now;
       ++turns;
       if (!now && may_sleep) break;
-    }
+    } while (--left > 0 && !inbox_.HasTasks());
     if (turns >= kTurnsPerLeavingTurn) {
       turns = 0;
       PollLeaving();
@@ -136,6 +136,7 @@ void Executor::ThreadMain() {
     if (idle_turns++ == 0) idle_since_ns = transport::MonotonicNs();
     if (idle_turns % 64 != 0 && hot_ns > 0) continue;
     if (transport::MonotonicNs() - idle_since_ns < hot_ns) continue;
+    if (search_.awaited()) continue;
     EndPolling();
     inbox_.Sleep(reactors_, kLongestSleep);
   }
@@ -145,6 +146,19 @@ void Executor::ThreadMain() {
   stopped_ = true;
   // Nobody can put a task after this, and those put before still run.
   inbox_.RunAll();
+  if (!search_.idle()) LookForRequests();
+}
+
+// How many turns there may be before it is to be called again.
+int Executor::LookForRequests() {
+  const auto find = [this](SessionKey key,
+                           uint64_t sequence) -> absl::StatusOr<bootstrap::RequestState> {
+    FabricPort* port = PortOf(key);
+    if (port == nullptr) return SessionHasEnded();
+    return port->Find(key)->FindRequest(sequence);
+  };
+  search_.Look(find, transport::MonotonicNs());
+  return 1;
 }
 
 // Sorts the ports anew. The reactors to sleep on are those of the ports that are polled.
@@ -277,7 +291,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
 }
 
 absl::Status Executor::SwitchNotification(SessionKey key, transport::Notification notification) {
-  absl::Status status = absl::NotFoundError("the session has ended");
+  absl::Status status = SessionHasEnded();
   RunOnThread([&] {
     if (FabricPort* port = PortOf(key); port != nullptr) {
       port->Find(key)->SetNotification(notification);
@@ -288,26 +302,20 @@ absl::Status Executor::SwitchNotification(SessionKey key, transport::Notificatio
 }
 
 absl::StatusOr<bootstrap::RequestState> Executor::FindRequest(SessionKey key, uint64_t sequence) {
-  absl::StatusOr<bootstrap::RequestState> state = absl::NotFoundError("the session has ended");
-  // It may have come as far as this host, or its answer may not have left it: between two asks the
-  // thread looks at its queues.
-  const int64_t until_ns = transport::MonotonicNs() + kAskingNs;
-  for (int ask = 0; ask < kAsksForRequest && transport::MonotonicNs() < until_ns; ++ask) {
-    if (shared_.watch->Now().running()) return bootstrap::RequestState::kInHand;
-    const bool asked = RunOnThread([&] {
-      if (FabricPort* port = PortOf(key); port != nullptr) {
-        state = port->Find(key)->FindRequest(sequence);
-      }
-    });
-    if (!asked || !state.ok() || *state == bootstrap::RequestState::kInHand) break;
+  {
+    absl::MutexLock lock(&stopped_mutex_);
+    if (stopped_) return SessionHasEnded();
   }
-  return state;
+  return search_.Ask(key, sequence, *shared_.watch, RequestSearch::kPatience, [this] {
+    absl::MutexLock lock(&stopped_mutex_);
+    if (!stopped_) inbox_.Submit([] {});
+  });
 }
 
 absl::StatusOr<uint16_t> Executor::RegisterWindow(SessionKey key,
                                                   const bootstrap::WindowDescriptor& window,
                                                   bool readable, bool writable) {
-  absl::StatusOr<uint16_t> number = absl::NotFoundError("the session has ended");
+  absl::StatusOr<uint16_t> number = SessionHasEnded();
   RunOnThread([&] {
     if (FabricPort* port = PortOf(key); port != nullptr) {
       number = port->Find(key)->RegisterWindow(window, readable, writable);
@@ -317,7 +325,7 @@ absl::StatusOr<uint16_t> Executor::RegisterWindow(SessionKey key,
 }
 
 absl::Status Executor::ForgetWindow(SessionKey key, uint16_t number) {
-  absl::Status status = absl::NotFoundError("the session has ended");
+  absl::Status status = SessionHasEnded();
   // Whoever is told may be so long after this has given up.
   const auto unused = std::make_shared<absl::Notification>();
   RunOnThread([&] {
@@ -347,7 +355,7 @@ void Executor::CloseSessionLater(SessionKey key, std::function<void()> closed) {
 }
 
 absl::Status Executor::CloseSession(SessionKey key) {
-  absl::Status status = absl::NotFoundError("the session has ended");
+  absl::Status status = SessionHasEnded();
   RunOnThread([&] {
     if (FabricPort* port = PortOf(key); port != nullptr) {
       port->EndSession(key.number);

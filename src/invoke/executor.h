@@ -30,6 +30,7 @@
 #include "src/invoke/executor_watch.h"
 #include "src/invoke/fabric_port.h"
 #include "src/invoke/function_registry.h"
+#include "src/invoke/request_search.h"
 #include "src/invoke/usage_meter.h"
 #include "src/transport/discovery.h"
 #include "src/transport/reactor.h"
@@ -103,7 +104,7 @@ class Executor {
       size_t fabric, const bootstrap::OpenSessionRequest& request,
       transport::Notification notification, std::shared_ptr<UsageMeter> meter = nullptr);
   absl::Status SwitchNotification(SessionKey key, transport::Notification notification);
-  // Does not wait for a function that runs: its request, and those behind it, are in hand.
+  // Does not wait for a function that runs: see RequestSearch.
   absl::StatusOr<bootstrap::RequestState> FindRequest(SessionKey key, uint64_t sequence);
   absl::Status CloseSession(SessionKey key);
   // As bootstrap::SessionHost's. Forgetting waits for what is under way, but not for ever, since
@@ -154,6 +155,7 @@ class Executor {
 
   void ThreadMain();
   void Arrange();
+  int LookForRequests();
   void PollLeaving();
   // Shows what has been used, up to now.
   void Publish();
@@ -178,6 +180,7 @@ class Executor {
   // executor is always hot: polling it takes longer with every peer.
   std::vector<FabricPort*> second_ports_;
   ExecutorInbox inbox_;
+  RequestSearch search_;
 
   ExecutorWatch own_watch_;  // where nobody has given another
 
