@@ -108,15 +108,13 @@ void Executor::ThreadMain() {
     if (polling_since_ticks_ == 0) polling_since_ticks_ = ReadTicks();
     const bool may_sleep = !always_hot_.load(std::memory_order_relaxed);
     bool active = false;
-    int left = turns_per_look;
-    // One at least: tasks may come without end.
-    do {
+    for (int i = 0; i < turns_per_look && !inbox_.HasTasks(); ++i) {
       bool now = false;
       for (FabricPort* port : live_) now |= port->Turn();
       active |= now;
       ++turns;
       if (!now && may_sleep) break;
-    } while (--left > 0 && !inbox_.HasTasks());
+    }
     if (turns >= kTurnsPerLeavingTurn) {
       turns = 0;
       PollLeaving();
@@ -151,6 +149,10 @@ void Executor::ThreadMain() {
 
 // How many turns there may be before it is to be called again.
 int Executor::LookForRequests() {
+  // Tasks may have come instead of a turn.
+  const uint64_t turns = live_.empty() ? 0 : live_.front()->reactor()->counters().turns;
+  if (!live_.empty() && turns == turns_at_look_) return 1;
+  turns_at_look_ = turns;
   const auto find = [this](SessionKey key,
                            uint64_t sequence) -> absl::StatusOr<bootstrap::RequestState> {
     FabricPort* port = PortOf(key);

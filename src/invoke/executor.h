@@ -190,6 +190,7 @@ class Executor {
   std::vector<FabricPort*> live_;     // with sessions: polled on every turn
   std::vector<FabricPort*> leaving_;  // without, but not settled: polled now and then
   std::vector<transport::Reactor*> reactors_;  // of both: what a sleep is ended by
+  uint64_t turns_at_look_ = 0;                 // of the first of live_: when search_ looked last
   // Nothing has come since the last session was opened. On a machine whose cores are all in use,
   // whoever has to tell the client of the session may wait for this thread's core.
   bool awaits_first_ = false;

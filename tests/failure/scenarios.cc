@@ -132,9 +132,12 @@ absl::StatusOr<Outcome> PathCutBesideBusyClient(const Setup& setup) {
   if (!client.ok()) return client.status();
   absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), setup.cut);
   if (absl::Status status = setup.mend(); !status.ok()) return status;
-  (*busy)->Signal(SIGTERM);
+  (*busy)->Signal(SIGKILL);
   // It ends by itself if a call fails.
-  if (outcome.ok() && (*busy)->Wait() != 128 + SIGTERM) outcome->others_failed = 1;
+  if (outcome.ok() && (*busy)->Wait() != 128 + SIGKILL) {
+    outcome->others_failed = 1;
+    outcome->calls.first_error = absl::InternalError((*busy)->Errors());
+  }
   return outcome;
 }
 
