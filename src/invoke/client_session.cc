@@ -285,10 +285,17 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeMessages(uint32_t ce
       ++dropped_.not_a_header;
       return;
     }
-    if (!TakeResponse<kSealed>(snapshot, header, cell, message + kHeaderBytes)) return;
+    const uint64_t bytes =
+        uint64_t{kHeaderBytes} + header.payload_bytes + (kSealed ? kTagBytes : 0);
+    // Those behind one that is refused may be sound. Whose length is no reason to refuse it lies in
+    // the window.
+    if (ABSL_PREDICT_FALSE(
+            !TakeResponse<kSealed>(snapshot, header, cell, message + kHeaderBytes)) &&
+        !geometry_.Fits(cell, bytes)) {
+      return;
+    }
     more = (header.flags & kMoreFollows) != 0;
-    cell += geometry_.CellsFor(uint64_t{kHeaderBytes} + header.payload_bytes +
-                               (kSealed ? kTagBytes : 0));
+    cell += geometry_.CellsFor(bytes);
   }
 }
 

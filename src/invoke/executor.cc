@@ -20,15 +20,12 @@ constexpr uint32_t kTurnsPerLeavingTurn = 64;
 
 constexpr int kTurnsPerLook = 16;
 
-// How often, and for how long at most, a request is looked for before it is said not to have
-// arrived, or to have been answered.
-constexpr int kAsksForRequest = 256;
-constexpr int64_t kAskingNs = 100'000'000;
-
 uint64_t Draw() {
   // Without the kernel's, one that is at least another than the last time.
   return transport::DrawRandom().value_or(static_cast<uint64_t>(transport::MonotonicNs()));
 }
+
+absl::Status SessionHasEnded() { return absl::NotFoundError("the session has ended"); }
 
 }  // namespace
 
@@ -92,6 +89,8 @@ void Executor::ThreadMain() {
   while (!stop_.load(std::memory_order_relaxed)) {
     if (inbox_.HasTasks()) inbox_.RunAll();
     if (shared_.rearrange) Arrange();
+    // Several turns for each look at what else there is, which rarely changes.
+    const int turns_per_look = search_.idle() ? kTurnsPerLook : LookForRequests();
     if (live_.empty()) {
       // No call can come.
       EndPolling();
@@ -103,8 +102,7 @@ void Executor::ThreadMain() {
     if (polling_since_ticks_ == 0) polling_since_ticks_ = ReadTicks();
     const bool may_sleep = !always_hot_.load(std::memory_order_relaxed);
     bool active = false;
-    // Several turns for each look at what else there is, which rarely changes.
-    for (int i = 0; i < kTurnsPerLook && !inbox_.HasTasks(); ++i) {
+    for (int i = 0; i < turns_per_look && !inbox_.HasTasks(); ++i) {
       bool now = false;
       for (FabricPort* port : live_) now |= port->Turn();
       active |= now;
@@ -130,6 +128,7 @@ void Executor::ThreadMain() {
     if (idle_turns++ == 0) idle_since_ns = transport::MonotonicNs();
     if (idle_turns % 64 != 0 && hot_ns > 0) continue;
     if (transport::MonotonicNs() - idle_since_ns < hot_ns) continue;
+    if (search_.awaited()) continue;
     EndPolling();
     PollLeaving();
     if (!shared_.rearrange) inbox_.Sleep(reactors_, kLongestSleep);
@@ -140,6 +139,23 @@ void Executor::ThreadMain() {
   stopped_ = true;
   // Nobody can put a task after this, and those put before still run.
   inbox_.RunAll();
+  if (!search_.idle()) LookForRequests();
+}
+
+// How many turns there may be before it is to be called again.
+int Executor::LookForRequests() {
+  // Tasks may have come instead of a turn.
+  const uint64_t turns = live_.empty() ? 0 : live_.front()->reactor()->counters().turns;
+  if (!live_.empty() && turns == turns_at_look_) return 1;
+  turns_at_look_ = turns;
+  const auto find = [this](SessionKey key,
+                           uint64_t sequence) -> absl::StatusOr<bootstrap::RequestState> {
+    FabricPort* port = PortOf(key);
+    if (port == nullptr) return SessionHasEnded();
+    return port->Find(key)->FindRequest(sequence);
+  };
+  search_.Look(find, transport::MonotonicNs());
+  return 1;
 }
 
 // Sorts the ports anew. The reactors to sleep on are those of the ports that are polled.
@@ -232,7 +248,7 @@ bool Executor::RunLater(std::function<void()> task) {
 }
 
 absl::Status Executor::SwitchNotification(SessionKey key, transport::Notification notification) {
-  absl::Status status = absl::NotFoundError("the session has ended");
+  absl::Status status = SessionHasEnded();
   RunOnThread([&] {
     if (FabricPort* port = PortOf(key); port != nullptr) {
       port->Find(key)->SetNotification(notification);
@@ -243,20 +259,14 @@ absl::Status Executor::SwitchNotification(SessionKey key, transport::Notificatio
 }
 
 absl::StatusOr<bootstrap::RequestState> Executor::FindRequest(SessionKey key, uint64_t sequence) {
-  absl::StatusOr<bootstrap::RequestState> state = absl::NotFoundError("the session has ended");
-  // It may have come as far as this host, or its answer may not have left it: between two asks the
-  // thread looks at its queues.
-  const int64_t until_ns = transport::MonotonicNs() + kAskingNs;
-  for (int ask = 0; ask < kAsksForRequest && transport::MonotonicNs() < until_ns; ++ask) {
-    if (shared_.watch->Now().running()) return bootstrap::RequestState::kInHand;
-    const bool asked = RunOnThread([&] {
-      if (FabricPort* port = PortOf(key); port != nullptr) {
-        state = port->Find(key)->FindRequest(sequence);
-      }
-    });
-    if (!asked || !state.ok() || *state == bootstrap::RequestState::kInHand) break;
+  {
+    absl::MutexLock lock(&stopped_mutex_);
+    if (stopped_) return SessionHasEnded();
   }
-  return state;
+  return search_.Ask(key, sequence, *shared_.watch, RequestSearch::kPatience, [this] {
+    absl::MutexLock lock(&stopped_mutex_);
+    if (!stopped_) inbox_.Submit([] {});
+  });
 }
 
 void Executor::CloseSessionLater(SessionKey key, std::function<void()> closed) {
@@ -268,7 +278,7 @@ void Executor::CloseSessionLater(SessionKey key, std::function<void()> closed) {
 }
 
 absl::Status Executor::CloseSession(SessionKey key) {
-  absl::Status status = absl::NotFoundError("the session has ended");
+  absl::Status status = SessionHasEnded();
   RunOnThread([&] {
     if (FabricPort* port = PortOf(key); port != nullptr) {
       port->EndSession(key.number);

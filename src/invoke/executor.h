@@ -34,6 +34,7 @@
 #include "src/invoke/fabric_port.h"
 #include "src/invoke/function_registry.h"
 #include "src/invoke/lent_windows.h"
+#include "src/invoke/request_search.h"
 #include "src/invoke/usage_meter.h"
 #include "src/transport/discovery.h"
 #include "src/transport/reactor.h"
@@ -112,7 +113,7 @@ class Executor {
       size_t fabric, const bootstrap::OpenSessionRequest& request,
       transport::Notification notification, std::shared_ptr<UsageMeter> meter = nullptr);
   absl::Status SwitchNotification(SessionKey key, transport::Notification notification);
-  // Does not wait for a function that runs: its request, and those behind it, are in hand.
+  // Does not wait for a function that runs: see RequestSearch.
   absl::StatusOr<bootstrap::RequestState> FindRequest(SessionKey key, uint64_t sequence);
   absl::Status CloseSession(SessionKey key);
   // As bootstrap::SessionHost's.
@@ -164,6 +165,7 @@ class Executor {
 
   void ThreadMain();
   void Arrange();
+  int LookForRequests();
   void PollLeaving();
   // Shows what has been used, up to now.
   void Publish();
@@ -191,6 +193,7 @@ class Executor {
   std::vector<FabricLine*> second_lines_;
   ExecutorInbox inbox_;
   LentWindows lent_;
+  RequestSearch search_;
 
   ExecutorWatch own_watch_;  // where nobody has given another
 
@@ -200,6 +203,7 @@ class Executor {
   std::vector<FabricPort*> live_;     // with sessions: polled on every turn
   std::vector<FabricPort*> leaving_;  // without, but not settled: polled now and then
   std::vector<transport::Reactor*> reactors_;  // of both: what a sleep is ended by
+  uint64_t turns_at_look_ = 0;                 // of the first of live_: when search_ looked last
   // Nothing has come since the last session was opened. On a machine whose cores are all in use,
   // whoever has to tell the client of the session may wait for this thread's core.
   bool awaits_first_ = false;

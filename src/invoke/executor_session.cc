@@ -61,6 +61,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                                  const WindowGeometry& geometry,
                                  std::unique_ptr<SessionSeals> seals, DoorbellQueue waiting)
     : parts_(std::move(parts)),
+      watched_as_(ExecutorWatch::SessionOf(parts_.epoch)),
       peer_(peer),
       geometry_(geometry),
       requests_(std::move(requests)),
@@ -268,7 +269,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
   control_.Begin(flags, ABSL_PREDICT_TRUE(header.deadline_us == 0)
                             ? 0
                             : DeadlineOf(header.deadline_us, clocked));
-  parts_.watch->Begin(header.function_id, counters_.executed);
+  parts_.watch->Begin(watched_as_, header.function_id, counters_.executed);
   const int64_t output_size = RunFunctionCleared(
       *function, {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
       {reinterpret_cast<uint8_t*>(output), header.response_capacity}, absl::MakeSpan(error_text_),

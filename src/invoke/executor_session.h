@@ -223,6 +223,7 @@ class ExecutorSession final : public transport::OperationOwner,
   ABSL_ATTRIBUTE_NOINLINE void RespondFailure(RequestHeader request);
 
   Parts parts_;
+  const uint64_t watched_as_;  // ExecutorWatch::SessionOf
   const transport::Peer* peer_;
   WindowGeometry geometry_;
   transport::MemoryRegion requests_;

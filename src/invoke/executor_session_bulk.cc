@@ -96,7 +96,7 @@ void ExecutorSession::RunBulk(BulkCall* call) {
   const absl::Span<const std::byte> input = call->input();
   const absl::Span<std::byte> output = call->output();
   control_.Begin(call->flags(), call->deadline_ns());
-  parts_.watch->Begin(header.function_id, counters_.executed);
+  parts_.watch->Begin(watched_as_, header.function_id, counters_.executed);
   const int64_t output_size =
       RunFunctionCleared(*function, {reinterpret_cast<const uint8_t*>(input.data()), input.size()},
                          {reinterpret_cast<uint8_t*>(output.data()), output.size()},

@@ -23,11 +23,19 @@ class ExecutorWatch {
 
     bool running() const { return value != 0; }
     uint16_t function() const { return static_cast<uint16_t>(value); }
+    // False: it is no run of the executor's session with that epoch.
+    bool Of(uint32_t epoch) const { return (value & kSessionBits) == SessionOf(epoch); }
   };
 
+  // What says of a run that it is of the session with that epoch, or of one that was opened a
+  // multiple of 65536 sessions before or after it.
+  static constexpr uint64_t SessionOf(uint32_t epoch) {
+    return kRunning | uint64_t{epoch & 0xffff} << 16;
+  }
+
   // Around a function. `executed` is how many the session has run before.
-  void Begin(uint16_t function, uint64_t executed) {
-    run_.store((executed + 1) << 16 | function, std::memory_order_relaxed);
+  void Begin(uint64_t session, uint16_t function, uint64_t executed) {
+    run_.store(executed << 32 | session | function, std::memory_order_relaxed);
   }
   void End() { run_.store(0, std::memory_order_relaxed); }
 
@@ -42,6 +50,9 @@ class ExecutorWatch {
   const DropCounters& dropped() const { return dropped_; }
 
  private:
+  static constexpr uint64_t kRunning = uint64_t{1} << 63;
+  static constexpr uint64_t kSessionBits = kRunning | 0xffff0000;
+
   std::atomic<uint64_t> run_{0};
   UsageMeter usage_;
   DropCounters dropped_;

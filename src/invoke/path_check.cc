@@ -45,10 +45,7 @@ std::optional<uint64_t> PathCheck::Look(const PathView& view, int64_t now_ns, Ve
 PathCheck::Verdict PathCheck::Answered(uint64_t sequence, const absl::StatusOr<RequestState>& state,
                                        int64_t now_ns) {
   asking_ = false;
-  if (!state.ok()) {
-    answer_.reset();
-    return Verdict::kFine;
-  }
+  if (!state.ok()) return Verdict::kFine;
   if (!answer_.has_value() || answer_->sequence != sequence || answer_->state != *state) {
     answer_ = Answer{sequence, *state, now_ns};
   }

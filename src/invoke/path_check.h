@@ -49,7 +49,8 @@ class PathCheck {
   // further one until then. `verdict` is set; kBroken is the last.
   std::optional<uint64_t> Look(const PathView& view, int64_t now_ns, Verdict* verdict);
 
-  // An error is no answer: the lease's heartbeats tell whether the worker lives.
+  // An error is no answer, and takes back none: the lease's heartbeats tell whether the worker
+  // lives, and one that has too much to do for this question has had its say before.
   Verdict Answered(uint64_t sequence, const absl::StatusOr<bootstrap::RequestState>& state,
                    int64_t now_ns);
 

@@ -86,6 +86,7 @@ void CutCable(SoftRoceCable* cable, Cuts cuts, Setup* setup) {
 // Where it takes place, and how it cuts what it cuts. False if it cannot be done.
 bool Place(const Networks& networks, Cuts cuts, const std::string& provider, Setup* setup) {
   if (networks.cable != nullptr) {
+    if (cuts == Cuts::kFabricOfOne) return false;
     setup->fabric_address = kSoftRoceServerAddress;
     setup->client_address = kSoftRoceClientAddress;
     // What cuts everything meets a bootstrap that is on the fabric's network.
@@ -98,7 +99,8 @@ bool Place(const Networks& networks, Cuts cuts, const std::string& provider, Set
   NetworkPath* path = networks.path.get();
   if (path == nullptr || !transport::FindRow(provider).address_is_ip) return false;
   setup->network = path;
-  setup->listen_address = cuts == Cuts::kFabric ? kServerManagementAddress : kServerAddress;
+  const bool bootstrap_stays = cuts == Cuts::kFabric || cuts == Cuts::kFabricOfOne;
+  setup->listen_address = bootstrap_stays ? kServerManagementAddress : kServerAddress;
   setup->fabric_address = kServerAddress;
   setup->client_address = kClientAddress;
   if (cuts == Cuts::kPackets) {

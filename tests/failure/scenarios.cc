@@ -117,6 +117,30 @@ absl::StatusOr<Outcome> PathCut(const Setup& setup) {
   return outcome;
 }
 
+// Beside a client on the servers' own host that has a function run all the time, on the same
+// executor: its calls go on, and tell nothing of those of the client that is cut off.
+absl::StatusOr<Outcome> PathCutBesideBusyClient(const Setup& setup) {
+  auto server = StartWorker(setup);
+  if (!server.ok()) return server.status();
+  std::vector<std::string> command = setup.network->ServerPrefix();
+  command.insert(command.end(), {"tests/failure/sleeping_client", (*server)->address(),
+                                 setup.provider, setup.fabric_address, "2000"});
+  auto busy = ChildProcess::Start({command});
+  if (!busy.ok()) return busy.status();
+  if (auto line = (*busy)->FirstLine(); !line.ok()) return line.status();
+  auto client = Client::Connect((*server)->address(), OptionsOf(setup));
+  if (!client.ok()) return client.status();
+  absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), setup.cut);
+  if (absl::Status status = setup.mend(); !status.ok()) return status;
+  (*busy)->Signal(SIGKILL);
+  // It ends by itself if a call fails.
+  if (outcome.ok() && (*busy)->Wait() != 128 + SIGKILL) {
+    outcome->others_failed = 1;
+    outcome->calls.first_error = absl::InternalError((*busy)->Errors());
+  }
+  return outcome;
+}
+
 // Calls on an executor of a lease's own, which `failure` breaks.
 absl::StatusOr<Outcome> BreakExecutor(
     const Setup& setup, const std::function<absl::Status(Client* executor, pid_t pid)>& failure) {
@@ -279,6 +303,8 @@ const std::vector<Scenario>& Scenarios() {
       {"packets_dropped", "a router drops every packet", Cuts::kPackets, PathCut},
       {"fabric_cut", "the fabric's link goes down, and the bootstrap's does not", Cuts::kFabric,
        PathCut},
+      {"fabric_cut_busy", "the same, beside a client that is not cut off and lets functions sleep",
+       Cuts::kFabricOfOne, PathCutBesideBusyClient},
       {"executor_crashes", "a function of a leased executor ends it by SIGSEGV", Cuts::kNothing,
        ExecutorCrashes},
       {"executor_stopped", "a leased executor gets SIGSTOP", Cuts::kNothing, ExecutorStopped},

@@ -60,9 +60,10 @@ struct Outcome {
 
 enum class Cuts : uint8_t {
   kNothing,
-  kNetwork,  // Setup::cut cuts everything between client and server
-  kPackets,  // the same, and nobody's link goes down
-  kFabric,   // and the path to the server's bootstrap stays
+  kNetwork,      // Setup::cut cuts everything between client and server
+  kPackets,      // the same, and nobody's link goes down
+  kFabric,       // and the path to the server's bootstrap stays
+  kFabricOfOne,  // the same, in Setup::network, whose servers' namespace keeps its fabric
 };
 
 struct Scenario {

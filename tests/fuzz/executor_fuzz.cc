@@ -30,7 +30,8 @@ void WritePage(Input* input, ExecutorPage* page) {
   page->address_space_bytes = input->TakeNumber();
   page->address_space_limit = input->TakeNumber();
   if (input->TakeBool()) {
-    page->watch.Begin(input->Take<uint16_t>(), input->TakeNumber());
+    const uint64_t session = ExecutorWatch::SessionOf(input->Take<uint16_t>());
+    page->watch.Begin(session, input->Take<uint16_t>(), input->TakeNumber());
   } else {
     page->watch.End();
   }

@@ -30,6 +30,13 @@ class EarlyDoorbellTest : public testing::TestWithParam<DataAuth> {
     return world_.sent().back();
   }
 
+  // Starts a call whose response is its payload, and leaves at once with others of its turn.
+  SessionWorld::Sent& StartProbe(uint32_t bytes) {
+    EXPECT_TRUE(world_.Start(MessageKind::kProbe, SessionWorld::kTurnRound, bytes, bytes, 0,
+                             /*buffer=*/nullptr));
+    return world_.sent().back();
+  }
+
   // The only message that is under way.
   Flight& UnderWay() {
     Network::Get().Sweep();
@@ -229,6 +236,108 @@ TEST_P(EarlyDoorbellTest, ARequestThatTravelsBehindAnother) {
   EXPECT_EQ(world_.executor()->FindRequest(second.call->sequence),
             bootstrap::RequestState::kNotArrived);
   EXPECT_EQ(executed(), 2u);
+}
+
+// Of three responses in one write the first one is there whole, and counts at once. What is rung
+// for the write itself finds nobody who waits for that one, and goes on to the others.
+TEST_P(EarlyDoorbellTest, ResponsesThatTravelBehindAnother) {
+  SessionWorld::Sent& first = StartProbe(8);
+  SessionWorld::Sent& second = StartProbe(kBytes);
+  SessionWorld::Sent& third = StartProbe(8);
+  const uint32_t cell = first.call->response.first;
+  world_.client().Flush();
+  Deliver(&UnderWay());
+  Network::Get().PlacePart(UnderWay(), 0, 64);
+  RingAtClient(cell);
+  ASSERT_TRUE(first.call->ended());
+  EXPECT_EQ(Answer(first), first.input);
+  EXPECT_FALSE(second.call->ended());
+  EXPECT_EQ(world_.client().dropped().not_a_header, 1u);
+  Deliver(&UnderWay());
+  EXPECT_EQ(world_.client().dropped().no_such_call, 1u);
+  for (SessionWorld::Sent* sent : {&second, &third}) {
+    ASSERT_TRUE(sent->call->ended());
+    ASSERT_TRUE(sent->call->status.ok()) << sent->call->status;
+    EXPECT_EQ(Answer(*sent), sent->input);
+  }
+  world_.Drain();
+}
+
+// The same, and the first one's place is another call's meanwhile.
+TEST_P(EarlyDoorbellTest, ResponsesThatTravelBehindOneWhosePlaceIsAnothers) {
+  SessionWorld::Sent& first = StartProbe(8);
+  SessionWorld::Sent& second = StartProbe(kBytes);
+  const uint32_t cell = first.call->response.first;
+  world_.client().Flush();
+  Deliver(&UnderWay());
+  Network::Get().PlacePart(UnderWay(), 0, 64);
+  RingAtClient(cell);
+  ASSERT_TRUE(first.call->ended());
+  world_.Finish(&first, /*keep_response=*/false);
+  SessionWorld::Sent& other = StartProbe(8);
+  ASSERT_EQ(other.call->response.first, cell);
+  Deliver(&UnderWay());
+  EXPECT_EQ(world_.client().dropped().wrong_sequence, 1u);
+  EXPECT_FALSE(other.call->ended());
+  ASSERT_TRUE(second.call->ended());
+  EXPECT_EQ(Answer(second), second.input);
+  world_.Drain();
+}
+
+// And that one's answer is there already: it says nothing of what was to follow.
+TEST_P(EarlyDoorbellTest, ResponsesThatTravelBehindOneWhosePlaceHasAnothersAnswer) {
+  SessionWorld::Sent& first = StartProbe(8);
+  SessionWorld::Sent& second = StartProbe(kBytes);
+  const uint32_t cell = first.call->response.first;
+  world_.client().Flush();
+  Deliver(&UnderWay());
+  Network::Get().PlacePart(UnderWay(), 0, 64);
+  world_.set_torn();
+  RingAtClient(cell);
+  ASSERT_TRUE(first.call->ended());
+  world_.Finish(&first, /*keep_response=*/false);
+  Network::Get().Place(&UnderWay());
+  SessionWorld::Sent& other = StartProbe(8);
+  ASSERT_EQ(other.call->response.first, cell);
+  world_.client().Flush();
+  Network::Get().Finish(&Network::Get().flights().back());
+  world_.PollExecutor();
+  Network::Get().Place(&Network::Get().flights().back());
+  for (Flight& flight : Network::Get().flights()) Network::Get().Finish(&flight);
+  world_.PollClient();
+  EXPECT_TRUE(other.call->ended());
+  EXPECT_FALSE(second.call->ended());
+  // Its client finds that out by asking.
+  EXPECT_EQ(world_.executor()->FindRequest(second.call->sequence),
+            bootstrap::RequestState::kAnswered);
+}
+
+// A chain of what nobody waits for ends where the window does, however often it is rung for.
+TEST_P(EarlyDoorbellTest, AChainThatNobodyWaitsForEndsWithTheWindow) {
+  world_.set_hostile();
+  const WindowGeometry& geometry = world_.client().geometry();
+  Flight flight;
+  flight.to = world_.client_endpoint();
+  flight.address = world_.request().response_window.base;
+  flight.key = world_.request().response_window.key;
+  flight.copied.resize(geometry.window_bytes());
+  flight.bytes = flight.copied.size();
+  ResponseHeader header;
+  header.flags = kMoreFollows;
+  for (uint32_t cell = 0; cell < geometry.cells(); ++cell) {
+    EncodeResponse(header, flight.copied.data() + geometry.OffsetOf(cell));
+  }
+  // One in the middle says that it reaches beyond the window.
+  header.payload_bytes = static_cast<uint32_t>(geometry.window_bytes());
+  const uint32_t middle = geometry.cells() / 2;
+  EncodeResponse(header, flight.copied.data() + geometry.OffsetOf(middle));
+  Network::Get().Post(flight);
+  Network::Get().Place(&Network::Get().flights().back());
+  RingAtClient(0);
+  EXPECT_EQ(world_.client().dropped().no_such_call, uint64_t{middle} + 1);
+  RingAtClient(middle + 1);
+  EXPECT_EQ(world_.client().dropped().no_such_call, uint64_t{geometry.cells()});
+  EXPECT_EQ(world_.client().dropped().outside_window, 1u);
 }
 
 }  // namespace

@@ -392,6 +392,33 @@ TEST_P(WorkerTest, OneOldSessionKeepsNobodyOutHoweverManyComeAndGo) {
   served.worker->set_on_endpoint(nullptr);
 }
 
+// A function tells nothing of another session's requests, but turns before it have.
+TEST_P(WorkerTest, ARequestThatIsNotThereIsMissedWhileAFunctionOfAnotherSessionRuns) {
+  WorkerOptions options;
+  options.window_bytes = kWindow;
+  ServedWorker served(GetParam(), options);
+  auto silent = served.worker->OpenSession(1, RequestFor(*served.worker));
+  ASSERT_TRUE(silent.ok()) << silent.status();
+  const auto ask = [&](uint64_t sequence) {
+    return served.worker->FindRequest(1, silent->handle, sequence);
+  };
+  std::unique_ptr<Client> client = served.Connect();
+  ASSERT_NE(client, nullptr);
+  // An executor that gets no processor answers that it cannot tell.
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  while (ask(1).value() != bootstrap::RequestState::kNotArrived && absl::Now() < give_up) {
+  }
+  Future gate = client->InvokeAsync(Find(*client, "gate"), "");
+  served.functions.entered.WaitForNotification();
+  EXPECT_EQ(ask(1).value(), bootstrap::RequestState::kNotArrived);
+  // Nobody has looked for this one.
+  EXPECT_EQ(ask(2).value(), bootstrap::RequestState::kInHand);
+  served.functions.open.Notify();
+  EXPECT_TRUE(gate.Get().ok());
+  ASSERT_TRUE(served.worker->CloseSession(1, silent->handle).ok());
+  EXPECT_TRUE(absl::IsNotFound(ask(1).status()));
+}
+
 // Both requests are in the queue when the executor comes back to it, so that one turn takes them.
 TEST_P(WorkerTest, AReadyResponseDoesNotWaitForTheNextFunction) {
   WorkerOptions options;

@@ -70,6 +70,20 @@ TEST_F(PathCheckTest, AWorkerThatDoesNotAnswerIsTheHeartbeatsAffair) {
   EXPECT_EQ(LooksUntilBroken(absl::UnavailableError("nobody")), 0);
 }
 
+// As one says whose bootstrap has too much to do.
+TEST_F(PathCheckTest, AWorkerThatRefusesToAnswerTakesBackNothing) {
+  const absl::Status refused = absl::ResourceExhaustedError("too many requests at a time");
+  for (const RequestState state : {RequestState::kNotArrived, RequestState::kAnswered}) {
+    check_ = PathCheck(absl::Milliseconds(300));
+    ++view_.answers;
+    Verdict verdict = Verdict::kFine;
+    for (int looks = 0; looks < 20 && verdict == Verdict::kFine; ++looks) {
+      verdict = looks % 2 == 0 ? Look(refused) : Look(state);
+    }
+    EXPECT_EQ(verdict, Verdict::kBroken);
+  }
+}
+
 TEST_F(PathCheckTest, NobodyIsAskedWhileAnswersCome) {
   for (int i = 0; i < 50; ++i) {
     ++view_.answers;
