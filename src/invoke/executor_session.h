@@ -152,6 +152,8 @@ class ExecutorSession final : public transport::OperationOwner,
   absl::Status ForgetWindow(uint16_t number);
   // What has become of the request with that sequence.
   bootstrap::RequestState FindRequest(uint64_t sequence) const;
+  // Whether its response stands ready, and the fabric has not taken it yet.
+  bool ResponseWaits(uint64_t sequence) const;
   const MessageBatch& responses() const { return responses_; }
 
   void SetNotification(transport::Notification notification);

@@ -21,16 +21,6 @@ absl::StatusOr<BulkSession::Registered> ExecutorSession::RegisterWindow(
   return bulk_->RegisterWindow(window, readable, writable);
 }
 
-bootstrap::RequestState ExecutorSession::FindRequest(uint64_t sequence) const {
-  if (!sequences_.Seen(sequence)) {
-    // Which they are that wait is not known before their turn.
-    return waiting_.empty() ? bootstrap::RequestState::kNotArrived
-                            : bootstrap::RequestState::kInHand;
-  }
-  if (bulk_ != nullptr && bulk_->Has(sequence)) return bootstrap::RequestState::kInHand;
-  return bootstrap::RequestState::kAnswered;
-}
-
 absl::Status ExecutorSession::ForgetWindow(uint16_t number) {
   if (bulk_ == nullptr) return absl::NotFoundError("the session has no windows");
   return bulk_->ForgetWindow(number);

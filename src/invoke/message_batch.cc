@@ -54,12 +54,17 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
   return false;
 }
 
-bool MessageBatch::IsPending(uint32_t cell) const {
-  if (run_.cells != 0 && cell - run_.first < run_.cells) return true;
+void MessageBatch::ForEachPending(absl::FunctionRef<void(CellRun)> visit) const {
+  if (run_.cells != 0) visit({run_.first, run_.cells});
   for (size_t i = backlog_next_; i < backlog_.size(); ++i) {
-    if (cell - backlog_[i].first < backlog_[i].cells) return true;
+    visit({backlog_[i].first, backlog_[i].cells});
   }
-  return false;
+}
+
+bool MessageBatch::IsPending(uint32_t cell) const {
+  bool pending = false;
+  ForEachPending([&](CellRun run) { pending = pending || run.Contains(cell); });
+  return pending;
 }
 
 bool MessageBatch::PostRefused(const Run& run, ssize_t code) {

@@ -13,6 +13,7 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
+#include "absl/functional/function_ref.h"
 #include "src/invoke/wire.h"
 #include "src/transport/reactor.h"
 
@@ -61,6 +62,8 @@ class MessageBatch {
 
   // Whether the message at this cell is still to be posted.
   bool IsPending(uint32_t cell) const;
+  // The cells of messages that are still to be posted.
+  void ForEachPending(absl::FunctionRef<void(CellRun)> visit) const;
 
   // Whether more messages have been added than there can be of calls under way, and some are lost:
   // the session must end.

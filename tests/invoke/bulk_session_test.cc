@@ -20,7 +20,8 @@ constexpr uint32_t kCapacity = 512;
 
 class BulkSessionTest : public testing::TestWithParam<Way> {
  protected:
-  BulkSessionTest() : pair_(GetParam(), SessionPair::Options()), memory_(32 * kPiece) {
+  explicit BulkSessionTest(const SessionPair::Options& options = {})
+      : pair_(GetParam(), options), memory_(32 * kPiece) {
     for (size_t i = 0; i < memory_.size(); ++i) {
       memory_[i] = static_cast<std::byte>((i * 0x9e3779b1u) >> 11);
     }
@@ -315,6 +316,43 @@ TEST_P(BulkSessionTest, MemoryThatTransfersMayTouchStaysCountedAfterTheSession) 
   // What was under way ends, and hurts nobody.
   EXPECT_TRUE(
       pair_.Until([this] { return pair_.executor_reactor().operations().outstanding() == 0; }));
+}
+
+class OneSlotTest : public BulkSessionTest {
+ protected:
+  OneSlotTest() : BulkSessionTest(OneSlot()) {}
+
+ private:
+  static SessionPair::Options OneSlot() {
+    SessionPair::Options options;
+    options.executor_reactor.operations = 1;
+    return options;
+  }
+};
+
+// Without a client that drives, writes with immediate arrive, and transfers do not end.
+INSTANTIATE_TEST_SUITE_P(Ways, OneSlotTest, testing::ValuesIn({kWays[0], kWays[2]}), NameOfWay);
+
+// It has not been lost on the way: it has not been on the way.
+TEST_P(OneSlotTest, AResponseThatTheFabricHasNotTakenYetIsInHand) {
+  Call* const bulk = Start(Halves());
+  ASSERT_TRUE(
+      pair_.Until([this] { return pair_.executor_reactor().operations().outstanding() == 1; }));
+  const uint64_t calls = pair_.functions.calls;
+  const std::string text(20'000, 't');
+  Call* const echo = pair_.StartEcho(text, static_cast<uint32_t>(text.size()));
+  pair_.client().Flush();
+  const int64_t give_up = transport::MonotonicNs() + int64_t{60'000'000'000};
+  while (pair_.functions.calls == calls && transport::MonotonicNs() < give_up) {
+    pair_.PollExecutor();
+  }
+  ASSERT_EQ(pair_.functions.calls, calls + 1);
+  ASSERT_TRUE(pair_.executor().responses().pending());
+  EXPECT_EQ(pair_.executor().FindRequest(echo->sequence), bootstrap::RequestState::kInHand);
+  const uint64_t sequence = echo->sequence;
+  EXPECT_EQ(End(echo), absl::OkStatus());
+  EXPECT_EQ(pair_.executor().FindRequest(sequence), bootstrap::RequestState::kAnswered);
+  EXPECT_EQ(End(bulk), absl::OkStatus());
 }
 
 // What the worker was told does not have to be true.

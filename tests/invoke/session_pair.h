@@ -113,6 +113,7 @@ class SessionPair final : public transport::ReactorHandler {
     uint16_t number = 3;
     DataAuth data_auth = DataAuth::kOff;
     transport::ReactorOptions client_reactor;
+    transport::ReactorOptions executor_reactor;
   };
 
   SessionPair(const Way& way, const Options& options)
@@ -120,7 +121,7 @@ class SessionPair final : public transport::ReactorHandler {
         way_(way),
         number_(options.number),
         client_reactor_(OpenReactor(way.provider, options.client_reactor)),
-        executor_reactor_(OpenReactor(way.provider)) {
+        executor_reactor_(OpenReactor(way.provider, options.executor_reactor)) {
     ClientSession::Options client_options;
     client_options.window_bytes = options.window_bytes;
     client_options.number = 9;
