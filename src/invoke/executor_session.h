@@ -151,9 +151,7 @@ class ExecutorSession final : public transport::OperationOwner,
                                                          bool readable, bool writable);
   absl::Status ForgetWindow(uint16_t number);
   // What has become of the request with that sequence.
-  bootstrap::RequestState FindRequest(uint64_t sequence) const;
-  // Whether its response stands ready, and the fabric has not taken it yet.
-  bool ResponseWaits(uint64_t sequence) const;
+  bootstrap::RequestState FindRequest(uint64_t sequence);
   const MessageBatch& responses() const { return responses_; }
 
   void SetNotification(transport::Notification notification);
@@ -213,6 +211,7 @@ class ExecutorSession final : public transport::OperationOwner,
                                         uint32_t cell);
   ABSL_ATTRIBUTE_NOINLINE void StartBulk(const RequestHeader& header, const std::byte* payload,
                                          uint32_t cell);
+  bool Held(uint64_t sequence);
   bool ContinueBulk();
   void RunBulk(BulkCall* call);
   void RespondBulk(const BulkCall& call);
@@ -250,6 +249,9 @@ class ExecutorSession final : public transport::OperationOwner,
   absl::Status failure_;
   CallOutcome failed_;  // of the function that has failed last
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_ = {};  // zeros between calls
+  // Of the request that was asked for and has been answered, where that is not delivered.
+  uint64_t undelivered_ = 0;  // its sequence
+  int64_t undelivered_since_ns_ = 0;
 };
 
 inline const FunctionEntry* ExecutorSession::FindFunction(uint16_t id) const {

@@ -131,6 +131,16 @@ std::vector<uintptr_t> OperationPool::Sources() const {
   return sources;
 }
 
+void OperationPool::ForEachOf(const OperationOwner* owner,
+                              absl::FunctionRef<void(const Operation&)> visit) const {
+  for (const Block& block : blocks_) {
+    for (size_t i = 0; i < block.count; ++i) {
+      const Operation& operation = block.slots[i];
+      if (operation.step != Operation::Step::kFree && operation.owner == owner) visit(operation);
+    }
+  }
+}
+
 PeerUses OperationPool::Uses() const {
   PeerUses uses;
   if (outstanding_ + written_off_ == 0) return uses;

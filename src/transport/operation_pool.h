@@ -18,6 +18,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "src/transport/libfabric.h"
@@ -145,6 +146,10 @@ class OperationPool {
   // From where operations that may still complete send, and where they put what they read, sorted:
   // one address within the memory of each. Linear in the slots, if any are outstanding.
   std::vector<uintptr_t> Sources() const;
+
+  // Calls `visit` with each operation of this owner's. Linear in the slots.
+  void ForEachOf(const OperationOwner* owner,
+                 absl::FunctionRef<void(const Operation&)> visit) const;
 
   // To which peers operations are outstanding. Linear in the slots, if any are.
   PeerUses Uses() const;

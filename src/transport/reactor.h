@@ -272,6 +272,11 @@ class Reactor {
   void ForEachUntold(const OperationOwner* owner,
                      absl::FunctionRef<void(const Operation&)> visit) const;
 
+  // Calls `visit` with every write of this owner's that has been posted, and of which the peer is
+  // to be told when it has been delivered. Linear in the slots.
+  void ForEachUndelivered(const OperationOwner* owner,
+                          absl::FunctionRef<void(const Operation&)> visit) const;
+
   // For a driver that is inside a handler's method and stays there for long: lets the provider go
   // on, where it does so only when it is called. What completes is handled by a later Poll.
   void LetProviderWork();

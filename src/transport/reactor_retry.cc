@@ -80,6 +80,13 @@ void Reactor::ForEachUntold(const OperationOwner* owner,
   }
 }
 
+void Reactor::ForEachUndelivered(const OperationOwner* owner,
+                                 absl::FunctionRef<void(const Operation&)> visit) const {
+  operations_.ForEachOf(owner, [&](const Operation& operation) {
+    if (operation.step == Operation::Step::kSend && !operation.queued) visit(operation);
+  });
+}
+
 // Tries every entry once, so that one peer that takes nothing does not hold up the others.
 void Reactor::RunRetries(int64_t now_ns) {
   Operation* rest = retry_head_;
