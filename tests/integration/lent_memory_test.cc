@@ -69,24 +69,31 @@ class LentMemoryTest : public ServerTest {
 };
 
 TEST_F(LentMemoryTest, AWorkerThatWasStoppedInTheMiddleWritesThereNoMore) {
-  std::unique_ptr<Client> client = Connect();
-  ASSERT_NE(client, nullptr);
-  {
-    absl::StatusOr<RegisteredWindow> from =
-        client->RegisterWindow(input_.data(), kBytes, WindowAccess::kRead);
-    ASSERT_TRUE(from.ok()) << from.status();
-    absl::StatusOr<RegisteredWindow> to =
-        client->RegisterWindow(output_.data(), kBytes, WindowAccess::kWrite);
-    ASSERT_TRUE(to.ok()) << to.status();
-    BulkFuture future = StartEcho(client.get(), *from, *to);
-    server_->Suspend();
-    const absl::Status status = future.Get().status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-    EXPECT_GT(BytesThatAreNot(kPayload), 0u) << "the worker was not stopped in the middle";
+  constexpr int kAttempts = 50;
+  bool in_the_middle = false;
+  // On a busy machine the worker may be through with it before it is stopped.
+  for (int i = 0; i < kAttempts && !in_the_middle; ++i) {
+    std::unique_ptr<Client> client = Connect();
+    ASSERT_NE(client, nullptr);
+    output_.assign(kBytes, std::byte{kUntouched});
+    {
+      absl::StatusOr<RegisteredWindow> from =
+          client->RegisterWindow(input_.data(), kBytes, WindowAccess::kRead);
+      ASSERT_TRUE(from.ok()) << from.status();
+      absl::StatusOr<RegisteredWindow> to =
+          client->RegisterWindow(output_.data(), kBytes, WindowAccess::kWrite);
+      ASSERT_TRUE(to.ok()) << to.status();
+      BulkFuture future = StartEcho(client.get(), *from, *to);
+      server_->Suspend();
+      const absl::Status status = future.Get().status();
+      EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
+      in_the_middle = BytesThatAreNot(kPayload) > 0;
+      if (!in_the_middle) server_->Resume();
+    }
+    output_.assign(kBytes, std::byte{kAnothers});
+    client->Close();
   }
-  output_.assign(kBytes, std::byte{kAnothers});
-  client->Close();
-  client.reset();
+  EXPECT_TRUE(in_the_middle);
   server_->Resume();
   // Each looks after what the first one has left.
   for (int i = 0; i < 20; ++i) {
