@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<ClientSession>> ClientSession::Create(transport::
   absl::StatusOr<transport::MemoryRegion> staging =
       reactor->Register(*std::move(buffer), transport::RegionUse::kSource);
   if (!staging.ok()) return staging.status();
-  buffer = transport::HostBuffer::Allocate(options.window_bytes);
+  buffer = reactor->AllocateTarget(options.window_bytes);
   if (!buffer.ok()) return buffer.status();
   absl::StatusOr<transport::MemoryRegion> responses =
       reactor->Register(*std::move(buffer), transport::RegionUse::kRemoteTarget);

@@ -44,9 +44,6 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
   }
   FabricLine& line = LineFor(fabric);
   // Mapped and opened here, so that the thread only registers.
-  absl::StatusOr<transport::HostBuffer> window =
-      transport::HostBuffer::Allocate(request.window_bytes);
-  if (!window.ok()) return window.status();
   absl::StatusOr<transport::HostBuffer> staging =
       transport::HostBuffer::Allocate(request.window_bytes);
   if (!staging.ok()) return staging.status();
@@ -65,6 +62,9 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
     again = false;
     const std::shared_ptr<FabricPort> port = line.current();
     if (absl::Status status = port->Open(); !status.ok()) return status;
+    absl::StatusOr<transport::HostBuffer> window =
+        port->reactor()->AllocateTarget(request.window_bytes);
+    if (!window.ok()) return window.status();
     std::vector<std::shared_ptr<FabricPort>> closed;
     std::string note;
     RunOnThread([&] {

@@ -122,17 +122,17 @@ absl::StatusOr<uint64_t> Enable(const Profile& profile, const Endpoint& endpoint
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
-      borrowed_(std::exchange(other.borrowed_, false)) {}
+      mapped_(std::exchange(other.mapped_, 0)) {}
 
 HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
-  std::swap(borrowed_, other.borrowed_);
+  std::swap(mapped_, other.mapped_);
   return *this;
 }
 
 HostBuffer::~HostBuffer() {
-  if (data_ != nullptr && !borrowed_) munmap(data_, size_);
+  if (data_ != nullptr && !borrowed()) munmap(data_, mapped_);
 }
 
 absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
@@ -158,21 +158,27 @@ absl::StatusOr<HostBuffer> HostBuffer::Allocate(size_t size) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot map ", size, " bytes of memory: ", strerror(errno)));
   }
-  HostBuffer buffer;
-  buffer.data_ = static_cast<std::byte*>(memory);
-  buffer.size_ = size;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t in_pages = (size + page - 1) / page * page;
+  std::byte* data = static_cast<std::byte*>(memory);
   if (spare > 0) {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t in_pages = (size + page - 1) / page * page;
     // The last place that fits: the kernel places what is mapped next below it.
     const uintptr_t last = reinterpret_cast<uintptr_t>(memory) + spare;
     const size_t begin = spare - last % kLargePageBytes;
     const size_t end = begin + in_pages;
     const size_t mapped_end = spare + in_pages;
-    if (begin > 0) munmap(buffer.data_, begin);
-    if (mapped_end > end) munmap(buffer.data_ + end, mapped_end - end);
-    buffer.data_ += begin;
+    if (begin > 0) munmap(data, begin);
+    if (mapped_end > end) munmap(data + end, mapped_end - end);
+    data += begin;
   }
+  return Own(data, size, in_pages);
+}
+
+HostBuffer HostBuffer::Own(void* data, size_t size, size_t mapped) {
+  HostBuffer buffer;
+  buffer.data_ = static_cast<std::byte*>(data);
+  buffer.size_ = size;
+  buffer.mapped_ = mapped;
   return buffer;
 }
 
@@ -180,12 +186,11 @@ HostBuffer HostBuffer::Borrow(void* data, size_t size) {
   HostBuffer buffer;
   buffer.data_ = static_cast<std::byte*>(data);
   buffer.size_ = size;
-  buffer.borrowed_ = true;
   return buffer;
 }
 
 void HostBuffer::PreferLargePages() {
-  if (data_ != nullptr && !borrowed_) madvise(data_, size_, MADV_HUGEPAGE);
+  if (data_ != nullptr && !borrowed()) madvise(data_, size_, MADV_HUGEPAGE);
 }
 
 void HostBuffer::UseLargePages(size_t offset, size_t bytes) {
@@ -205,7 +210,7 @@ void HostBuffer::UseLargePages(size_t offset, size_t bytes) {
 }
 
 void HostBuffer::Discard() {
-  if (data_ != nullptr && !borrowed_) madvise(data_, size_, MADV_DONTNEED);
+  if (data_ != nullptr && !borrowed()) madvise(data_, size_, MADV_DONTNEED);
 }
 
 // A page that the kernel did not give is not asked for again: asking takes long.

@@ -36,6 +36,9 @@ class HostBuffer {
   // `size` in bytes, more than 0. RESOURCE_EXHAUSTED if there is no memory. Any thread.
   static absl::StatusOr<HostBuffer> Allocate(size_t size);
 
+  // Takes `mapped` bytes that have been mapped at `data`: whole pages, of which `size` are used.
+  static HostBuffer Own(void* data, size_t size, size_t mapped);
+
   // Memory that stays the caller's, and outlives the buffer. Of any alignment.
   static HostBuffer Borrow(void* data, size_t size);
 
@@ -56,12 +59,14 @@ class HostBuffer {
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  bool borrowed() const { return borrowed_; }
+  // What is unmapped with it: `size` and more, in whole pages. 0 of what is borrowed.
+  size_t mapped() const { return mapped_; }
+  bool borrowed() const { return data_ != nullptr && mapped_ == 0; }
 
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  bool borrowed_ = false;
+  size_t mapped_ = 0;
 };
 
 inline constexpr size_t kLargePageBytes = size_t{2} << 20;

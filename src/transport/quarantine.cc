@@ -1,7 +1,6 @@
 #include "src/transport/quarantine.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -54,9 +53,8 @@ absl::Status Quarantine::HasRoom() const {
 
 void Quarantine::Take(HostBuffer buffer) {
   if (buffer.data() == nullptr || buffer.borrowed()) return;
-  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = reinterpret_cast<uintptr_t>(buffer.data());
-  const uintptr_t end = (begin + buffer.size() + page - 1) / page * page;
+  const uintptr_t end = begin + buffer.mapped();
   std::move(buffer).Forget();
   const uint64_t bytes_before = bytes_;
   const size_t ranges_before = ranges_.size();

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "src/transport/address_run.h"
 #include "src/transport/address_vector.h"
 #include "src/transport/completion_queue.h"
 #include "src/transport/discovery.h"
@@ -76,8 +77,8 @@ struct ReactorOptions {
   // How long what is retired keeps its registration (Reactor::Retire). Longer than a provider takes
   // to place what a peer posted that did not know yet.
   absl::Duration retirement = absl::Seconds(10);
-  // How many bytes of addresses that peers could write to, and of what lay beside them, are kept
-  // from being used again, before no more such memory is registered: those of a million sessions
+  // How many bytes of addresses that peers could write to are kept
+  // from being used again, before no more such memory is registered: those of two million sessions
   // with windows of 2 MiB.
   uint64_t quarantine_bytes = uint64_t{4} << 40;
   // How long every slot may be taken, with nothing completing, before the reactor is given up.
@@ -285,6 +286,10 @@ class Reactor {
   // keeps for long are written off (OperationPool).
   void Disown(const OperationOwner* owner);
 
+  // Memory that peers are to write to: one piece lies beside the other, so that what is in
+  // quarantine has no gaps. As HostBuffer::Allocate. Any thread.
+  absl::StatusOr<HostBuffer> AllocateTarget(size_t size) { return targets_.Allocate(size); }
+
   // RESOURCE_EXHAUSTED also where peers are to write to it and the quarantine is full.
   absl::StatusOr<MemoryRegion> Register(HostBuffer buffer, RegionUse use);
 
@@ -364,6 +369,7 @@ class Reactor {
   std::optional<CompletionQueue> cq_;
   RegionTable regions_;
   // Outlive the endpoint, which may still have work for them.
+  AddressRun targets_;
   Quarantine quarantine_;
   struct Retired {
     MemoryRegion region;

@@ -15,9 +15,6 @@ constexpr int64_t kLookAtHeldNs = 100'000'000;
 
 constexpr int64_t kDiscardNs = 100'000'000;
 
-// With gaps so long, a quarantine has all the addresses that it may when it has all the ranges.
-constexpr size_t kLongestGapBytes = size_t{512} << 20;
-
 bool AnyWithin(const MemoryRegion& region, const std::vector<uintptr_t>& sources) {
   const uintptr_t begin = reinterpret_cast<uintptr_t>(region.data());
   const auto first = std::lower_bound(sources.begin(), sources.end(), begin);
@@ -41,11 +38,7 @@ void Reactor::ReleaseRetired(int64_t now_ns) {
   if (due() || look_at_held) {
     const std::vector<uintptr_t> sources = operations_.Sources();
     const auto release = [this](Retired* retired) {
-      // What is no longer than this goes with it in any case: a gap would be a range's end, of
-      // which there may be few, and is not always used again. From Linux 6.7 on, memory that could
-      // have large pages goes only where there is room for one more.
-      const bool take =
-          retired->region.remotely_writable() || retired->region.size() < kLongestGapBytes;
+      const bool take = retired->region.remotely_writable();
       HostBuffer buffer = std::move(retired->region).Close();
       if (take) quarantine_.Take(std::move(buffer));
     };

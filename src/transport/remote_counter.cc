@@ -16,7 +16,7 @@ absl::StatusOr<CounterArray> CounterArray::Open(Reactor* reactor, uint32_t count
 absl::StatusOr<CounterArray> CounterArray::Open(Reactor* reactor, uint32_t counters,
                                                 AddMethod method) {
   if (counters == 0) return absl::InvalidArgumentError("an array of no counters");
-  absl::StatusOr<HostBuffer> memory = HostBuffer::Allocate(counters * kCounterBytes);
+  absl::StatusOr<HostBuffer> memory = reactor->AllocateTarget(counters * kCounterBytes);
   if (!memory.ok()) return memory.status();
   CounterArray array(reactor, {method, 0, 0, counters});
   if (method == AddMethod::kNative) {

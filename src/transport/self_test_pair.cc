@@ -49,7 +49,9 @@ absl::StatusOr<std::unique_ptr<SelfTestSide>> SelfTestSide::Open(const FabricReq
   side->reactor_ = *std::move(reactor);
   side->reactor_->set_handler(side.get());
   for (const RegionUse use : {RegionUse::kRemoteTarget, RegionUse::kSource}) {
-    absl::StatusOr<HostBuffer> buffer = HostBuffer::Allocate(SelfTestPair::kWindowBytes);
+    absl::StatusOr<HostBuffer> buffer =
+        use == RegionUse::kSource ? HostBuffer::Allocate(SelfTestPair::kWindowBytes)
+                                  : side->reactor_->AllocateTarget(SelfTestPair::kWindowBytes);
     if (!buffer.ok()) return buffer.status();
     absl::StatusOr<MemoryRegion> region = side->reactor_->Register(*std::move(buffer), use);
     if (!region.ok()) return region.status();

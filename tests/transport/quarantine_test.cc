@@ -54,20 +54,6 @@ TEST(Quarantine, DiscardComesToEveryRange) {
   for (const std::byte* at : taken) EXPECT_EQ(*at, std::byte{0});
 }
 
-TEST(Quarantine, WhatSessionsLeaveLiesSideBySide) {
-  for (const size_t bytes : {size_t{64} << 10, size_t{1} << 20, size_t{4} << 20}) {
-    Quarantine quarantine(uint64_t{1} << 40);
-    for (int i = 0; i < 400; ++i) {
-      HostBuffer window = Buffer(bytes);
-      const HostBuffer staging = Buffer(bytes);
-      window.data()[0] = staging.data()[0] = std::byte{1};
-      quarantine.Take(std::move(window));
-    }
-    EXPECT_EQ(quarantine.bytes(), 400 * bytes);
-    EXPECT_LT(quarantine.ranges(), 40u) << bytes;
-  }
-}
-
 TEST(Quarantine, IsFullWithSoManyBytes) {
   Quarantine quarantine(8192);
   quarantine.Take(Buffer(4096));

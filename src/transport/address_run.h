@@ -1,0 +1,53 @@
+// Memory that is mapped side by side.
+//
+// What peers can write to keeps its addresses when it goes (Quarantine), so that nothing may be
+// left between two pieces of it: a gap is the end of a kernel mapping, of which a process has few,
+// and what is mapped next does not always fit. The kernel itself fills places as it finds them. So
+// each piece is mapped just below the one before, far from what everything else maps.
+//
+// Any thread.
+
+#ifndef INVOKER_SRC_TRANSPORT_ADDRESS_RUN_H_
+#define INVOKER_SRC_TRANSPORT_ADDRESS_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "src/transport/memory_region.h"
+
+namespace invoker::transport {
+
+class AddressRun {
+ public:
+  AddressRun() = default;
+  AddressRun(const AddressRun&) = delete;
+  AddressRun& operator=(const AddressRun&) = delete;
+
+  // As HostBuffer::Allocate. Next to what came before, unless somebody else has that place: then it
+  // lies where the kernel puts it, and the run goes on from there. The place of a piece that has
+  // been unmapped is used again if nothing has been mapped after it.
+  absl::StatusOr<HostBuffer> Allocate(size_t size) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // Pieces of whole large pages, and smaller ones, would leave gaps between each other.
+  struct Run {
+    bool begun = false;
+    uintptr_t last_end = 0;
+    uintptr_t lowest = 0;
+  };
+
+  static uintptr_t Start();
+  static std::optional<HostBuffer> MapBelow(uintptr_t end, size_t size, size_t mapped);
+
+  absl::Mutex mutex_;
+  Run large_ ABSL_GUARDED_BY(mutex_);
+  Run small_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace invoker::transport
+
+#endif  // INVOKER_SRC_TRANSPORT_ADDRESS_RUN_H_
