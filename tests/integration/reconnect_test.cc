@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "src/invoke/client_group.h"
@@ -253,6 +254,53 @@ TEST_P(ReconnectTest, AnAsynchronousCallAndAMapAreRetriedToo) {
   EXPECT_EQ(status, absl::OkStatus());
   ASSERT_EQ(results.size(), 1u);
   EXPECT_TRUE(results[0].ok()) << results[0].status();
+}
+
+// With a deadline of its own, the second try would end after a call that begins with it and has
+// less.
+TEST_P(ReconnectTest, AllTriesOfACallHaveOneDeadline) {
+  for (const bool asynchronous : {false, true}) {
+    absl::Mutex mutex;
+    std::vector<std::string> ended;
+    const auto end = [&](const std::string& call, const absl::Status& status) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << call << ": " << status;
+      absl::MutexLock lock(&mutex);
+      ended.push_back(call);
+    };
+    Rendezvous rendezvous;
+    ServerProcess* doomed = StartServer();
+    ServerProcess* other = StartServer();
+    ASSERT_NE(other, nullptr);
+    const std::unique_ptr<ClientGroup> group = Group({doomed->address(), other->address()}, false);
+    ASSERT_NE(group, nullptr);
+    const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+    ASSERT_TRUE(hold.ok()) << hold.status();
+    const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                      rendezvous.path().size());
+    CallOptions twice;
+    twice.retry = 1;
+    twice.timeout = absl::Seconds(5);
+    std::thread calls;
+    if (asynchronous) {
+      group->InvokeAsync(*hold, input, twice, [&](absl::StatusOr<Response> response) {
+        end("retried", response.status());
+      });
+    } else {
+      calls = std::thread([&] { end("retried", group->Invoke(*hold, input, twice).status()); });
+    }
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    // Of the five seconds, two are left for the second try: the third call has four.
+    absl::SleepFor(absl::Seconds(3));
+    doomed->Kill();
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    CallOptions once;
+    once.timeout = absl::Seconds(4);
+    end("third", group->Invoke(*hold, input, once).status());
+    if (calls.joinable()) calls.join();
+    EXPECT_EQ(ended, (std::vector<std::string>{"retried", "third"}));
+    rendezvous.Release();
+    rendezvous.Release();
+  }
 }
 
 TEST_P(ReconnectTest, APlainClientHasNobodyElseToTry) {

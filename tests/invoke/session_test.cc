@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/invoke/session_pair.h"
+#include "tests/transport/faults.h"
 
 namespace invoker {
 namespace {
@@ -85,6 +86,34 @@ TEST_P(SessionTest, ThousandsOfCallsOfMixedSizesShareASmallWindow) {
   EXPECT_TRUE(reached_the_end);
   EXPECT_TRUE(pair.AllFree());
   EXPECT_EQ(TotalDrops(pair.client().dropped()), 0u);
+}
+
+// A client that asks is told that the path is well: nothing has been lost on it.
+TEST_P(SessionTest, AResponseThatTheFabricRefusesIsInHandUntilItHasLeft) {
+  SessionPair pair(GetParam(), {});
+  pair.CheckEcho("so that there is a connection");
+  transport::EndpointFaults faults(pair.executor_reactor().endpoint().get());
+  bool refuses = true;
+  faults.judge = [&](const transport::EndpointFaults::Attempt&) {
+    return refuses ? -FI_EAGAIN : 0;
+  };
+  const std::string text(1000, 't');
+  Call* const call = pair.StartEcho(text, static_cast<uint32_t>(text.size()));
+  const uint64_t sequence = call->sequence;
+  ASSERT_TRUE(pair.Until([&] { return pair.functions.calls == 2; }));
+  for (int turn = 0; turn < 1000; ++turn) {
+    pair.PollClient();
+    pair.PollExecutor();
+    ASSERT_EQ(pair.executor().FindRequest(sequence), bootstrap::RequestState::kInHand) << turn;
+  }
+  EXPECT_FALSE(call->ended());
+  refuses = false;
+  ASSERT_TRUE(pair.UntilEnded(call));
+  EXPECT_EQ(call->status, absl::OkStatus());
+  EXPECT_EQ(pair.Text(*call), text);
+  EXPECT_TRUE(pair.Until(
+      [&] { return pair.executor().FindRequest(sequence) == bootstrap::RequestState::kAnswered; }));
+  pair.client().Finish(call, false);
 }
 
 TEST_P(SessionTest, AdjacentRequestsOfOneTurnLeaveInOneWriteAndSoDoTheirResponses) {
