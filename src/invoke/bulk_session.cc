@@ -12,7 +12,8 @@
 namespace invoker {
 namespace {
 
-constexpr size_t kMostWindows = std::numeric_limits<uint16_t>::max();
+// Two of each call that there can be.
+constexpr size_t kMostWindows = 2 * SequenceWindow::kWidth;
 
 // Calls under way: as many as a client of this library can have, of any kind. One that is not may
 // use the cells of its requests again before they have been answered, so the window is no bound.

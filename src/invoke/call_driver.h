@@ -140,6 +140,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   }
   void UnlockClosed();
   void SettleTransfersLocked();
+  void PollLocked();
   // nullptr if it cannot, and `why_not` says why.
   Call* StartLocked(const ClientSession::Request& request, bool may_wait_for_others,
                     absl::Status* why_not);

@@ -31,7 +31,16 @@ void CallDriver::SettleTransfersLocked() {
   session_->SayFarewell();
   settled_ = reactor_->AwaitFarewell(kLimit);
   quiet_ = settled_;
-  if (!settled_) reactor_->Abandon();
+  if (settled_) return;
+  // What is never driven again stays in others' way, where they wait for this side to take part.
+  if (!reactor_->profile().close_needs_quiet) PollLocked();
+  reactor_->Abandon();
+}
+
+// Where a target takes part by polling, transfers to it stand in its queue, which this empties.
+void CallDriver::PollLocked() {
+  constexpr int kPolls = 64;
+  for (int i = 0; i < kPolls && !reactor_->abandoned(); ++i) reactor_->Poll();
 }
 
 void CallDriver::RunLocked(absl::FunctionRef<void()> task) {
@@ -47,10 +56,8 @@ ResponseDropCounters CallDriver::dropped_responses() {
 }
 
 void CallDriver::LetTransfersEnd() {
-  // Where a target takes part by polling, they stand in its queue, which this empties.
-  constexpr int kPolls = 64;
   lock_.Lock();
-  for (int i = 0; i < kPolls && !reactor_->abandoned(); ++i) reactor_->Poll();
+  PollLocked();
   lock_.Unlock();
 }
 

@@ -102,7 +102,8 @@ void Executor::ThreadMain() {
     if (polling_since_ticks_ == 0) polling_since_ticks_ = ReadTicks();
     const bool may_sleep = !always_hot_.load(std::memory_order_relaxed);
     bool active = false;
-    for (int i = 0; i < turns_per_look && !inbox_.HasTasks(); ++i) {
+    // One at least, however many tasks come.
+    for (int i = 0; i < turns_per_look && (i == 0 || !inbox_.HasTasks()); ++i) {
       bool now = false;
       for (FabricPort* port : live_) now |= port->Turn();
       active |= now;

@@ -62,9 +62,6 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
     again = false;
     const std::shared_ptr<FabricPort> port = line.current();
     if (absl::Status status = port->Open(); !status.ok()) return status;
-    absl::StatusOr<transport::HostBuffer> window =
-        port->reactor()->AllocateTarget(request.window_bytes);
-    if (!window.ok()) return window.status();
     std::vector<std::shared_ptr<FabricPort>> closed;
     std::string note;
     RunOnThread([&] {
@@ -80,6 +77,14 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
         again = replaced.ok() || !closed.empty();
         if (!replaced.ok()) reply = replaced.status();
         note = replaced.ok() ? *std::move(replaced) : std::string(replaced.status().message());
+        return;
+      }
+      // One after the other, so that the place of what is refused is the next one's: elsewhere it
+      // would be a gap for good.
+      absl::StatusOr<transport::HostBuffer> window =
+          port->reactor()->AllocateTarget(request.window_bytes);
+      if (!window.ok()) {
+        reply = window.status();
         return;
       }
       reply = port->OpenSession(request, notification, *std::move(window), *std::move(staging),

@@ -213,15 +213,16 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   // What was not sent does not count.
   if (next.tries > 0) --next.tries;
   --under_way_;
+  const bool full = absl::IsResourceExhausted(status) && when_full == WhenFull::kFail;
+  const bool lost = !full && ShowsLostExecutor(status);
+  if (lost) loads_->Lose(*executor, status);
   loads_->End(*executor);
-  if (absl::IsResourceExhausted(status) && when_full == WhenFull::kFail) {
+  if (full) {
     // A call that has ended meanwhile may have made room.
     blocked_ = ended_ == ended;
     // It waits for its turn, which is no part of a first try.
     if (next.tries == 0) next.deadline = CallDeadline();
-  } else if (ShowsLostExecutor(status)) {
-    loads_->Lose(*executor, status);
-  } else {
+  } else if (!lost) {
     AddResultLocked(next.index, status);
     return;
   }
@@ -242,10 +243,11 @@ bool MapRun::Core::TryAgainLocked(uint64_t index, const absl::Status& status) {
 }
 
 void MapRun::Core::OnDone(uint64_t index, size_t executor, absl::StatusOr<Response> response) {
-  loads_->End(executor);
+  // Until End nobody replaces the executor.
   if (!response.ok() && ShowsLostExecutor(response.status())) {
     loads_->Lose(executor, response.status());
   }
+  loads_->End(executor);
   absl::MutexLock lock(&mutex_);
   --under_way_;
   ++ended_;

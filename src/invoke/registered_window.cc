@@ -80,9 +80,11 @@ RegisteredWindow::~RegisteredWindow() {
   }
   driver.RunLocked([this, &driver] {
     for (const std::shared_ptr<WindowUse>& use : state_->uses) {
+      // The call goes on with its other window, if that is still lent.
+      if (use.use_count() > 1) continue;
       if (use->busy) driver.ForgetBusyLocked(&use->busy);
-      use->busy = false;
     }
+    state_->uses.clear();
   });
   driver.CloseMemory(std::move(state_->region));
 }

@@ -14,7 +14,8 @@
 
 namespace invoker {
 
-// One call's use of its windows, under the driver's turn lock.
+// One call's use of its windows, which share it, under the driver's turn lock: the last of them to
+// go has the session forget it.
 struct WindowUse {
   bool busy = false;     // the call has been started and not been answered
   bool starting = true;  // it may still be

@@ -1,7 +1,9 @@
 #include "src/invoke/request_search.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "src/transport/reactor.h"
 
 namespace invoker {
@@ -9,8 +11,9 @@ namespace {
 
 using bootstrap::RequestState;
 
-// How long after the last question passes are still counted. Longer than from one to the next.
-constexpr int64_t kForgetNs = 60'000'000'000;
+// How long after the last question passes are still counted. Longer than from one to the next, of a
+// client that is to notice within seconds; others' functions may run in between.
+constexpr int64_t kForgetNs = 10'000'000'000;
 
 // With so much of its patience left a question is answered once there have been passes enough in
 // all, between two functions: later there might be no such moment.
@@ -21,59 +24,79 @@ constexpr int64_t kHurryNs = 50'000'000;
 absl::StatusOr<RequestState> RequestSearch::Ask(SessionKey session, uint64_t sequence,
                                                 const ExecutorWatch& watch, absl::Duration patience,
                                                 absl::FunctionRef<void()> wake) {
+  const absl::Time until = absl::Now() + patience;
   {
     absl::MutexLock lock(&mutex_);
     Case& one = cases_[session.epoch];
-    if (one.sequence != sequence) one = Case();
+    if (one.sequence != sequence) {
+      // Who waits for the one before is not told.
+      const int waiting = one.waiting;
+      one = Case();
+      one.waiting = waiting;
+      told_.SignalAll();
+    }
     one.session = session;
     one.sequence = sequence;
     one.asked_ns = transport::MonotonicNs();
     one.fresh = 0;
     one.answer.reset();
+    ++one.waiting;
     idle_.store(false, std::memory_order_relaxed);
     waiting_.fetch_add(1, std::memory_order_relaxed);
   }
   wake();
   absl::MutexLock lock(&mutex_);
-  const auto known = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const auto found = cases_.find(session.epoch);
-    // Another question about the session may have taken this one's place.
-    return found == cases_.end() || found->second.sequence != sequence ||
-           found->second.answer.has_value();
-  };
-  mutex_.AwaitWithTimeout(absl::Condition(&known), patience);
-  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  // There for as long as somebody waits.
   const auto found = cases_.find(session.epoch);
-  if (found == cases_.end() || found->second.sequence != sequence) {
-    return RequestState::kInHand;
+  Case& one = found->second;
+  while (one.sequence == sequence && !one.answer.has_value()) {
+    if (told_.WaitWithDeadline(&mutex_, until)) break;
   }
-  const Case& one = found->second;
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  absl::StatusOr<RequestState> answer =
+      one.sequence == sequence ? AnswerOf(one, watch) : RequestState::kInHand;
+  if (--one.waiting == 0 && !IsOpen(one)) cases_.erase(found);
+  return answer;
+}
+
+absl::StatusOr<RequestState> RequestSearch::AnswerOf(const Case& one, const ExecutorWatch& watch) {
   if (one.answer.has_value()) return *one.answer;
   if (!one.state.has_value() || one.passes < kLeastPasses) return RequestState::kInHand;
   const ExecutorWatch::Run run = watch.Now();
   // A thread that runs no function and makes no pass has no processor, and tells nothing.
   if (one.fresh == 0 && !run.running()) return RequestState::kInHand;
   // The request may have come since the last look, and be what runs.
-  if (*one.state == RequestState::kNotArrived && run.Of(session.epoch)) {
+  if (*one.state == RequestState::kNotArrived && run.Of(one.session.epoch)) {
     return RequestState::kInHand;
   }
   return *one.state;
 }
 
+size_t RequestSearch::cases() const {
+  absl::MutexLock lock(&mutex_);
+  return cases_.size();
+}
+
 void RequestSearch::Look(Find find, int64_t now_ns) {
   absl::MutexLock lock(&mutex_);
-  bool idle = true;
-  for (auto next = cases_.begin(); next != cases_.end();) {
+  const size_t all = cases_.size();
+  bool open = all > kCasesPerLook;
+  bool tells = false;
+  auto next = cases_.lower_bound(next_epoch_);
+  for (size_t looks = std::min(all, kCasesPerLook); looks > 0; --looks) {
+    if (next == cases_.end()) next = cases_.begin();
     const auto found = next++;
     Case& one = found->second;
+    const bool told = one.answer.has_value();
     LookAt(find, now_ns, &one);
-    if (IsOpen(one) && now_ns - one.asked_ns <= kForgetNs) {
-      idle = false;
-    } else if (!one.state.has_value() && !awaited()) {
-      cases_.erase(found);
-    }
+    tells |= !told && one.answer.has_value();
+    const bool wanted = IsOpen(one) && now_ns - one.asked_ns <= kForgetNs;
+    open |= wanted;
+    if (!wanted && one.waiting == 0) cases_.erase(found);
   }
-  idle_.store(idle, std::memory_order_relaxed);
+  next_epoch_ = next == cases_.end() ? 0 : next->first;
+  if (tells) told_.SignalAll();
+  idle_.store(!open, std::memory_order_relaxed);
 }
 
 void RequestSearch::LookAt(Find find, int64_t now_ns, Case* one) {

@@ -7,17 +7,20 @@
 // keeps the executor from seeing is not known, but what was not there in all the passes before is
 // said not to have arrived, unless the function is of the same session, and may be the request's.
 //
-// Any thread asks. The executor's thread looks, between two passes.
+// Any thread asks. The executor's thread looks, between two passes, at some cases each time: who
+// asks about many sessions, or about what never was, makes the answers take longer, and not the
+// passes.
 
 #ifndef INVOKER_SRC_INVOKE_REQUEST_SEARCH_H_
 #define INVOKER_SRC_INVOKE_REQUEST_SEARCH_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -48,6 +51,9 @@ class RequestSearch {
 
   // The rest is the executor's thread's. One load each.
 
+  // Sessions about which something is known, or asked.
+  size_t cases() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Whether there is nothing to look for.
   bool idle() const { return idle_.load(std::memory_order_relaxed); }
   // Whether somebody waits for passes.
@@ -57,6 +63,9 @@ class RequestSearch {
   using Find =
       absl::FunctionRef<absl::StatusOr<bootstrap::RequestState>(SessionKey, uint64_t sequence)>;
 
+  // So many cases at each look.
+  static constexpr size_t kCasesPerLook = 8;
+
   // To be called between any two passes, unless idle.
   void Look(Find find, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -65,6 +74,7 @@ class RequestSearch {
     SessionKey session;
     uint64_t sequence = 0;
     int64_t asked_ns = 0;  // last
+    int waiting = 0;       // who have asked and have not been told
     // What it has been found to be, if that takes passes to be believed.
     std::optional<bootstrap::RequestState> state;
     uint32_t passes = 0;  // since it was first found to be so
@@ -73,12 +83,20 @@ class RequestSearch {
     std::optional<absl::StatusOr<bootstrap::RequestState>> answer;
   };
 
+  using Cases = std::map<uint32_t, Case>;  // by epoch: one a session
+
+  absl::StatusOr<bootstrap::RequestState> AnswerOf(const Case& one, const ExecutorWatch& watch)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void LookAt(Find find, int64_t now_ns, Case* one);
   // Whether later looks may change what is known.
   static bool IsOpen(const Case& one);
 
-  absl::Mutex mutex_;
-  absl::flat_hash_map<uint32_t, Case> cases_ ABSL_GUARDED_BY(mutex_);  // by epoch: one a session
+  mutable absl::Mutex mutex_;
+  // Signalled, so that whoever waits costs the executor's thread nothing at a look that tells
+  // nothing.
+  absl::CondVar told_;
+  Cases cases_ ABSL_GUARDED_BY(mutex_);
+  uint32_t next_epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // where the next look begins
   std::atomic<bool> idle_{true};
   std::atomic<int> waiting_{0};
 };

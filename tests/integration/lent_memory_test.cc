@@ -1,12 +1,17 @@
 // Memory that a program lent to a worker, and took back while the worker was writing to it: from
 // then on nothing is written there, whatever the worker does later.
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/invoke/registered_window.h"
@@ -102,6 +107,72 @@ TEST_F(LentMemoryTest, AWorkerThatWasStoppedInTheMiddleWritesThereNoMore) {
     EXPECT_TRUE(next->Invoke(FunctionNamed(*next, "test.echo"), "next").ok());
   }
   EXPECT_EQ(BytesThatAreNot(kAnothers), 0u);
+}
+
+// Mapped by itself, so that nobody finds it when it has been given back.
+class Mapped {
+ public:
+  explicit Mapped(std::byte value)
+      : memory_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    EXPECT_NE(memory_, MAP_FAILED);
+    memset(memory_, static_cast<int>(value), kBytes);
+  }
+  ~Mapped() { EXPECT_EQ(munmap(memory_, kBytes), 0); }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+
+  void* data() const { return memory_; }
+
+ private:
+  void* memory_;
+};
+
+// A call has two windows, of which the worker is using one when it is cancelled. Whichever is taken
+// back first, the other one's memory is the worker's until that is.
+TEST_F(LentMemoryTest, EachWindowOfACancelledCallIsTakenBackByItself) {
+  const std::unique_ptr<Client> client = Connect();
+  ASSERT_NE(client, nullptr);
+  const RemoteFunction echo = FunctionNamed(*client, "test.echo");
+  for (const bool while_writing : {true, false}) {
+    for (const bool input_first : {true, false}) {
+      SCOPED_TRACE(testing::Message()
+                   << "while writing: " << while_writing << ", input first: " << input_first);
+      output_.assign(kBytes, std::byte{kUntouched});
+      auto input = std::make_unique<Mapped>(std::byte{kPayload});
+      std::optional<RegisteredWindow> from;
+      std::optional<RegisteredWindow> to;
+      {
+        auto window = client->RegisterWindow(input->data(), kBytes, WindowAccess::kRead);
+        ASSERT_TRUE(window.ok()) << window.status();
+        from.emplace(*std::move(window));
+        window = client->RegisterWindow(output_.data(), kBytes, WindowAccess::kWrite);
+        ASSERT_TRUE(window.ok()) << window.status();
+        to.emplace(*std::move(window));
+      }
+      BulkFuture future =
+          while_writing ? StartEcho(client.get(), *from, *to)
+                        : client->InvokeBulkAsync(echo, {&*from, 0, kBytes, {}}, {&*to, 0, kBytes});
+      // Some of the input has been read then.
+      if (!while_writing) future.Wait(absl::Milliseconds(10));
+      future.Cancel();
+      if (input_first) {
+        from.reset();
+        input.reset();
+        to.reset();
+      } else {
+        to.reset();
+        from.reset();
+        input.reset();
+      }
+      output_.assign(kBytes, std::byte{kAnothers});
+      // Takes what is still under way.
+      for (int i = 0; i < 20; ++i) {
+        const absl::Status status = client->Invoke(echo, "next").status();
+        ASSERT_TRUE(status.ok()) << status;
+      }
+      EXPECT_EQ(BytesThatAreNot(kAnothers), 0u);
+    }
+  }
 }
 
 // A worker that lives lets it go at once: nothing is kept that would have to be looked after.

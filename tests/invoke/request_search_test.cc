@@ -3,6 +3,7 @@
 
 #include "src/invoke/request_search.h"
 
+#include <map>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -178,6 +179,59 @@ TEST_F(RequestSearchTest, ASessionThatHasEndedIsNotLookedForAgain) {
   EXPECT_EQ(Ask(), RequestState::kInHand);
   state_ = absl::NotFoundError("the session has ended");
   Pass(1);
+  EXPECT_TRUE(search_.idle());
+}
+
+// As a worker's whose clients come, ask once and go.
+TEST_F(RequestSearchTest, NothingStaysOfSessionsWhoseQuestionsWereAnswered) {
+  for (const absl::StatusOr<RequestState>& state :
+       {absl::StatusOr<RequestState>(RequestState::kInHand),
+        absl::StatusOr<RequestState>(absl::NotFoundError("the session has ended")),
+        absl::StatusOr<RequestState>(RequestState::kAnswered)}) {
+    state_ = state;
+    absl::Notification asked;
+    absl::Notification told;
+    std::thread asker([&] {
+      search_.Ask({0, kEpoch, 0}, 1, watch_, absl::Minutes(1), [&] { asked.Notify(); })
+          .IgnoreError();
+      told.Notify();
+    });
+    asked.WaitForNotification();
+    while (!told.HasBeenNotified()) Pass(1);
+    asker.join();
+    EXPECT_EQ(search_.cases(), 0u);
+    EXPECT_TRUE(search_.idle());
+  }
+}
+
+TEST_F(RequestSearchTest, HoweverManyAreAskedAboutALookIsShort) {
+  constexpr uint32_t kSessions = 1000;
+  for (uint32_t epoch = 0; epoch < kSessions; ++epoch) {
+    search_.Ask({0, epoch, 0}, 1, watch_, absl::ZeroDuration(), [] {}).IgnoreError();
+  }
+  std::map<uint32_t, int> looks;
+  const auto look = [&] {
+    int now = 0;
+    search_.Look(
+        [&](SessionKey session, uint64_t) {
+          ++looks[session.epoch];
+          ++now;
+          return RequestState::kNotArrived;
+        },
+        now_ns_);
+    return now;
+  };
+  const int round = kSessions / RequestSearch::kCasesPerLook;
+  for (int i = 0; i < 3 * round; ++i) {
+    EXPECT_EQ(look(), static_cast<int>(RequestSearch::kCasesPerLook));
+  }
+  // Each in its turn.
+  EXPECT_EQ(looks.size(), kSessions);
+  for (const auto& [epoch, times] : looks) EXPECT_EQ(times, 3) << epoch;
+  EXPECT_FALSE(search_.idle());
+  now_ns_ = INT64_MAX;
+  for (int i = 0; i < round; ++i) look();
+  EXPECT_EQ(search_.cases(), 0u);
   EXPECT_TRUE(search_.idle());
 }
 
