@@ -78,6 +78,7 @@ std::vector<Attack> AllAttacks() {
   std::vector<Attack> all = AttacksOfAnybody();
   for (Attack& attack : AttacksFromASession()) all.push_back(std::move(attack));
   for (Attack& attack : AttacksWithAKey()) all.push_back(std::move(attack));
+  for (Attack& attack : AttacksOnTheBootstrap()) all.push_back(std::move(attack));
   return all;
 }
 

@@ -92,6 +92,7 @@ std::vector<Attack> AllAttacks();
 std::vector<Attack> AttacksOfAnybody();
 std::vector<Attack> AttacksFromASession();
 std::vector<Attack> AttacksWithAKey();
+std::vector<Attack> AttacksOnTheBootstrap();
 
 // A request of the attacker's session, right in every field but for what the caller changes.
 RequestHeader OwnRequest(Battle* battle, uint64_t sequence);
