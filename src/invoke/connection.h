@@ -52,7 +52,9 @@ class Connection {
                                           bool writable) {
     return session_->RegisterWindow(window, readable, writable);
   }
-  absl::Status ForgetWindow(uint16_t number) { return session_->ForgetWindow(number); }
+  absl::Status ForgetWindow(uint16_t number, absl::Duration timeout) {
+    return session_->ForgetWindow(number, timeout);
+  }
 
   const std::shared_ptr<CallDriver>& driver() const { return session_->driver(); }
   const std::string& server() const { return contact_->target(); }

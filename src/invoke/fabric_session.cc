@@ -76,9 +76,8 @@ absl::StatusOr<uint16_t> FabricSession::RegisterWindow(const bootstrap::WindowDe
                                             writable, options().connect_timeout);
 }
 
-absl::Status FabricSession::ForgetWindow(uint16_t number) {
-  return setting_.bootstrap->ForgetWindow(setting_.lease, reply_.handle, number,
-                                          options().connect_timeout);
+absl::Status FabricSession::ForgetWindow(uint16_t number, absl::Duration timeout) {
+  return setting_.bootstrap->ForgetWindow(setting_.lease, reply_.handle, number, timeout);
 }
 
 void FabricSession::EndCalls() {

@@ -4,6 +4,7 @@
 #ifndef INVOKER_SRC_INVOKE_HELD_LEASE_H_
 #define INVOKER_SRC_INVOKE_HELD_LEASE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -72,8 +73,11 @@ class HeldLease {
   absl::optional<bootstrap::LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
   const absl::Duration ask_timeout_;
   uint64_t answers_ = 0;  // at the last heartbeat; the lease's thread's
-  // Ask the worker what has become of requests, since the lease's thread must not wait.
-  bootstrap::WorkThreads askers_{1};
+  // Ask the worker what has become of requests, since the lease's thread must not wait. While an
+  // executor runs a function it takes 100 ms to say so, and the executors of a lease are asked at
+  // the same time. Threads start when so many questions are under way.
+  static constexpr size_t kMostAskers = 16;
+  bootstrap::WorkThreads askers_{kMostAskers};
   // Last, so that its thread has ended before anything that it may call goes.
   std::unique_ptr<bootstrap::Lease> lease_;
 };

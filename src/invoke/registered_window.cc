@@ -96,14 +96,16 @@ bool RegisteredWindow::TakeBack() {
     return std::none_of(state_->uses.begin(), state_->uses.end(),
                         [](const std::shared_ptr<WindowUse>& use) { return use->busy; });
   };
-  const int64_t deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(kForgetLimit);
+  int64_t now_ns = transport::MonotonicNs();
+  const int64_t deadline_ns = now_ns + absl::ToInt64Nanoseconds(kForgetLimit);
   // A session that has ended has no windows; nor may the connection be there any more.
   while (driver.status().ok()) {
-    if (state_->connection->ForgetWindow(state_->number).ok()) return true;
-    const int64_t now_ns = transport::MonotonicNs();
+    const absl::Duration left = absl::Nanoseconds(deadline_ns - now_ns);
+    if (state_->connection->ForgetWindow(state_->number, left).ok()) return true;
+    now_ns = transport::MonotonicNs();
     // The executor's transfers end only while this side drives.
     if (driver.DriveUntil(unused, std::min(now_ns + kDrivingNs, deadline_ns))) return true;
-    if (now_ns > deadline_ns) return false;
+    if (now_ns >= deadline_ns) return false;
   }
   return true;
 }

@@ -267,9 +267,16 @@ FromExecutor ExecutorHost::Answer(const ToExecutor& request, std::vector<UniqueF
   return answer;
 }
 
+FromExecutor ExecutorHost::AnswerPrompt(const ToExecutor& request) {
+  absl::MutexLock lock(&prompt_mutex_);
+  return Answer(request, {});
+}
+
 void ExecutorHost::Stop(absl::Duration limit) {
   worker_->set_on_session_closed(nullptr);
   worker_->Stop(limit);
+  // To the end of the process.
+  absl::MutexLock lock(&prompt_mutex_);
   // The endpoints close, and take what they have in /dev/shm with them.
   worker_.reset();
   EndQuietly();

@@ -1,4 +1,5 @@
-// What an executor's process answers to its server, request by request. One thread, but for Drain.
+// What an executor's process answers to its server, request by request. One thread, where nothing
+// else is said.
 
 #ifndef INVOKER_SRC_ISOLATION_EXECUTOR_HOST_H_
 #define INVOKER_SRC_ISOLATION_EXECUTOR_HOST_H_
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "proto/executor_control.pb.h"
 #include "src/invoke/function_library.h"
 #include "src/invoke/worker.h"
@@ -28,14 +30,24 @@ class ExecutorHost {
   absl::StatusOr<isolation::v1::FromExecutor> Start(const isolation::v1::Environment& environment,
                                                     std::vector<UniqueFd> fds);
 
-  // The answer, without its id. `start` must have succeeded.
+  // The answer, without its id. `start` must have succeeded. Most requests wait for the function
+  // that runs.
   isolation::v1::FromExecutor Answer(const isolation::v1::ToExecutor& request,
                                      std::vector<UniqueFd> fds);
+
+  // Whether the request waits for no function.
+  static bool IsPrompt(const isolation::v1::ToExecutor& request) {
+    return request.has_find_request() || request.has_forget_window();
+  }
+  // The same for requests that are prompt. Any thread, once started: the worker is all that they
+  // touch. Takes 100 ms at most. Never returns once Stop is about to end the process.
+  isolation::v1::FromExecutor AnswerPrompt(const isolation::v1::ToExecutor& request)
+      ABSL_LOCKS_EXCLUDED(prompt_mutex_);
 
   // Any thread, once started, and not once Stop may have been called. Does not block.
   void Drain() { worker_->Drain(); }
 
-  [[noreturn]] void Stop(absl::Duration limit);
+  [[noreturn]] void Stop(absl::Duration limit) ABSL_LOCKS_EXCLUDED(prompt_mutex_);
 
  private:
   // `name` is what messages call the file.
@@ -54,6 +66,7 @@ class ExecutorHost {
   std::vector<std::unique_ptr<FunctionLibrary>> libraries_;  // never unloaded
   std::vector<UniqueFd> library_fds_;  // their numbers are part of names that must not come again
   std::unique_ptr<Worker> worker_;
+  absl::Mutex prompt_mutex_;  // held while worker_ is used for a prompt request, and when it goes
 };
 
 }  // namespace invoker

@@ -42,12 +42,23 @@ absl::StatusOr<Request> Next(ControlSocket* socket) {
   return request;
 }
 
-// Requests that wait for the main thread.
+// Twice what the server asks at a time: each of its 2048 threads waits for one answer.
+constexpr size_t kMostOrdered = 4096;
+// Each may take the 100 ms for which a FindRequest looks, and whoever asks waits for 10 s at most.
+constexpr size_t kMostPrompt = 128;
+
+// Requests that wait for the thread that serves them.
 class Queue {
  public:
-  void Put(Request request) ABSL_LOCKS_EXCLUDED(mutex_) {
+  explicit Queue(size_t most) : most_(most) {}
+
+  // Takes the request; false, and it stays, if too many wait already.
+  [[nodiscard]] bool Put(Request* request) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    requests_.push_back(std::move(request));
+    // Nobody would be told that a stop has been refused, and there is one at most.
+    if (requests_.size() >= most_ && !request->message.has_stop()) return false;
+    requests_.push_back(std::move(*request));
+    return true;
   }
 
   Request Take() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -60,13 +71,31 @@ class Queue {
   }
 
  private:
+  const size_t most_;
   absl::Mutex mutex_;
   std::deque<Request> requests_ ABSL_GUARDED_BY(mutex_);
 };
 
+struct Queues {
+  Queue ordered{kMostOrdered};  // the main thread's
+  Queue prompt{kMostPrompt};    // ServePrompt's
+};
+
+void Reply(ControlSocket* socket, uint64_t id, FromExecutor* answer) {
+  answer->set_id(id);
+  if (!socket->Send(answer->SerializeAsString(), {}, /*wait=*/true).ok()) EndQuietly();
+}
+
+void Refuse(ControlSocket* socket, uint64_t id) {
+  FromExecutor answer;
+  answer.set_status(static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
+  answer.set_text("too many requests wait for this executor; try again");
+  Reply(socket, id, &answer);
+}
+
 // Reads on, so that the end of the server and the word to drain are heard while a request waits for
 // a function to end.
-void Read(ControlSocket* socket, ExecutorHost* host, Queue* queue) {
+void Read(ControlSocket* socket, ExecutorHost* host, Queues* queues) {
   UseSignalStack();
   bool stopping = false;
   while (true) {
@@ -77,13 +106,23 @@ void Read(ControlSocket* socket, ExecutorHost* host, Queue* queue) {
     // Stop ends what drains.
     if (!stopping && (message.has_drain() || message.has_stop())) host->Drain();
     stopping |= message.has_stop();
-    if (!message.has_drain()) queue->Put(*std::move(request));
+    if (message.has_drain()) continue;
+    const uint64_t id = message.id();
+    Queue& queue = ExecutorHost::IsPrompt(message) ? queues->prompt : queues->ordered;
+    if (!queue.Put(&*request)) Refuse(socket, id);
   }
 }
 
-void Reply(ControlSocket* socket, uint64_t id, FromExecutor* answer) {
-  answer->set_id(id);
-  if (!socket->Send(answer->SerializeAsString(), {}, /*wait=*/true).ok()) EndQuietly();
+// Serves what must not wait behind a request that waits for a function to end: memory that a client
+// takes back, and what a client asks that fears for its calls. What such a request names has been
+// given to the client by an answer from the main thread, so none comes too early.
+void ServePrompt(ControlSocket* socket, ExecutorHost* host, Queue* queue) {
+  UseSignalStack();
+  while (true) {
+    const Request request = queue->Take();
+    FromExecutor answer = host->AnswerPrompt(request.message);
+    Reply(socket, request.message.id(), &answer);
+  }
 }
 
 }  // namespace
@@ -100,7 +139,7 @@ void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks)
   // Never destroyed: the process ends first.
   auto* socket = new ControlSocket(std::move(control), ControlSocket::Takes::kDescriptors);
   auto* host = new ExecutorHost(socket, page->get(), &hooks);
-  auto* queue = new Queue;
+  auto* queues = new Queues;
 
   absl::StatusOr<Request> start = Next(socket);
   if (!start.ok() || !start->message.has_start()) EndQuietly();
@@ -117,9 +156,10 @@ void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks)
   Reply(socket, start->message.id(), &answer);
   if (!started.ok()) EndQuietly();
 
-  std::thread(&Read, socket, host, queue).detach();
+  std::thread(&ServePrompt, socket, host, &queues->prompt).detach();
+  std::thread(&Read, socket, host, queues).detach();
   while (true) {
-    Request request = queue->Take();
+    Request request = queues->ordered.Take();
     if (request.message.has_stop()) {
       host->Stop(FromNanoseconds(request.message.stop().limit_ns()));
     }

@@ -185,5 +185,47 @@ TEST_F(HangingLoadTest, RequestsBehindAFunctionThatNeverReturnsEndWithTheirExecu
   EXPECT_FALSE(call.Get().ok());
 }
 
+// Nor does whoever asks for his request, or takes memory back, even behind one who waits.
+TEST_F(HangingLoadTest, WhatWaitsForNoFunctionIsAnsweredBeforeWhatDoes) {
+  WatchedExecutor executor(spawner_.get());
+  ASSERT_TRUE(executor.ok());
+  ExecutorProcess& process = executor.process();
+  IsolatedServer server(&process, TestSpawnerOptions());
+  auto client = server.Connect();
+  ASSERT_TRUE(client.ok()) << client.status();
+  auto block = (*client)->Function("bad.block");
+  ASSERT_TRUE(block.ok()) << block.status();
+  const uint64_t session = server.last_session();
+  const bootstrap::WindowDescriptor window = {4096, 4096, 1};
+  const absl::StatusOr<uint16_t> first = process.RegisterWindow(session, window, true, true);
+  ASSERT_TRUE(first.ok()) << first.status();
+  Future call = (*client)->InvokeAsync(*block, begun_.path());
+  EXPECT_TRUE(begun_.Wait(kPatience));
+  absl::Notification registered;
+  std::thread registering([&] {
+    EXPECT_FALSE(process.RegisterWindow(session, window, true, true).ok());
+    registered.Notify();
+  });
+  absl::Notification answered;
+  std::thread asking([&] {
+    // Each question takes a while, so that the last is behind the registration.
+    for (int i = 0; i < 10; ++i) {
+      const absl::StatusOr<bootstrap::RequestState> state = process.FindRequest(session, 1);
+      ASSERT_TRUE(state.ok()) << state.status();
+      EXPECT_EQ(*state, bootstrap::RequestState::kInHand);
+    }
+    EXPECT_EQ(process.ForgetWindow(session, *first), absl::OkStatus());
+    answered.Notify();
+  });
+  EXPECT_TRUE(answered.WaitForNotificationWithTimeout(kPatience));
+  EXPECT_FALSE(registered.HasBeenNotified());
+  process.Stop(absl::Milliseconds(100));
+  registering.join();
+  asking.join();
+  (*client)->Close();
+  executor.WaitForEnd();
+  EXPECT_FALSE(call.Get().ok());
+}
+
 }  // namespace
 }  // namespace invoker

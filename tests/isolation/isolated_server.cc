@@ -101,8 +101,16 @@ absl::StatusOr<bootstrap::OpenSessionReply> IsolatedServer::OpenSession(
     uint64_t lease, const bootstrap::OpenSessionRequest& request) {
   absl::StatusOr<bootstrap::OpenSessionReply> reply = executor_->OpenSession(request);
   absl::MutexLock lock(&mutex_);
-  if (reply.ok()) sessions_.emplace(lease, reply->handle);
+  if (reply.ok()) {
+    sessions_.emplace(lease, reply->handle);
+    last_session_ = reply->handle;
+  }
   return reply;
+}
+
+uint64_t IsolatedServer::last_session() {
+  absl::MutexLock lock(&mutex_);
+  return last_session_;
 }
 
 absl::Status IsolatedServer::SwitchNotification(uint64_t, uint64_t handle,

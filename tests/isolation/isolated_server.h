@@ -54,6 +54,8 @@ class IsolatedServer final : public bootstrap::SessionHost {
   ~IsolatedServer() override;
 
   absl::StatusOr<std::unique_ptr<Client>> Connect();
+  // Of the session that was opened last, as the executor calls it.
+  uint64_t last_session() ABSL_LOCKS_EXCLUDED(mutex_);
   // Connects and calls once.
   absl::StatusOr<std::string> Call(const std::string& function, const std::string& input = "");
 
@@ -75,6 +77,7 @@ class IsolatedServer final : public bootstrap::SessionHost {
   bootstrap::WorkerInfo info_;
   absl::Mutex mutex_;
   std::set<std::pair<uint64_t, uint64_t>> sessions_ ABSL_GUARDED_BY(mutex_);  // lease, handle
+  uint64_t last_session_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<bootstrap::Server> server_;
 };
 

@@ -5,6 +5,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
@@ -217,6 +218,47 @@ TEST_P(LeaseTest, APayloadThatTheLeasesMemoryHasNoRoomForIsRefusedAndTheLeaseSta
   constexpr uint64_t kFits = kMemory / 8;
   EXPECT_TRUE(executor.InvokeBulk(echo, {&*window, 0, kFits, {}}, {&*window, kHalf, kFits}).ok());
   EXPECT_TRUE(lease->status().ok()) << lease->status();
+}
+
+// Memory is taken back by a request that must not wait behind one that waits for the function.
+TEST_P(LeaseTest, AFunctionThatRunsOnLetsGoOfTheMemoryWhileOtherMemoryWaitsForIt) {
+  ServerProcess* server = Start();
+  ASSERT_NE(server, nullptr);
+  std::unique_ptr<Lease> lease = Acquire(server, Executors(1));
+  ASSERT_NE(lease, nullptr);
+  Client& executor = lease->executor(0);
+  const RemoteFunction echo = FunctionOf(*lease, "test.echo");
+  constexpr size_t kBytes = 8 << 20;
+  const std::byte kBefore{7};
+  std::vector<std::byte> output(kBytes, kBefore);
+  std::vector<std::byte> other(kBytes);
+  Rendezvous rendezvous;
+  const std::string& path = rendezvous.path();
+  absl::Notification ended;
+  absl::StatusOr<uint64_t> second;
+  std::thread behind([&] {
+    if (rendezvous.WaitUntilRunning()) {
+      second = executor.InvokeLarge(echo, {other.data(), 4}, absl::MakeSpan(other));
+    }
+    ended.Notify();
+  });
+  CallOptions options;
+  options.timeout = absl::Seconds(2);
+  const absl::Status status =
+      executor
+          .InvokeLarge(FunctionOf(*lease, "test.rendezvous"),
+                       {reinterpret_cast<const std::byte*>(path.data()), path.size()},
+                       absl::MakeSpan(output), options)
+          .status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(executor.status(), absl::OkStatus());
+  EXPECT_FALSE(ended.HasBeenNotified());
+  rendezvous.Release();
+  behind.join();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(*second, 4u);
+  EXPECT_EQ(lease->status(), absl::OkStatus());
+  EXPECT_EQ(std::count(output.begin(), output.end(), kBefore), static_cast<ptrdiff_t>(kBytes));
 }
 
 TEST_P(LeaseTest, WhoGetsNoneIsToldAndMayWaitInLine) {

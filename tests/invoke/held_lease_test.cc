@@ -1,0 +1,107 @@
+// One lease with several sessions.
+
+#include "src/invoke/held_lease.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "gtest/gtest.h"
+#include "src/bootstrap/server.h"
+#include "src/bootstrap/session_host.h"
+#include "src/invoke/lease.h"
+#include "src/invoke/worker.h"
+#include "tests/invoke/served_client.h"
+
+namespace invoker {
+namespace {
+
+constexpr uint32_t kSessions = 4;
+// Generous: reached only when a test fails.
+constexpr absl::Duration kPatience = absl::Seconds(60);
+// For which a question waits for the others. Clients wait for the answer for longer.
+constexpr absl::Duration kHeld = absl::Milliseconds(500);
+
+// Leases the worker's executors as if they were the lease's own, and holds questions until there
+// are as many at a time as sessions.
+class QuestionHost final : public bootstrap::SessionHost {
+ public:
+  explicit QuestionHost(Worker* worker) : worker_(worker) {}
+
+  // Whether there have been.
+  bool AwaitAll() {
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithTimeout(absl::Condition(&all_), kPatience);
+  }
+
+  bootstrap::WorkerInfo Info() const override { return worker_->Info(); }
+  void OpenLease(uint64_t, const bootstrap::LeaseTerms& terms,
+                 std::shared_ptr<LeaseObserver> observer) override {
+    bootstrap::LeaseTerms granted = terms;
+    granted.memory_bytes = 64 << 20;  // of which windows are part
+    observer->OnGranted(granted);
+  }
+  absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
+      uint64_t lease, const bootstrap::OpenSessionRequest& request) override {
+    return worker_->OpenSession(lease, request);
+  }
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
+                                  transport::Notification notification,
+                                  absl::string_view reason) override {
+    return worker_->SwitchNotification(lease, handle, notification, reason);
+  }
+  absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t, uint64_t, uint64_t) override {
+    absl::MutexLock lock(&mutex_);
+    all_ |= ++questions_ == kSessions;
+    mutex_.AwaitWithTimeout(absl::Condition(&all_), kHeld);
+    --questions_;
+    return bootstrap::RequestState::kInHand;
+  }
+  absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
+    return worker_->CloseSession(lease, handle);
+  }
+  bootstrap::Usage CloseLease(uint64_t lease) override { return worker_->CloseLease(lease); }
+
+ private:
+  Worker* const worker_;
+  absl::Mutex mutex_;
+  uint32_t questions_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait now
+  bool all_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// One that takes its time does not keep the others' paths from being looked at.
+TEST(HeldLeaseTest, AsksForAllOfItsSessionsAtTheSameTime) {
+  TestFunctions functions;
+  WorkerOptions options;
+  options.providers = {"tcp;ofi_rxm"};
+  options.addresses.preferred_ip = "127.0.0.1";
+  options.executors = kSessions;
+  options.executor.hot_timeout = absl::Microseconds(100);
+  auto worker = Worker::Start(options, MakeTestFunctions(&functions));
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  QuestionHost host(worker->get());
+  bootstrap::ServerOptions server_options;
+  server_options.listen = "127.0.0.1:0";
+  auto server = bootstrap::Server::Start(server_options, &host);
+  ASSERT_TRUE(server.ok()) << server.status();
+  LeaseOptions terms;
+  terms.executors = kSessions;
+  terms.client.hot_timeout = absl::Microseconds(50);
+  // Questions are asked after a while, and all of them at the same heartbeat.
+  terms.client.peer_timeout = absl::Seconds(3);
+  auto lease = Lease::Acquire((*server)->listen_address(), terms);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  std::vector<Future> calls;
+  for (uint32_t i = 0; i < kSessions; ++i) {
+    calls.push_back((*lease)->executor(i).InvokeAsync(Find((*lease)->executor(i), "gate"), ""));
+  }
+  EXPECT_TRUE(host.AwaitAll());
+  functions.open.Notify();
+  for (Future& call : calls) EXPECT_TRUE(call.Get().ok());
+  EXPECT_TRUE((*lease)->Release().ok());
+  (*server)->Stop();
+}
+
+}  // namespace
+}  // namespace invoker
