@@ -4,7 +4,8 @@
 set -u
 here=$(dirname "$(readlink -f "$0")")
 
-asan=detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1
+# Libraries that tests put before a server's own (LD_PRELOAD) stand before the sanitizer's, and allocate nothing by then.
+asan=verify_asan_link_order=0:detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1
 lsan=suppressions=$here/lsan.supp:print_suppressions=0
 # A test that opens endpoints of providers that leak says so: it is only then that nothing of libfabric's is looked at.
 if [ -n "${INVOKER_LIBFABRIC_LEAKS:-}" ]; then
