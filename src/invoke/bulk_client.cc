@@ -105,6 +105,7 @@ absl::Status Client::MakeBulk(const RemoteFunction& function, const BulkInput& i
                                 }),
                  uses.end());
       uses.push_back(bulk->use);
+      ++bulk->use->holders;
     }
   });
   return absl::OkStatus();

@@ -81,7 +81,7 @@ RegisteredWindow::~RegisteredWindow() {
   driver.RunLocked([this, &driver] {
     for (const std::shared_ptr<WindowUse>& use : state_->uses) {
       // The call goes on with its other window, if that is still lent.
-      if (use.use_count() > 1) continue;
+      if (--use->holders > 0) continue;
       if (use->busy) driver.ForgetBusyLocked(&use->busy);
     }
     state_->uses.clear();

@@ -19,6 +19,7 @@ namespace invoker {
 struct WindowUse {
   bool busy = false;     // the call has been started and not been answered
   bool starting = true;  // it may still be
+  int holders = 0;       // places where windows have it: two, of a window that is both
 };
 
 struct RegisteredWindow::State {
