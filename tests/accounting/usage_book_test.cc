@@ -23,7 +23,7 @@ class Book : public testing::Test {
     book_ = *std::move(book);
   }
 
-  const bootstrap::Usage& UsageOf(absl::string_view tenant) {
+  bootstrap::Usage UsageOf(absl::string_view tenant) {
     records_ = book_->Records(tenant);
     EXPECT_EQ(records_.size(), 1u);
     return records_.front().usage;

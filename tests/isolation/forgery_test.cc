@@ -162,6 +162,7 @@ TEST_F(ForgeryTest, ATreeOfProcessesEndsWithItsExecutor) {
 }
 
 TEST_F(ForgeryTest, ThreadsEndWithTheirExecutorAndCountAgainstItsMemory) {
+  if (UnderSanitizer()) GTEST_SKIP() << "limits of memory";
   ASSERT_NE(other_, nullptr);
   ExecutorTerms terms;
   terms.memory_bytes = 128 << 20;
@@ -178,6 +179,7 @@ TEST_F(ForgeryTest, ThreadsEndWithTheirExecutorAndCountAgainstItsMemory) {
 }
 
 TEST_F(ForgeryTest, FilesThatAreMappedCountAgainstTheMemory) {
+  if (UnderSanitizer()) GTEST_SKIP() << "limits of memory";
   ASSERT_NE(other_, nullptr);
   ExecutorTerms terms;
   terms.memory_bytes = 64 << 20;

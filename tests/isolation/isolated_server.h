@@ -4,6 +4,7 @@
 #ifndef INVOKER_TESTS_ISOLATION_ISOLATED_SERVER_H_
 #define INVOKER_TESTS_ISOLATION_ISOLATED_SERVER_H_
 
+#include <cstdlib>
 #include <memory>
 #include <set>
 #include <string>
@@ -27,6 +28,10 @@ inline constexpr char kShm[] = "shm";
 
 // Loads bad_functions; the test's user; executors sleep when idle, so that tests share the cores.
 SpawnerOptions TestSpawnerOptions(std::vector<std::string> providers = {kTcp});
+
+// Whether a sanitizer is in the executors too. It needs memory of its own, and ends a process, or
+// waits for ever, where that is refused: limits of memory cannot be tested.
+inline bool UnderSanitizer() { return getenv("INVOKER_SANITIZER") != nullptr; }
 
 // An executor with its end.
 class WatchedExecutor {

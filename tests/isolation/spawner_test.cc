@@ -115,6 +115,7 @@ TEST_P(SpawnerTest, ExitAtOnce) {
 }
 
 TEST_P(SpawnerTest, MemoryLimit) {
+  if (UnderSanitizer()) GTEST_SKIP() << "limits of memory";
   ExecutorTerms terms;
   terms.memory_bytes = 64 << 20;
   for (const char* function : {"bad.leak", "bad.leak_in_c"}) {
@@ -126,6 +127,7 @@ TEST_P(SpawnerTest, MemoryLimit) {
 }
 
 TEST_P(SpawnerTest, ACrashUnderAMemoryLimitIsStillACrash) {
+  if (UnderSanitizer()) GTEST_SKIP() << "limits of memory";
   ExecutorTerms terms;
   terms.memory_bytes = 64 << 20;
   EXPECT_EQ(EndOf("bad.null", terms).cause, LeaseEndCause::kCrashed);
