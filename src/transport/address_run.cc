@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <utility>
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000  // Linux 4.17; older kernels take the address as a wish
@@ -14,7 +13,7 @@ namespace invoker::transport {
 namespace {
 
 // Far enough from where the kernel maps, and from the next run, for all that a run is likely to
-// have. Where that is not so, two of them meet, and one goes on elsewhere.
+// have. Where that is not so, two of them meet, and one goes on at another start.
 constexpr uintptr_t kApart = uintptr_t{2} << 40;
 constexpr unsigned kStarts = 24;
 
@@ -54,21 +53,21 @@ absl::StatusOr<HostBuffer> AddressRun::Allocate(size_t size) {
   const size_t mapped = RoundUp(size, unit);
   absl::MutexLock lock(&mutex_);
   Run& run = is_large ? large_ : small_;
-  if (!std::exchange(run.begun, true)) run.lowest = run.last_end = Start();
-  const uintptr_t ends[] = {run.last_end, run.lowest};
-  for (const uintptr_t end : ends) {
-    std::optional<HostBuffer> next = MapBelow(end, size, mapped);
-    if (!next.has_value()) continue;
-    run = {true, end, end - mapped};
-    return *std::move(next);
+  const Run before = run;
+  for (unsigned starts = 0; starts <= kStarts; ++starts) {
+    const uintptr_t ends[] = {run.last_end, run.lowest};
+    for (const uintptr_t end : ends) {
+      std::optional<HostBuffer> next = MapBelow(end, size, mapped);
+      if (!next.has_value()) continue;
+      run = {end, end - mapped};
+      return *std::move(next);
+    }
+    // It has not begun, or somebody else is there.
+    run.lowest = run.last_end = Start();
   }
-  absl::StatusOr<HostBuffer> elsewhere = HostBuffer::Allocate(mapped);
-  if (!elsewhere.ok()) return elsewhere;
-  run.lowest = reinterpret_cast<uintptr_t>(elsewhere->data());
-  run.last_end = run.lowest + mapped;
-  void* const at = elsewhere->data();
-  std::move(*elsewhere).Forget();
-  return HostBuffer::Own(at, size, mapped);
+  // It may be the memory that is wanting, and not the place.
+  run = before;
+  return HostBuffer::Allocate(size);
 }
 
 }  // namespace invoker::transport

@@ -27,15 +27,15 @@ class AddressRun {
   AddressRun(const AddressRun&) = delete;
   AddressRun& operator=(const AddressRun&) = delete;
 
-  // As HostBuffer::Allocate. Next to what came before, unless somebody else has that place: then it
-  // lies where the kernel puts it, and the run goes on from there. The place of a piece that has
-  // been unmapped is used again if nothing has been mapped after it.
+  // As HostBuffer::Allocate. Next to what came before, unless somebody else has that place: then
+  // the run goes on elsewhere, or, where no place that is wished for is granted, wherever the
+  // kernel puts each piece. The place of a piece that has been unmapped is used again if nothing
+  // has been mapped after it.
   absl::StatusOr<HostBuffer> Allocate(size_t size) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // Pieces of whole large pages, and smaller ones, would leave gaps between each other.
   struct Run {
-    bool begun = false;
     uintptr_t last_end = 0;
     uintptr_t lowest = 0;
   };

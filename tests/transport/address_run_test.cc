@@ -48,7 +48,7 @@ TEST(AddressRun, WhatLeavesOutOfOrderHasNoGaps) {
   };
   std::vector<Session> live(kLive);
   std::minstd_rand random(1);
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     const size_t size = kSizes[random() % std::size(kSizes)];
     Session& session = live[random() % kLive];
     quarantine.Take(std::move(session.window));
@@ -106,8 +106,27 @@ TEST(AddressRun, GoesOnElsewhereWhereSomebodyHasThePlace) {
   HostBuffer third = From(&run, kLarge);
   EXPECT_FALSE(Overlap(third, second));
   EXPECT_FALSE(Overlap(third, first));
+  EXPECT_EQ(third.data() + kLarge, second.data());
   for (size_t i = 0; i < kLarge; ++i) ASSERT_EQ(static_cast<std::byte*>(theirs)[i], std::byte{7});
   EXPECT_EQ(munmap(theirs, kLarge), 0);
+}
+
+// More runs than there are starts, some of which are somebody else's.
+TEST(AddressRun, EveryRunIsOneWhereverItBegins) {
+  constexpr size_t kRuns = 60;
+  constexpr size_t kPieces = 20;
+  std::vector<HostBuffer> beside;
+  std::deque<AddressRun> runs(kRuns);
+  for (AddressRun& run : runs) {
+    Quarantine quarantine(uint64_t{1} << 40);
+    for (size_t i = 0; i < kPieces; ++i) {
+      beside.push_back(Elsewhere(kLarge));
+      quarantine.Take(From(&run, kLarge));
+    }
+    EXPECT_LE(quarantine.ranges(), 2u);
+    // Whoever comes next finds something there.
+    beside.push_back(From(&run, kLarge));
+  }
 }
 
 TEST(AddressRun, WhatCannotBeMappedIsRefusedAndTheRunGoesOn) {
