@@ -351,8 +351,7 @@ TEST_P(WorkerTest, OneOldSessionKeepsNobodyOutHoweverManyComeAndGo) {
   const absl::Time give_up = absl::Now() + absl::Minutes(2);
   WorkerOptions options;
   options.window_bytes = kWindow;
-  // The staging is kept, too, if it is as small as this.
-  options.executor.reactor.quarantine_bytes = kSessionsEach * 2 * kWindow;
+  options.executor.reactor.quarantine_bytes = kSessionsEach * kWindow;
   options.executor.reactor.retirement = absl::Milliseconds(1);
   ServedWorker served(GetParam(), options);
   absl::Mutex mutex;
