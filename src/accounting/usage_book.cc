@@ -1,6 +1,7 @@
 #include "src/accounting/usage_book.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -20,7 +21,15 @@ constexpr double kMostCalls = 1e9;
 constexpr double kMostBytes = 1e12;
 
 uint64_t Most(double of_a_second, absl::Duration bound) {
-  return static_cast<uint64_t>(of_a_second * absl::ToDoubleSeconds(bound + Tolerance(bound)));
+  const double most = of_a_second * absl::ToDoubleSeconds(bound + Tolerance(bound));
+  // Of months of many executors.
+  constexpr double kLargest = 1.8e19;
+  return most < kLargest ? static_cast<uint64_t>(most) : std::numeric_limits<uint64_t>::max();
+}
+
+// So that what is said of many leases together is never less than of one.
+uint64_t Sum(uint64_t a, uint64_t b) {
+  return a + std::min(b, std::numeric_limits<uint64_t>::max() - a);
 }
 
 absl::Duration MonotonicClock() { return absl::Nanoseconds(transport::MonotonicNs()); }
@@ -35,22 +44,22 @@ bool UsedNothing(const bootstrap::Usage& bill) {
 
 void UsageReading::Add(const UsageReading& other) {
   cpu_time += other.cpu_time;
-  calls += other.calls;
+  calls = Sum(calls, other.calls);
   function_time += other.function_time;
   polling_time += other.polling_time;
-  bytes_in += other.bytes_in;
-  bytes_out += other.bytes_out;
+  bytes_in = Sum(bytes_in, other.bytes_in);
+  bytes_out = Sum(bytes_out, other.bytes_out);
 }
 
 void AddUsage(const bootstrap::Usage& from, bootstrap::Usage* to) {
   to->lease_time += from.lease_time;
   to->cpu_time += from.cpu_time;
-  to->memory_byte_seconds += from.memory_byte_seconds;
-  to->calls += from.calls;
+  to->memory_byte_seconds = Sum(to->memory_byte_seconds, from.memory_byte_seconds);
+  to->calls = Sum(to->calls, from.calls);
   to->function_time += from.function_time;
   to->polling_time += from.polling_time;
-  to->bytes_in += from.bytes_in;
-  to->bytes_out += from.bytes_out;
+  to->bytes_in = Sum(to->bytes_in, from.bytes_in);
+  to->bytes_out = Sum(to->bytes_out, from.bytes_out);
 }
 
 absl::StatusOr<std::unique_ptr<UsageBook>> UsageBook::Open(UsageBookOptions options) {

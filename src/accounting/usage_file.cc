@@ -92,6 +92,8 @@ absl::StatusOr<std::unique_ptr<UsageFile>> UsageFile::Open(
   while (std::getline(lines, line)) {
     ++number;
     ended = !lines.eof();
+    // The end of one that was cut off.
+    if (line.empty()) continue;
     std::string tenant;
     bootstrap::Usage usage;
     if (FromLine(line, &tenant, &usage)) {
@@ -114,7 +116,10 @@ absl::Status UsageFile::Append(const std::string& tenant, uint32_t executors,
                                const bootstrap::Usage& usage) {
   const std::string line = ToLine(tenant, executors, usage);
   absl::MutexLock lock(&mutex_);
-  if (absl::Status status = WriteWhole(fd_, line, path_); !status.ok()) return status;
+  // What could be written of a line may stand there without its end.
+  const absl::Status status = WriteWhole(fd_, torn_ ? absl::StrCat("\n", line) : line, path_);
+  torn_ = !status.ok();
+  if (!status.ok()) return status;
   return fdatasync(fd_) == 0 ? absl::OkStatus() : FileError("write to", path_);
 }
 

@@ -44,6 +44,7 @@ class UsageFile {
   const std::string path_;
   absl::Mutex mutex_;  // one line at a time
   const int fd_;
+  bool torn_ ABSL_GUARDED_BY(mutex_) = false;  // the last line has perhaps no end
 };
 
 }  // namespace invoker

@@ -72,9 +72,16 @@ ClientGroup::ClientGroup(std::vector<std::unique_ptr<Client>> owned,
 
 ClientGroup::~ClientGroup() {
   loads_->set_on_lost(nullptr);
-  reconnector_.reset();
   access_->Shut();
-  // Whoever waits for room to try a call again ends by that.
+  {
+    // All calls end before anybody is waited for: a callback of one executor's may be waiting for
+    // another's room, to try a call again.
+    absl::MutexLock lock(&functions_mutex_);
+    for (Client* client : clients_) {
+      client->connection().driver()->Fail(absl::CancelledError("the group has been closed"));
+    }
+  }
+  reconnector_.reset();
   for (const std::unique_ptr<Client>& client : owned_) client->Close();
   for (size_t i = owned_.size(); i < clients_.size(); ++i) clients_[i]->connection().EndCalls();
   access_->AwaitNobody();
@@ -117,10 +124,11 @@ absl::Status ClientGroup::Replace(size_t executor, std::unique_ptr<Client> clien
     owned_[executor].swap(client);
     clients_[executor] = owned_[executor].get();
   }
-  client->Close();
-  replaced_[executor] = std::move(client);
   loads_->Restore(executor);
   Watch(executor);
+  // Waits for callbacks of the old one, which may wait for the group.
+  client->Close();
+  replaced_[executor] = std::move(client);
   return absl::OkStatus();
 }
 

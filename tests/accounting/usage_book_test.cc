@@ -137,6 +137,34 @@ TEST_F(Book, NoSumBeginsAtZeroAgain) {
   EXPECT_EQ(log_.size(), 5u);
 }
 
+TEST_F(Book, MonthsOfManyExecutorsAreNoForgery) {
+  UsageBookOptions options;
+  options.shared_executors = 64;
+  Open(std::move(options));
+  book_->OpenLease(1, "alice", 0, 0);
+  UsageReading reading;
+  for (int month = 1; month <= 24; ++month) {
+    now_ += absl::Hours(30 * 24);
+    reading.calls += 1'000'000;
+    reading.bytes_in += uint64_t{1} << 50;
+    reading.bytes_out = reading.bytes_in;
+    book_->Update(1, reading);
+    EXPECT_EQ(UsageOf("alice").bytes_in, reading.bytes_in) << month;
+    EXPECT_EQ(UsageOf("alice").bytes_out, reading.bytes_out) << month;
+  }
+  EXPECT_EQ(book_->implausible(1), 0u);
+  EXPECT_TRUE(log_.empty());
+  // Nor do sums of what is forged then begin at zero again.
+  reading.bytes_in = reading.bytes_out = ~uint64_t{0};
+  for (uint64_t lease = 2; lease <= 4; ++lease) {
+    book_->OpenLease(lease, "mallory", 0, 0);
+    now_ += absl::Hours(30 * 24);
+    book_->CloseLease(lease, reading);
+    EXPECT_EQ(UsageOf("mallory").bytes_in, ~uint64_t{0});
+    EXPECT_EQ(UsageOf("mallory").bytes_out, ~uint64_t{0});
+  }
+}
+
 TEST_F(Book, ClocksThatDifferALittleAreNoForgery) {
   Open();
   book_->OpenLease(1, "alice", 1, 0);

@@ -2,6 +2,10 @@
 
 #include "src/accounting/usage_file.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -76,6 +80,39 @@ TEST(UsageFile, WhatIsAppendedIsReadBack) {
   EXPECT_EQ(usages[0].polling_time, expected.polling_time);
   EXPECT_EQ(usages[0].bytes_in, expected.bytes_in);
   EXPECT_EQ(usages[0].bytes_out, expected.bytes_out);
+  remove(path.c_str());
+}
+
+// As on a disk that is full for a while.
+TEST(UsageFile, ALineThatWasCutOffCostsNoOther) {
+  const std::string path = PathFor("cut_off");
+  constexpr int kLines = 3;
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto nothing = [](const std::string&, const bootstrap::Usage&) { FAIL(); };
+  {
+    auto file = UsageFile::Open(path, nothing, [](absl::string_view) { FAIL(); });
+    ASSERT_TRUE(file.ok()) << file.status();
+    for (int i = 0; i < kLines; ++i) {
+      const rlimit full = {std::filesystem::file_size(path) + 20, before.rlim_max};
+      ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+      // The second time there is no room for a byte.
+      for (int tries = 0; tries < 2; ++tries) {
+        EXPECT_FALSE((*file)->Append("cut off", 1, Sample()).ok());
+      }
+      ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+      ASSERT_TRUE((*file)->Append("whole", 1, Sample()).ok());
+    }
+  }
+  std::vector<std::string> tenants;
+  int bad = 0;
+  auto file = UsageFile::Open(
+      path, [&](const std::string& tenant, const bootstrap::Usage&) { tenants.push_back(tenant); },
+      [&](absl::string_view) { ++bad; });
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(tenants, std::vector<std::string>(kLines, "whole"));
+  EXPECT_EQ(bad, kLines);
   remove(path.c_str());
 }
 

@@ -161,6 +161,66 @@ TEST_P(ReconnectTest, NothingIsLeftOfServersThatDiedWithCallsUnderWay) {
   EXPECT_LT(OpenAnonymous(), before + 6);
 }
 
+// As a program does that tries again by itself.
+TEST_P(ReconnectTest, ACallbackMayWaitForTheWorkerToBeBack) {
+  Rendezvous rendezvous;
+  ServerProcess* server = StartToReturn();
+  ASSERT_NE(server, nullptr);
+  const std::string address = server->address();
+  const std::unique_ptr<ClientGroup> group = Group({address});
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  const absl::StatusOr<GroupFunction> echo = group->Function("test.echo");
+  ASSERT_TRUE(hold.ok() && echo.ok());
+  const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                    rendezvous.path().size());
+  absl::Notification ended;
+  group->InvokeAsync(*hold, input, {}, [&](absl::StatusOr<Response> response) {
+    EXPECT_FALSE(response.ok());
+    while (!group->Invoke(*echo, "back?").ok()) absl::SleepFor(absl::Milliseconds(5));
+    ended.Notify();
+  });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  server->Kill();
+  ASSERT_NE(StartAgain(address), nullptr);
+  ended.WaitForNotification();
+  EXPECT_TRUE(AwaitAll(*group));
+}
+
+// The thread that tries one worker's call again waits for room on the other, whose functions run
+// on.
+TEST_P(ReconnectTest, AGroupMayGoWhileACallThatIsTriedAgainWaitsForRoom) {
+  Rendezvous rendezvous;
+  ServerProcess* doomed = StartServer();
+  ServerProcess* other = StartServer();
+  ASSERT_NE(other, nullptr);
+  std::unique_ptr<ClientGroup> group = Group({doomed->address(), other->address()}, false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                    rendezvous.path().size());
+  std::atomic<int> under_way{0};
+  CallOptions options;
+  // A window has room for one such answer.
+  options.response_capacity = static_cast<uint32_t>(group->client(0).max_payload() / 2 + 1);
+  options.retry = 1;
+  for (size_t executor = 0; executor < 2; ++executor) {
+    ++under_way;
+    group->InvokeAsync(*hold, input, options, [&](absl::StatusOr<Response> response) {
+      EXPECT_FALSE(response.ok());
+      --under_way;
+    });
+    ASSERT_EQ(group->calls(executor), 1u);
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  }
+  doomed->Kill();
+  ASSERT_TRUE(AwaitLeft(*group, 1));
+  group.reset();
+  EXPECT_EQ(under_way, 0);
+  rendezvous.Release();
+}
+
 TEST_P(ReconnectTest, AGroupThatIsNotToReconnectDoesNot) {
   ServerProcess* server = StartToReturn();
   ASSERT_NE(server, nullptr);

@@ -172,6 +172,9 @@ class Session:
     def close(self):
         pass
 
+    def _end_calls(self):
+        pass
+
 
 @pytest.mark.parametrize(
     "error", [invoker.Unavailable, invoker.DataLoss, invoker.Aborted, invoker.Internal]
@@ -222,6 +225,27 @@ def test_connecting_again_goes_on_whatever_a_try_ends_with():
     reconnector = _reconnect.Reconnector(lost)
     reconnector.lost(0)
     lost.back.wait()
+    reconnector.stop()
+
+
+def test_a_session_that_is_lost_while_it_is_being_replaced_is_replaced_again():
+    class LostTwice:
+        tries = 0
+        again = threading.Event()
+
+        def _connect_again(self, index, longest_step):
+            self.tries += 1
+            if self.tries == 1:
+                # The new one is in place, and the old one is being closed.
+                reconnector.lost(index)
+            else:
+                self.again.set()
+            return True
+
+    lost = LostTwice()
+    reconnector = _reconnect.Reconnector(lost)
+    reconnector.lost(0)
+    assert lost.again.wait(60)
     reconnector.stop()
 
 

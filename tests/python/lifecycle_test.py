@@ -147,6 +147,25 @@ def test_a_signal_handler_may_raise_while_the_result_arrives(script):
     assert done.stdout == "interrupted\ninterrupted\n"
 
 
+def test_ctrl_c_while_a_call_is_being_started_costs_no_other_call(server):
+    with invoker.connect(server.address) as client:
+        dispatcher = client._dispatcher
+        echo = client._handle("echo")
+
+        def before(token):
+            raise KeyboardInterrupt
+
+        def after(token):
+            client._native.start(token, echo, b"nobody's", None, None, True)
+            raise KeyboardInterrupt
+
+        for interrupted in (before, after):
+            with pytest.raises(KeyboardInterrupt):
+                dispatcher.start(interrupted, bytes)
+        assert dispatcher._pending == {}
+        assert client.submit("echo", b"later").result(60) == b"later"
+
+
 def test_ctrl_c_ends_a_wait_for_room(script):
     script(
         """

@@ -39,14 +39,8 @@ class Dispatcher:
         """
         future = CallFuture()
         token = next(self._tokens)
-        with self._lock:
-            if self._stopping:
-                raise FailedPrecondition("the client has been closed", fate="not_sent")
-            self._pending[token] = (future, finish)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
-                self._thread.start()
         try:
+            self._expect(token, future, finish)
             ticket = begin(token)
         except InvokerError as error:
             self._forget(token)
@@ -55,6 +49,7 @@ class Dispatcher:
             future.set_exception(error)
             return future
         except BaseException:
+            # A signal's comes between any two steps, also when the call has been started: its result is nobody's.
             self._forget(token)
             raise
         if ticket is None:
@@ -64,9 +59,21 @@ class Dispatcher:
         future._end = lambda: native.cancel(ticket)
         return future
 
+    def _expect(
+        self, token: int, future: CallFuture, finish: Callable[[memoryview], Any]
+    ) -> None:
+        with self._lock:
+            if self._stopping:
+                raise FailedPrecondition("the client has been closed", fate="not_sent")
+            self._pending[token] = (future, finish)
+            # One that has no number has been kept from starting.
+            if self._thread is None or self._thread.ident is None:
+                self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
+                self._thread.start()
+
     def _forget(self, token: int) -> None:
         with self._lock:
-            del self._pending[token]
+            self._pending.pop(token, None)
             if self._stopping:
                 self._native.wake()
 
@@ -75,7 +82,7 @@ class Dispatcher:
         with self._lock:
             self._stopping = True
             thread = self._thread
-        if thread is None:
+        if thread is None or thread.ident is None:
             return
         self._native.wake()
         if thread is not threading.current_thread():
@@ -88,14 +95,17 @@ class Dispatcher:
                     return
             for token, value in self._native.next_results():
                 with self._lock:
-                    future, finish = self._pending.pop(token)
+                    expected = self._pending.pop(token, None)
+                if expected is None:
+                    continue
+                future, finish = expected
                 try:
                     _complete(future, finish, value)
                 except BaseException:
                     # Of a callback; other futures must not suffer for it.
                     _logger.exception("a callback of a future failed")
             # Nothing of a result is kept while this thread waits for the next one.
-            future = finish = value = None  # noqa: F841
+            expected = future = finish = value = None  # noqa: F841
 
 
 def _complete(future: CallFuture, finish: Callable[[memoryview], Any], value: Any) -> None:

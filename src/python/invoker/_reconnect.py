@@ -62,16 +62,15 @@ class Reconnector:
                 if self._stopping:
                     return
                 index = self._due()[0]
-                pause = self._lost[index][1]
+                # Taken out: who reports it during the try means another loss.
+                pause = self._lost.pop(index)[1]
             group = self._group()
             if group is None:
                 return
             done = self._try(group, index)
             del group
             with self._changed:
-                if done:
-                    del self._lost[index]
-                else:
+                if not done:
                     self._lost[index] = (
                         time.monotonic() + _jitter(pause),
                         min(2 * pause, _LONGEST_PAUSE),

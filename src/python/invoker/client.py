@@ -165,6 +165,10 @@ class Client(Calls, Leasing, Closing):
         self._close_own_lease()
         self._finalizer()
 
+    def _end_calls(self) -> None:
+        """For Group: what close() does first. Waits for no callback of a future."""
+        self._native.close()
+
     def __repr__(self) -> str:
         if self._native.closed:
             return "<invoker.Client closed>"

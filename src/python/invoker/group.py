@@ -163,6 +163,10 @@ class Group(Calls, Leasing, Closing):
     def close(self) -> None:
         """Ends calls under way and every session."""
         self._close_own_lease()
+        # All calls first: a thread that is waited for below may be waiting for room in another session, to try a call
+        # again.
+        for client in self._clients:
+            client._end_calls()
         if self._reconnector is not None:
             self._reconnector.stop()
         for client in self._clients:
@@ -217,6 +221,10 @@ class Group(Calls, Leasing, Closing):
         way = old._connecting
         if way is None:
             return True
+        with self._lock:
+            # Lost once more while it was being replaced, by calls of the old one.
+            if not self._gone[index]:
+                return True
         quick = way._replace(connect_timeout=min(way.connect_timeout, longest_step))
         new = Client(quick.connect(), way)
         with self._lock:
