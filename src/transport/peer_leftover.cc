@@ -1,12 +1,12 @@
 #include "src/transport/peer_leftover.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,18 +35,26 @@ pid_t OwnerOf(absl::string_view name) {
   return absl::SimpleAtoi(parts[0], &pid) ? pid : 0;
 }
 
-// False if it is not known. One that is about to end has given up its memory before its
-// connections.
-bool FindMapped(pid_t pid, const std::vector<std::string>& paths, std::vector<bool>* mapped) {
-  errno = 0;
-  std::ifstream maps(absl::StrCat("/proc/", pid, "/maps"));
-  if (!maps.is_open()) return errno == ENOENT || errno == ESRCH;
-  for (std::string line; std::getline(maps, line);) {
-    for (size_t i = 0; i < paths.size(); ++i) {
-      if (absl::EndsWith(line, paths[i])) (*mapped)[i] = true;
-    }
+// All of what `pid` has mapped, as the system writes it. Nothing if it has ended: one that is about
+// to end has given up its memory before its connections. False if it is not known.
+bool ReadMaps(pid_t pid, std::string* maps) {
+  // It may be waited for at any time, and is not known to the system from then on.
+  const auto is_gone = [] { return errno == ENOENT || errno == ESRCH; };
+  const int fd = open(absl::StrCat("/proc/", pid, "/maps").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return is_gone();
+  char part[4096];
+  ssize_t size;
+  while ((size = read(fd, part, sizeof(part))) > 0 || (size < 0 && errno == EINTR)) {
+    if (size > 0) maps->append(part, static_cast<size_t>(size));
   }
-  return !maps.bad();
+  const bool gone = size < 0 && is_gone();
+  if (gone) maps->clear();
+  close(fd);
+  return gone || size == 0;
+}
+
+bool IsMapped(absl::string_view maps, const std::string& path) {
+  return absl::StrContains(maps, absl::StrCat(" ", path, "\n"));
 }
 
 std::vector<std::string> FilesOf(pid_t pid) {
@@ -78,10 +86,10 @@ void RemoveLeftovers(pid_t pid) {
   if (pid <= 0) return;
   const std::vector<std::string> paths = FilesOf(pid);
   if (paths.empty()) return;
-  std::vector<bool> mapped(paths.size());
-  if (!FindMapped(pid, paths, &mapped)) return;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    if (!mapped[i]) unlink(paths[i].c_str());
+  std::string maps;
+  if (!ReadMaps(pid, &maps)) return;
+  for (const std::string& path : paths) {
+    if (!IsMapped(maps, path)) unlink(path.c_str());
   }
 }
 

@@ -12,9 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -53,15 +53,16 @@ struct Living {
   uint64_t kill_after;  // answers; 0: it lives
 };
 
-// In /dev/shm. The fabric begins their names with the number of the process.
-int FilesLeftBy(const std::set<pid_t>& processes) {
-  int files = 0;
+// In /dev/shm, with who left them. The fabric begins their names with the number of the process.
+std::vector<std::string> FilesLeftBy(const std::map<pid_t, std::string>& processes) {
+  std::vector<std::string> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
     pid_t pid = 0;
     const std::string name = entry.path().filename().string();
-    if (absl::SimpleAtoi(name.substr(0, name.find(':')), &pid)) {
-      files += static_cast<int>(processes.count(pid));
+    if (!absl::SimpleAtoi(name.substr(0, name.find(':')), &pid)) continue;
+    if (const auto it = processes.find(pid); it != processes.end()) {
+      files.push_back(absl::StrCat(name, " of ", it->second));
     }
   }
   return files;
@@ -104,8 +105,8 @@ class Soak {
   const faults::LiveCounts* counts_ = nullptr;
   std::unique_ptr<ServerProcess> server_;
   std::vector<Living> clients_;
-  std::vector<uint64_t> killed_;  // and not looked at yet
-  std::set<pid_t> ended_;         // clients' processes
+  std::vector<uint64_t> killed_;        // and not looked at yet
+  std::map<pid_t, std::string> ended_;  // clients' processes, and who they were
   uint64_t started_ = 0;
   SoakReport report_;
 };
@@ -226,7 +227,8 @@ void Soak::LookAtClients() {
       continue;
     }
     const int status = client.process->Wait();
-    ended_.insert(client.process->pid());
+    ended_[client.process->pid()] =
+        absl::StrCat("client ", client.number, " (", client.kind, "), exit status ", status);
     if (status == 128 + SIGKILL) {
       killed_.push_back(client.number);
     } else {
@@ -252,7 +254,7 @@ ServerSample Soak::WaitUntilIdle() {
   // An executor without sessions looks at its endpoint seldom, and lets go of addresses only after
   // many looks. Those of peers that died with operations under way, some fabrics keep.
   const auto kept = static_cast<int64_t>(report_.totals.killed + killed_.size());
-  while ((sample.regions > 0 || sample.addresses > kept || FilesLeftBy(ended_) > 0) &&
+  while ((sample.regions > 0 || sample.addresses > kept || !FilesLeftBy(ended_).empty()) &&
          absl::Now() < give_up) {
     absl::SleepFor(kLook);
     sample = Sample(server_->pid(), *counts_);
@@ -287,9 +289,7 @@ void Soak::Run() {
   const std::string growth = Growth(before, after, static_cast<int64_t>(report_.totals.killed));
   if (!growth.empty()) Violation(growth);
   if (after.regions > 0) Violation(absl::StrCat(after.regions, " registrations of nobody"));
-  if (const int files = FilesLeftBy(ended_); files > 0) {
-    Violation(absl::StrCat(files, " files of ended clients left in /dev/shm"));
-  }
+  for (const std::string& file : FilesLeftBy(ended_)) Violation("left in /dev/shm: " + file);
 }
 
 int Soak::Report() {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -90,6 +91,19 @@ TEST_F(PeerLeftoverTest, WhatAProcessHasLeftThatIsNoMoreGoes) {
   child_ = 0;
   RemoveLeftovers(pid_);
   EXPECT_FALSE(Exists());
+}
+
+TEST_F(PeerLeftoverTest, WhatAKilledProcessHasLeftGoesWhileItIsWaitedFor) {
+  for (int i = 0; i < 400; ++i) {
+    ASSERT_NO_FATAL_FAILURE(StartChild());
+    ASSERT_NO_FATAL_FAILURE(Leave(child_));
+    ASSERT_NO_FATAL_FAILURE(KillChild());
+    std::thread waits([this] { waitpid(child_, nullptr, 0); });
+    RemoveLeftovers(pid_);
+    waits.join();
+    child_ = 0;
+    ASSERT_FALSE(Exists()) << "round " << i;
+  }
 }
 
 TEST_F(PeerLeftoverTest, WhatAnEarlierProcessOfThatNumberHasLeftGoes) {
