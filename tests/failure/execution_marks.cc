@@ -49,4 +49,9 @@ uint64_t ExecutionMarks::ExecutedTwice() const {
   return std::count_if(marks_, marks_ + given(), [](const Mark& mark) { return mark.load() > 1; });
 }
 
+uint64_t ExecutionMarks::Executed(const std::vector<uint64_t>& numbers) const {
+  return static_cast<uint64_t>(std::count_if(
+      numbers.begin(), numbers.end(), [this](uint64_t number) { return executed(number) > 0; }));
+}
+
 }  // namespace invoker::failure

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tests/failure/marks.h"
@@ -33,6 +34,8 @@ class ExecutionMarks {
   uint32_t executed(uint64_t number) const { return marks_[number].load(); }
   // Calls that have been executed more than once.
   uint64_t ExecutedTwice() const;
+  // Those of `numbers` that have been executed.
+  uint64_t Executed(const std::vector<uint64_t>& numbers) const;
 
  private:
   ExecutionMarks(std::string directory, std::string path, Mark* marks);

@@ -48,8 +48,19 @@ bool Wanted(const Options& options, const Scenario& scenario) {
   return false;
 }
 
+// What the functions have noted. A worker that was only stopped or cut off has gone on, and every
+// worker has ended by now, so that this is final.
+struct Judgement {
+  uint64_t executed_twice;
+  uint64_t untrue;
+};
+
+Judgement Judge(const ExecutionMarks& marks, const Outcome& outcome) {
+  return {marks.ExecutedTwice(), outcome.calls.unexecuted + marks.Executed(outcome.calls.unsent)};
+}
+
 // What must not be, in words; empty if all is well.
-std::string Violations(const Options& options, const Outcome& outcome, uint64_t executed_twice) {
+std::string Violations(const Options& options, const Outcome& outcome, const Judgement& judgement) {
   std::string text;
   if (outcome.calls.failed > 0 && absl::Milliseconds(outcome.ended_ms) > options.within) {
     absl::StrAppend(&text, " ended later than --within;");
@@ -59,10 +70,11 @@ std::string Violations(const Options& options, const Outcome& outcome, uint64_t 
     absl::StrAppend(&text, " another client waited longer than --others_within;");
   }
   if (!outcome.all_ended) absl::StrAppend(&text, " not all ended;");
-  if (executed_twice > 0) absl::StrAppend(&text, " executed twice;");
+  if (judgement.executed_twice > 0) absl::StrAppend(&text, " executed twice;");
   if (outcome.calls.wrong_bytes > 0) absl::StrAppend(&text, " wrong bytes;");
-  if (outcome.calls.untrue > 0) absl::StrAppend(&text, " an untrue fate;");
+  if (judgement.untrue > 0) absl::StrAppend(&text, " an untrue fate;");
   if (outcome.calls.other_fate > 0) absl::StrAppend(&text, " a call without a fate;");
+  if (outcome.next_differ > 0) absl::StrAppend(&text, " a later call ended differently;");
   if (outcome.others_failed > 0) absl::StrAppend(&text, " others failed;");
   return text;
 }
@@ -113,16 +125,16 @@ bool Place(const Networks& networks, Cuts cuts, const std::string& provider, Set
   return true;
 }
 
-bench::Row RowOf(const Outcome& outcome, uint64_t executed_twice) {
+bench::Row RowOf(const Outcome& outcome, const Judgement& judgement) {
   bench::Row row;
   row.Label("next_call", outcome.next_call.empty() ? "-" : outcome.next_call)
       .Value("outstanding", static_cast<double>(outcome.outstanding))
       .Value("ended_ms", outcome.ended_ms)
       .Value("not_sent", static_cast<double>(outcome.calls.not_sent))
       .Value("maybe", static_cast<double>(outcome.calls.maybe_executed))
-      .Value("executed_twice", static_cast<double>(executed_twice))
+      .Value("executed_twice", static_cast<double>(judgement.executed_twice))
       .Value("wrong_bytes", static_cast<double>(outcome.calls.wrong_bytes))
-      .Value("untrue", static_cast<double>(outcome.calls.untrue))
+      .Value("untrue", static_cast<double>(judgement.untrue))
       .Value("next_ms", outcome.next_call_ms)
       .Value("back_ms", outcome.back_ms)
       .Value("others_failed", static_cast<double>(outcome.others_failed))
@@ -151,14 +163,14 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
     std::fprintf(stderr, "%s%s\n", title.c_str(), outcome.status().ToString().c_str());
     return false;
   }
-  const uint64_t twice = (*marks)->ExecutedTwice();
-  bench::Row row = RowOf(*outcome, twice);
+  const Judgement judgement = Judge(**marks, *outcome);
+  bench::Row row = RowOf(*outcome, judgement);
   row.labels.insert(
       row.labels.begin(),
       {{"failure", scenario.name},
        {"fabric", options.soft_roce ? absl::StrCat(provider, " (Soft-RoCE)") : provider}});
   table->rows.push_back(std::move(row));
-  const std::string violations = Violations(options, *outcome, twice);
+  const std::string violations = Violations(options, *outcome, judgement);
   if (violations.empty()) return true;
   std::fprintf(stderr, "%s%s first error: %s\n", title.c_str(), violations.c_str(),
                outcome->calls.first_error.ToString().c_str());
@@ -204,8 +216,9 @@ int Run(const Options& options) {
       "not executed, or executed and not sent) must be 0, counted by the functions "
       "themselves in a file.");
   report.Note(
-      "next: a call on the same session afterwards (of a group: on the workers that are "
-      "left); back_ms: from the worker's return until a call succeeded; others: of another "
+      "next: as many calls again on the same session afterwards, which end alike, and how long the "
+      "first took (of a group: one, on the workers that are left); back_ms: from the worker's "
+      "return until a call succeeded; others: of another "
       "client meanwhile.");
   const int status = bench::Finish(options.common, report);
   return status != 0 ? status : good ? 0 : 1;

@@ -86,7 +86,7 @@ void Flood::Ended(size_t index, absl::StatusOr<Response> response) {
     absl::MutexLock lock(&mutex_);
     ++result_.answered;
     result_.wrong_bytes += wrong;
-    if (!executed) ++result_.untrue;
+    if (!executed) ++result_.unexecuted;
   } else {
     absl::MutexLock lock(&mutex_);
     Fail(slot.number, response.status());
@@ -102,7 +102,7 @@ void Flood::Fail(uint64_t number, const absl::Status& status) {
   switch (GetCallFate(status)) {
     case CallFate::kNotSent:
       ++result_.not_sent;
-      unsent_.push_back(number);
+      result_.unsent.push_back(number);
       break;
     case CallFate::kMaybeExecuted:
       ++result_.maybe_executed;
@@ -137,11 +137,7 @@ uint64_t Flood::under_way() {
 
 FloodResult Flood::Result() {
   absl::MutexLock lock(&mutex_);
-  FloodResult result = result_;
-  for (const uint64_t number : unsent_) {
-    if (marks_->executed(number) > 0) ++result.untrue;
-  }
-  return result;
+  return result_;
 }
 
 }  // namespace invoker::failure

@@ -29,14 +29,15 @@ namespace invoker::failure {
 using StartCall = std::function<void(Bytes input, const CallOptions& options, CallDone done)>;
 
 struct FloodResult {
-  uint64_t answered = 0;        // calls that came back right
-  uint64_t failed = 0;          // that ended with an error: those that the failure met
-  int64_t last_ended_ns = 0;    // of those, MonotonicNs
-  uint64_t wrong_bytes = 0;     // in answers
-  uint64_t untrue = 0;          // answered but not executed, or not sent and executed
-  uint64_t not_sent = 0;        // of the failed
-  uint64_t maybe_executed = 0;  // of the failed
-  uint64_t other_fate = 0;      // of the failed
+  uint64_t answered = 0;         // calls that came back right
+  uint64_t failed = 0;           // that ended with an error: those that the failure met
+  int64_t last_ended_ns = 0;     // of those, MonotonicNs
+  uint64_t wrong_bytes = 0;      // in answers
+  uint64_t unexecuted = 0;       // answered, and not executed
+  uint64_t not_sent = 0;         // of the failed
+  uint64_t maybe_executed = 0;   // of the failed
+  uint64_t other_fate = 0;       // of the failed
+  std::vector<uint64_t> unsent;  // their numbers: none of them may ever be executed
   absl::Status first_error;
 };
 
@@ -62,7 +63,7 @@ class Flood {
   bool AwaitEnd(absl::Duration limit);
 
   uint64_t under_way();
-  // Once all have ended and what executed them has, or has died.
+  // Once all have ended.
   FloodResult Result();
 
  private:
@@ -85,7 +86,6 @@ class Flood {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // slots that have or will have a call
   FloodResult result_ ABSL_GUARDED_BY(mutex_);
-  std::vector<uint64_t> unsent_ ABSL_GUARDED_BY(mutex_);  // numbers
 };
 
 }  // namespace invoker::failure

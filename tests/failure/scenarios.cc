@@ -24,17 +24,22 @@ namespace {
 
 using transport::MonotonicNs;
 
-// A new session with a worker that has to work, measured from `since_ns`.
-absl::StatusOr<double> BackAfter(const Setup& setup, const std::string& address, int64_t since_ns) {
+// A new session with a worker that has to work, measured from `since_ns`. Then `old`, the session
+// that the failure met, ends at the worker too: what it had under way is not executed any more.
+absl::StatusOr<double> BackAfter(const Setup& setup, const std::string& address, int64_t since_ns,
+                                 std::unique_ptr<Client> old) {
   std::unique_ptr<Client> client;
   const absl::Status back = AwaitCall(setup, [&] {
     absl::StatusOr<std::unique_ptr<Client>> connected = Client::Connect(address, OptionsOf(setup));
     if (!connected.ok()) return connected.status();
     client = *std::move(connected);
-    return OneCall(client.get(), setup.marks, setup.patience);
+    return OneCall(client.get(), setup.marks->NextNumber(), setup.patience);
   });
   if (!back.ok()) return back;
-  return MillisecondsSince(since_ns);
+  const double back_ms = MillisecondsSince(since_ns);
+  old.reset();
+  if (absl::Status alone = AwaitLeases(setup, address, 1); !alone.ok()) return alone;
+  return back_ms;
 }
 
 absl::StatusOr<Outcome> ServerKilled(const Setup& setup) {
@@ -58,7 +63,7 @@ absl::StatusOr<Outcome> ServerStopped(const Setup& setup) {
   const int64_t back_ns = MonotonicNs();
   (*server)->Signal(SIGCONT);
   if (!outcome.ok()) return outcome;
-  absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns);
+  absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns, *std::move(client));
   if (!back.ok()) return back.status();
   outcome->back_ms = *back;
   return outcome;
@@ -111,7 +116,7 @@ absl::StatusOr<Outcome> PathCut(const Setup& setup) {
   if (absl::Status status = setup.mend(); !status.ok()) return status;
   const int64_t back_ns = MonotonicNs();
   if (!outcome.ok()) return outcome;
-  absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns);
+  absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns, *std::move(client));
   if (!back.ok()) return back.status();
   outcome->back_ms = *back;
   return outcome;
@@ -238,25 +243,14 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
   });
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
-  auto bootstrap = bootstrap::BootstrapClient::Connect((*server)->address(), setup.patience);
+  auto bootstrap = bootstrap::BootstrapClient::Connect((*server)->address(), setup.patience,
+                                                       OptionsOf(setup).credentials);
   if (!bootstrap.ok()) return bootstrap.status();
-  const auto open_leases = [&]() -> absl::StatusOr<int> {
-    auto records = (*bootstrap)->GetUsage("", setup.patience);
-    if (!records.ok()) return records.status();
-    int open = 0;
-    for (const bootstrap::UsageRecord& record : *records) open += record.open ? 1 : 0;
-    return open;
-  };
   Outcome outcome;
   outcome.others_slowest_ms = 0;
-  const absl::Status came = AwaitCall(setup, [&] {
-    const absl::StatusOr<int> open = open_leases();
-    if (!open.ok()) return open.status();
-    return *open == 2 ? absl::OkStatus() : absl::UnavailableError("the other client has not come");
-  });
-  if (!came.ok()) return came;
+  if (absl::Status came = AwaitLeases(setup, (*server)->address(), 2); !came.ok()) return came;
   for (uint64_t i = 0; i < setup.warm_calls / 4; ++i) {
-    const absl::Status status = OneCall(client->get(), setup.marks, setup.patience);
+    const absl::Status status = OneCall(client->get(), setup.marks->NextNumber(), setup.patience);
     if (!status.ok()) return status;
   }
   const int instead = signal == SIGKILL ? SIGUSR1 : SIGUSR2;
@@ -265,7 +259,7 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
   int64_t look_ns = gone_ns;
   for (bool freed = false; !freed || MillisecondsSince(gone_ns) < 3000;) {
     const int64_t call_ns = MonotonicNs();
-    const absl::Status status = OneCall(client->get(), setup.marks, setup.patience);
+    const absl::Status status = OneCall(client->get(), setup.marks->NextNumber(), setup.patience);
     outcome.others_slowest_ms = std::max(outcome.others_slowest_ms, MillisecondsSince(call_ns));
     if (!status.ok()) {
       ++outcome.others_failed;
@@ -275,7 +269,7 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
     ++outcome.calls.answered;
     if (freed || MillisecondsSince(look_ns) < 20) continue;
     look_ns = MonotonicNs();
-    const absl::StatusOr<int> open = open_leases();
+    const absl::StatusOr<int> open = OpenLeases(bootstrap->get(), setup.patience);
     if (open.ok() && *open == 1) {
       freed = true;
       outcome.ended_ms = MillisecondsSince(gone_ns);

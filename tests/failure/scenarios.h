@@ -49,8 +49,9 @@ struct Outcome {
   uint64_t outstanding = 0;  // calls that the failure met
   double ended_ms = 0;       // from the failure until all of them had ended
   FloodResult calls;
-  std::string next_call;    // of the same session: status and fate
-  double next_call_ms = 0;  // how long it took to fail
+  std::string next_call;     // of the same session: status and fate
+  uint64_t next_differ = 0;  // calls after that one which ended differently
+  double next_call_ms = 0;   // how long the first took to fail
   // From the worker's return until a call succeeded; no number: not part of it.
   double back_ms = std::numeric_limits<double>::quiet_NaN();
   uint64_t others_failed = 0;  // calls of sessions that nothing happened to

@@ -63,10 +63,9 @@ double MillisecondsSince(int64_t since_ns) {
   return static_cast<double>(transport::MonotonicNs() - since_ns) / 1e6;
 }
 
-absl::Status OneCall(Client* client, ExecutionMarks* marks, absl::Duration timeout) {
+absl::Status OneCall(Client* client, uint64_t number, absl::Duration timeout) {
   absl::StatusOr<RemoteFunction> work = client->Function("failure.work");
   if (!work.ok()) return work.status();
-  const uint64_t number = marks->NextNumber();
   const std::string input(reinterpret_cast<const char*>(&number), sizeof(number));
   CallOptions options;
   options.timeout = timeout;
@@ -92,6 +91,27 @@ absl::Status SignalWorker(const Setup& setup, Client* client, pid_t process, int
   return absl::OkStatus();
 }
 
+absl::StatusOr<int> OpenLeases(bootstrap::BootstrapClient* worker, absl::Duration timeout) {
+  auto records = worker->GetUsage("", timeout);
+  if (!records.ok()) return records.status();
+  int open = 0;
+  for (const bootstrap::UsageRecord& record : *records) open += record.open ? 1 : 0;
+  return open;
+}
+
+absl::Status AwaitLeases(const Setup& setup, const std::string& address, int leases) {
+  auto worker =
+      bootstrap::BootstrapClient::Connect(address, setup.patience, OptionsOf(setup).credentials);
+  if (!worker.ok()) return worker.status();
+  return AwaitCall(setup, [&] {
+    const absl::StatusOr<int> open = OpenLeases(worker->get(), setup.patience);
+    if (!open.ok()) return open.status();
+    return *open == leases ? absl::OkStatus()
+                           : absl::UnavailableError(absl::StrCat(
+                                 *open, " sessions at the worker instead of ", leases));
+  });
+}
+
 absl::Status AwaitCall(const Setup& setup, const std::function<absl::Status()>& call) {
   const int64_t deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(setup.patience);
   for (;;) {
@@ -100,6 +120,27 @@ absl::Status AwaitCall(const Setup& setup, const std::function<absl::Status()>& 
     absl::SleepFor(absl::Milliseconds(5));
   }
 }
+
+namespace {
+
+// On a session that should be lost: all of them have to fail like the first one.
+void CallAfterwards(const Setup& setup, Client* client, Outcome* outcome) {
+  for (size_t i = 0; i < setup.outstanding && outcome->next_differ == 0; ++i) {
+    const uint64_t number = setup.marks->NextNumber();
+    const int64_t since_ns = transport::MonotonicNs();
+    const absl::Status status = OneCall(client, number, setup.patience);
+    if (i == 0) outcome->next_call_ms = MillisecondsSince(since_ns);
+    const CallFate fate = GetCallFate(status);
+    if (fate == CallFate::kNotSent) outcome->calls.unsent.push_back(number);
+    const std::string text = status.ok() ? "OK"
+                                         : absl::StrCat(absl::StatusCodeToString(status.code()),
+                                                        " ", CallFateName(fate));
+    if (i == 0) outcome->next_call = text;
+    if (text != outcome->next_call) ++outcome->next_differ;
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<Outcome> BreakUnder(const Setup& setup, Client* client,
                                    const std::function<absl::Status()>& failure) {
@@ -126,12 +167,7 @@ absl::StatusOr<Outcome> BreakUnder(const Setup& setup, Client* client,
   outcome.ended_ms = outcome.calls.failed == 0
                          ? 0
                          : static_cast<double>(outcome.calls.last_ended_ns - broken_ns) / 1e6;
-  const int64_t next_ns = transport::MonotonicNs();
-  const absl::Status next = OneCall(client, setup.marks, setup.patience);
-  outcome.next_call_ms = MillisecondsSince(next_ns);
-  outcome.next_call = next.ok() ? "OK"
-                                : absl::StrCat(absl::StatusCodeToString(next.code()), " ",
-                                               CallFateName(GetCallFate(next)));
+  CallAfterwards(setup, client, &outcome);
   return outcome;
 }
 

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "src/bootstrap/client.h"
 #include "src/invoke/client.h"
 #include "src/invoke/client_group.h"
 #include "tests/failure/scenarios.h"
@@ -34,8 +35,8 @@ ClientOptions OptionsOf(const Setup& setup);
 // Calls of failure.work on a session, which outlives them.
 absl::StatusOr<StartCall> CallsOf(Client* client);
 
-// Starts the flood, breaks what `failure` breaks once it is at full speed, and waits until every
-// call has ended. Fills in what is known of `client`'s calls.
+// Starts the flood, breaks what `failure` breaks once it is at full speed, waits until every call
+// has ended, and makes as many calls again. Fills in what is known of `client`'s calls.
 absl::StatusOr<Outcome> BreakUnder(const Setup& setup, Client* client,
                                    const std::function<absl::Status()>& failure);
 
@@ -45,8 +46,14 @@ absl::Status SignalWorker(const Setup& setup, Client* client, pid_t process, int
 // One call that must work, tried again until it does.
 absl::Status AwaitCall(const Setup& setup, const std::function<absl::Status()>& call);
 
-// failure.work once, on a session that may be lost. OK if the answer is right.
-absl::Status OneCall(Client* client, ExecutionMarks* marks, absl::Duration timeout);
+// failure.work once, on a session that may be lost, as the call of that number. OK if the answer is
+// right.
+absl::Status OneCall(Client* client, uint64_t number, absl::Duration timeout);
+
+// How many leases are open on a worker, each a session's.
+absl::StatusOr<int> OpenLeases(bootstrap::BootstrapClient* worker, absl::Duration timeout);
+// Waits until there are so many on the worker at `address`.
+absl::Status AwaitLeases(const Setup& setup, const std::string& address, int leases);
 
 double MillisecondsSince(int64_t since_ns);
 

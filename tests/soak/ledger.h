@@ -18,12 +18,21 @@ namespace invoker::soak {
 // Names the ledger to the server's functions.
 inline constexpr char kLedgerVariable[] = "INVOKER_SOAK_LEDGER";
 
+inline constexpr uint32_t kMostCalls = 352;
+
+// Of one call of a session, which the server's own processes execute.
+struct CallMark {
+  std::atomic<uint8_t> executed;  // how often, by the function
+  std::atomic<uint8_t> answered;  // after its right answer
+};
+
 // Of one client process.
 struct ClientRecord {
-  std::atomic<uint64_t> sent;      // before each call
+  std::atomic<uint64_t> sent;      // before each call, whose number it was
   std::atomic<uint64_t> answered;  // after its right answer
   std::atomic<uint64_t> executed;  // by the function
   std::atomic<uint64_t> wrong;     // inputs and answers that were not what they should be
+  CallMark calls[kMostCalls];
 };
 
 inline constexpr size_t kMostClients = 1 << 18;
@@ -43,7 +52,8 @@ inline ClientRecord* MapLedger(const std::string& path, bool create) {
 
 // What an input begins with. The rest of it, and the answer, are bytes that follow from the seed.
 struct Work {
-  uint64_t client;
+  uint32_t client;
+  uint32_t call;
   uint64_t seed;
   uint64_t input_bytes;  // with this
   uint64_t output_bytes;

@@ -23,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "tests/integration/server_process.h"
 #include "tests/soak/ledger.h"
+#include "tests/soak/ledger_check.h"
 #include "tests/soak/server_sample.h"
 #include "tests/soak/soak_client.h"
 #include "tests/soak/soak_report.h"
@@ -193,6 +194,10 @@ void Soak::Take(const Living& client, int status) {
   } else if (record.sent != record.answered || record.sent != record.executed) {
     Violation(absl::StrCat(who, record.sent.load(), " calls sent, ", record.answered.load(),
                            " answered, ", record.executed.load(), " executed"));
+  } else if (client.kind == "session") {
+    if (const std::string wrong = WrongCall(record, /*killed=*/false); !wrong.empty()) {
+      Violation(who + wrong);
+    }
   }
 }
 
@@ -203,10 +208,8 @@ void Soak::TakeKilled() {
     ++report_.totals.killed;
     Add(record);
     if (record.wrong != 0) Violation(absl::StrCat("killed client ", number, ": wrong bytes"));
-    if (record.executed < record.answered || record.executed > record.sent) {
-      Violation(absl::StrCat("killed client ", number, ": ", record.sent.load(), " calls sent, ",
-                             record.answered.load(), " answered, ", record.executed.load(),
-                             " executed"));
+    if (const std::string wrong = WrongCall(record, /*killed=*/true); !wrong.empty()) {
+      Violation(absl::StrCat("killed client ", number, ": ", wrong));
     }
   }
   killed_.clear();

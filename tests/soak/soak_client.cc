@@ -27,7 +27,7 @@ constexpr absl::Duration kHotTimeout = absl::Microseconds(50);
 class SoakClient {
  public:
   // `large`: also calls that are larger than the window.
-  SoakClient(Client* client, ClientRecord* record, uint64_t number, uint64_t seed, bool large)
+  SoakClient(Client* client, ClientRecord* record, uint32_t number, uint64_t seed, bool large)
       : client_(client), record_(record), number_(number), random_(seed), large_(large) {}
 
   absl::Status Run(uint64_t calls, bool doomed) {
@@ -72,7 +72,8 @@ class SoakClient {
   }
 
   std::string Input(uint64_t input_bytes, uint64_t output_bytes, Work* work) {
-    *work = {number_, random_(), input_bytes, output_bytes};
+    const uint32_t call = static_cast<uint32_t>(record_->sent.fetch_add(1));
+    *work = {number_, call, random_(), input_bytes, output_bytes};
     std::string input(input_bytes, '\0');
     memcpy(&input[0], work, sizeof(*work));
     Fill(work->seed)
@@ -85,7 +86,6 @@ class SoakClient {
     const std::string input = Input(input_bytes, output_bytes, &work);
     CallOptions options;
     options.response_capacity = static_cast<uint32_t>(std::max<uint64_t>(output_bytes, 1));
-    record_->sent.fetch_add(1);
     started_.push_back({work, client_->InvokeAsync(function, input, options)});
   }
 
@@ -93,7 +93,6 @@ class SoakClient {
     Work work;
     const std::string input = Input(input_bytes, output_bytes, &work);
     std::string output(output_bytes + 1, '\0');
-    record_->sent.fetch_add(1);
     const absl::StatusOr<uint64_t> size = client_->InvokeLarge(
         function, Bytes(reinterpret_cast<const std::byte*>(input.data()), input.size()),
         absl::MakeSpan(reinterpret_cast<std::byte*>(&output[0]), output.size()));
@@ -119,19 +118,20 @@ class SoakClient {
       return absl::DataLossError(absl::StrCat("wrong bytes in an answer of ", answer.size()));
     }
     record_->answered.fetch_add(1);
+    record_->calls[work.call].answered.fetch_add(1);
     return absl::OkStatus();
   }
 
   Client* client_;
   ClientRecord* record_;
-  uint64_t number_;
+  uint32_t number_;
   std::mt19937_64 random_;
   const bool large_;
   std::deque<Started> started_;
 };
 
 absl::Status RunLease(const std::string& server, const ClientOptions& options, bool release,
-                      ClientRecord* record, uint64_t number, uint64_t seed, uint64_t calls) {
+                      ClientRecord* record, uint32_t number, uint64_t seed, uint64_t calls) {
   LeaseOptions lease_options;
   lease_options.client = options;
   lease_options.polling = bootstrap::Polling::kAdaptive;
@@ -161,7 +161,7 @@ int RunClient(int argc, char** argv) {
   options.hot_timeout = kHotTimeout;
   ClientRecord* const ledger = MapLedger(argv[4], /*create=*/false);
   if (ledger == nullptr) return 2;
-  const uint64_t number = std::strtoull(argv[5], nullptr, 10);
+  const auto number = static_cast<uint32_t>(std::strtoull(argv[5], nullptr, 10));
   const uint64_t seed = std::strtoull(argv[6], nullptr, 10);
   const uint64_t calls = std::strtoull(argv[7], nullptr, 10);
   const std::string kind = argv[8];

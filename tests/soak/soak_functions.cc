@@ -12,6 +12,7 @@ namespace {
 
 using invoker::soak::ClientRecord;
 using invoker::soak::Fill;
+using invoker::soak::kMostCalls;
 using invoker::soak::Work;
 
 ClientRecord* RecordOf(uint64_t client) {
@@ -30,7 +31,10 @@ INVOKER_FUNCTION(soak.work, input, output) {
   if (input.size() < sizeof(work)) return invoker::Result::Error("no work");
   std::memcpy(&work, input.data(), sizeof(work));
   ClientRecord* const record = RecordOf(work.client);
-  if (record != nullptr) record->executed.fetch_add(1);
+  if (record != nullptr && work.call < kMostCalls) {
+    record->executed.fetch_add(1);
+    record->calls[work.call].executed.fetch_add(1);
+  }
   Fill in(work.seed);
   if (input.size() != work.input_bytes ||
       !in.Check(input.data() + sizeof(work), input.size() - sizeof(work))) {
