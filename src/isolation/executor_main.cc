@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <thread>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "src/isolation/end_handlers.h"
 #include "src/isolation/executor_host.h"
 #include "src/isolation/nanoseconds.h"
+#include "src/isolation/request_queue.h"
 
 namespace invoker {
 namespace {
@@ -25,16 +25,11 @@ namespace {
 using isolation::v1::FromExecutor;
 using isolation::v1::ToExecutor;
 
-struct Request {
-  ToExecutor message;
-  std::vector<UniqueFd> fds;
-};
-
 // UNAVAILABLE if the server is gone.
-absl::StatusOr<Request> Next(ControlSocket* socket) {
+absl::StatusOr<ExecutorRequest> Next(ControlSocket* socket) {
   absl::StatusOr<ControlSocket::Message> message = socket->Receive(/*wait=*/true);
   if (!message.ok()) return message.status();
-  Request request;
+  ExecutorRequest request;
   if (!request.message.ParseFromString(message->bytes)) {
     return absl::UnavailableError("the server has sent what is no request");
   }
@@ -47,38 +42,9 @@ constexpr size_t kMostOrdered = 4096;
 // Each may take the 100 ms for which a FindRequest looks, and whoever asks waits for 10 s at most.
 constexpr size_t kMostPrompt = 128;
 
-// Requests that wait for the thread that serves them.
-class Queue {
- public:
-  explicit Queue(size_t most) : most_(most) {}
-
-  // Takes the request; false, and it stays, if too many wait already.
-  [[nodiscard]] bool Put(Request* request) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    // Nobody would be told that a stop has been refused, and there is one at most.
-    if (requests_.size() >= most_ && !request->message.has_stop()) return false;
-    requests_.push_back(std::move(*request));
-    return true;
-  }
-
-  Request Take() ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](std::deque<Request>* requests) { return !requests->empty(); }, &requests_));
-    Request request = std::move(requests_.front());
-    requests_.pop_front();
-    return request;
-  }
-
- private:
-  const size_t most_;
-  absl::Mutex mutex_;
-  std::deque<Request> requests_ ABSL_GUARDED_BY(mutex_);
-};
-
 struct Queues {
-  Queue ordered{kMostOrdered};  // the main thread's
-  Queue prompt{kMostPrompt};    // ServePrompt's
+  RequestQueue ordered{kMostOrdered};  // the main thread's
+  RequestQueue prompt{kMostPrompt};    // ServePrompt's
 };
 
 void Reply(ControlSocket* socket, uint64_t id, FromExecutor* answer) {
@@ -99,7 +65,7 @@ void Read(ControlSocket* socket, ExecutorHost* host, Queues* queues) {
   UseSignalStack();
   bool stopping = false;
   while (true) {
-    absl::StatusOr<Request> request = Next(socket);
+    absl::StatusOr<ExecutorRequest> request = Next(socket);
     // What it has left in /dev/shm is cleared by who forked it.
     if (!request.ok()) EndQuietly();
     const ToExecutor& message = request->message;
@@ -108,7 +74,7 @@ void Read(ControlSocket* socket, ExecutorHost* host, Queues* queues) {
     stopping |= message.has_stop();
     if (message.has_drain()) continue;
     const uint64_t id = message.id();
-    Queue& queue = ExecutorHost::IsPrompt(message) ? queues->prompt : queues->ordered;
+    RequestQueue& queue = ExecutorHost::IsPrompt(message) ? queues->prompt : queues->ordered;
     if (!queue.Put(&*request)) Refuse(socket, id);
   }
 }
@@ -116,10 +82,10 @@ void Read(ControlSocket* socket, ExecutorHost* host, Queues* queues) {
 // Serves what must not wait behind a request that waits for a function to end: memory that a client
 // takes back, and what a client asks that fears for its calls. What such a request names has been
 // given to the client by an answer from the main thread, so none comes too early.
-void ServePrompt(ControlSocket* socket, ExecutorHost* host, Queue* queue) {
+void ServePrompt(ControlSocket* socket, ExecutorHost* host, RequestQueue* queue) {
   UseSignalStack();
   while (true) {
-    const Request request = queue->Take();
+    const ExecutorRequest request = queue->Take();
     FromExecutor answer = host->AnswerPrompt(request.message);
     Reply(socket, request.message.id(), &answer);
   }
@@ -141,7 +107,7 @@ void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks)
   auto* host = new ExecutorHost(socket, page->get(), &hooks);
   auto* queues = new Queues;
 
-  absl::StatusOr<Request> start = Next(socket);
+  absl::StatusOr<ExecutorRequest> start = Next(socket);
   if (!start.ok() || !start->message.has_start()) EndQuietly();
   absl::StatusOr<FromExecutor> started = host->Start(start->message.start(), std::move(start->fds));
   FromExecutor answer;
@@ -159,7 +125,7 @@ void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks)
   std::thread(&ServePrompt, socket, host, &queues->prompt).detach();
   std::thread(&Read, socket, host, queues).detach();
   while (true) {
-    Request request = queues->ordered.Take();
+    ExecutorRequest request = queues->ordered.Take();
     if (request.message.has_stop()) {
       host->Stop(FromNanoseconds(request.message.stop().limit_ns()));
     }
