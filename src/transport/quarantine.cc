@@ -16,6 +16,9 @@ namespace {
 constexpr uintptr_t kTableBytes = kLargePageBytes;
 
 constexpr int kRangesPerDiscard = 64;
+// The kernel looks at each page of entries that there has been: those of 8,192 windows of 2 MiB in
+// less than 100 us.
+constexpr uint64_t kBytesPerDiscard = uint64_t{16} << 30;
 
 void* At(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
@@ -90,14 +93,20 @@ void Quarantine::Take(HostBuffer buffer) {
 }
 
 void Quarantine::Discard() {
-  for (int i = 0; i < kRangesPerDiscard && !ranges_.empty(); ++i) {
-    auto next = ranges_.lower_bound(discarded_up_to_);
+  uint64_t left = kBytesPerDiscard;
+  for (int i = 0; i < kRangesPerDiscard && left > 0 && !ranges_.empty(); ++i) {
+    // The range that ends behind what was discarded last.
+    auto next = ranges_.upper_bound(discarded_up_to_);
+    if (next != ranges_.begin() && std::prev(next)->second > discarded_up_to_) --next;
     if (next == ranges_.end()) {
       discarded_up_to_ = 0;
       return;
     }
-    madvise(At(next->first), next->second - next->first, MADV_DONTNEED);
-    discarded_up_to_ = next->second;
+    const uintptr_t from = std::max(next->first, discarded_up_to_);
+    const uint64_t bytes = std::min<uint64_t>(next->second - from, left);
+    madvise(At(from), bytes, MADV_DONTNEED);
+    left -= bytes;
+    discarded_up_to_ = from + bytes;
   }
 }
 

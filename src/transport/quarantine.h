@@ -61,8 +61,8 @@ class Quarantine {
   // Borrowed memory is left to its owner.
   void Take(HostBuffer buffer);
 
-  // Gives back pages that late writes have filled since: of some ranges at each call, of all in
-  // turn.
+  // Gives back pages that late writes have filled since: of 64 ranges and 16 GiB at each call, of
+  // all in turn.
   void Discard();
 
   // Whoever makes memory that peers can write to makes no more now, or says why not. What comes all

@@ -111,21 +111,50 @@ TEST(AddressRun, GoesOnElsewhereWhereSomebodyHasThePlace) {
   EXPECT_EQ(munmap(theirs, kLarge), 0);
 }
 
-// More runs than there are starts, some of which are somebody else's.
-TEST(AddressRun, EveryRunIsOneWhereverItBegins) {
-  constexpr size_t kRuns = 60;
+// Many endpoints at a time, each of which keeps what its sessions leave.
+TEST(AddressRun, EachOfManyRunsIsOneByItself) {
+  constexpr size_t kRuns = 100;
   constexpr size_t kPieces = 20;
   std::vector<HostBuffer> beside;
   std::deque<AddressRun> runs(kRuns);
-  for (AddressRun& run : runs) {
-    Quarantine quarantine(uint64_t{1} << 40);
-    for (size_t i = 0; i < kPieces; ++i) {
-      beside.push_back(Elsewhere(kLarge));
-      quarantine.Take(From(&run, kLarge));
+  std::deque<Quarantine> quarantines;
+  for (size_t i = 0; i < kRuns; ++i) quarantines.emplace_back(uint64_t{1} << 40);
+  for (size_t piece = 0; piece < kPieces; ++piece) {
+    for (size_t i = 0; i < kRuns; ++i) {
+      beside.push_back(Elsewhere(4096));
+      quarantines[i].Take(From(&runs[i], kLarge));
     }
-    EXPECT_LE(quarantine.ranges(), 2u);
-    // Whoever comes next finds something there.
-    beside.push_back(From(&run, kLarge));
+  }
+  for (const Quarantine& quarantine : quarantines) EXPECT_EQ(quarantine.ranges(), 1u);
+}
+
+// More than a block of addresses.
+TEST(AddressRun, ALongRunHasFewRanges) {
+  constexpr size_t kPiece = size_t{2} << 30;
+  AddressRun run;
+  AddressRun other;
+  Quarantine quarantine(uint64_t{1} << 40);
+  Quarantine others(uint64_t{1} << 40);
+  for (int i = 0; i < 70; ++i) {
+    quarantine.Take(From(&run, kPiece));
+    others.Take(From(&other, kLarge));
+  }
+  EXPECT_GE(quarantine.bytes(), 70 * kPiece);
+#ifdef __SANITIZE_THREAD__
+  EXPECT_LE(quarantine.ranges(), 36u);
+#else
+  EXPECT_LE(quarantine.ranges(), 4u);
+#endif
+  EXPECT_EQ(others.ranges(), 1u);
+}
+
+// What ended long ago leaves its places to others.
+TEST(AddressRun, BlocksAreUsedAgain) {
+  for (int i = 0; i < 5000; ++i) {
+    AddressRun run;
+    const HostBuffer first = From(&run, kLarge);
+    const HostBuffer second = From(&run, kLarge);
+    ASSERT_EQ(second.data() + kLarge, first.data()) << "run " << i;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/transport/address_run.h"
 
 namespace invoker::transport {
 namespace {
@@ -52,6 +53,31 @@ TEST(Quarantine, DiscardComesToEveryRange) {
   EXPECT_GT(quarantine.ranges(), 128u);
   for (size_t i = 0; i <= quarantine.ranges() / 64 + 1; ++i) quarantine.Discard();
   for (const std::byte* at : taken) EXPECT_EQ(*at, std::byte{0});
+}
+
+// Of which each look takes a part.
+TEST(Quarantine, DiscardComesToAllOfALongRange) {
+  constexpr size_t kPiece = size_t{1} << 30;
+  constexpr int kPieces = 40;
+  Quarantine quarantine(uint64_t{1} << 40);
+  AddressRun run;
+  std::vector<std::byte*> taken;
+  for (int i = 0; i < kPieces; ++i) {
+    absl::StatusOr<HostBuffer> buffer = run.Allocate(kPiece);
+    ASSERT_TRUE(buffer.ok()) << buffer.status();
+    taken.push_back(buffer->data());
+    quarantine.Take(*std::move(buffer));
+  }
+  ASSERT_LE(quarantine.ranges(), 11u);
+  for (int round = 0; round < 2; ++round) {
+    for (std::byte* at : taken) at[0] = at[kPiece - 1] = std::byte{1};
+    // Half of a turn may be left of the last one.
+    for (int i = 0; i < 8; ++i) quarantine.Discard();
+    for (const std::byte* at : taken) {
+      EXPECT_EQ(at[0], std::byte{0});
+      EXPECT_EQ(at[kPiece - 1], std::byte{0});
+    }
+  }
 }
 
 TEST(Quarantine, IsFullWithSoManyBytes) {
