@@ -53,7 +53,12 @@ absl::StatusOr<BulkResult> ToResult(absl::StatusOr<Response> response, const Bul
 struct Client::BulkRequest {
   ClientSession::Request request;
   std::vector<std::byte> payload;  // the request's input
-  std::shared_ptr<WindowUse> use;
+  std::shared_ptr<WindowUse> use;  // nullptr of a call without windows
+
+  // The call has been started, or could not be.
+  void Started(CallDriver* driver) {
+    if (use != nullptr) driver->RunLocked([this] { use->starting = false; });
+  }
 };
 
 absl::Status Client::MakeBulk(const RemoteFunction& function, const BulkInput& input,
@@ -63,6 +68,11 @@ absl::Status Client::MakeBulk(const RemoteFunction& function, const BulkInput& i
     if (window != nullptr && (window->state_ == nullptr || window->state_->driver != driver_)) {
       return NotSent("the window belongs to another client");
     }
+  }
+  // A call as any other: the worker gets access to nothing.
+  if (input.window == nullptr && output.window == nullptr) {
+    return MakeFlaggedRequest(function.id(), input.bytes, /*flags=*/0, /*busy=*/nullptr, options,
+                              &bulk->request);
   }
   BulkDescriptor descriptor;
   if (input.window != nullptr) {
@@ -92,8 +102,8 @@ absl::Status Client::MakeBulk(const RemoteFunction& function, const BulkInput& i
   EncodeBulkDescriptor(descriptor, bulk->payload.data());
   std::copy(bytes.begin(), bytes.end(), bulk->payload.begin() + kBulkDescriptorBytes);
   bulk->use = std::make_shared<WindowUse>();
-  absl::Status status = MakeBulkRequest(function.id(), bulk->payload, &bulk->use->busy,
-                                        with_capacity, &bulk->request);
+  absl::Status status = MakeFlaggedRequest(function.id(), bulk->payload, kBulk, &bulk->use->busy,
+                                           with_capacity, &bulk->request);
   if (!status.ok()) return status;
   driver_->RunLocked([&] {
     for (const RegisteredWindow* window : {input.window, output.window}) {
@@ -118,7 +128,7 @@ absl::StatusOr<BulkResult> Client::InvokeBulk(const RemoteFunction& function,
   absl::Status status = MakeBulk(function, input, output, options, &bulk);
   if (!status.ok()) return status;
   absl::StatusOr<Response> response = driver_->Run(bulk.request);
-  driver_->RunLocked([&bulk] { bulk.use->starting = false; });
+  bulk.Started(driver_.get());
   return ToResult(std::move(response), output);
 }
 
@@ -127,7 +137,7 @@ BulkFuture Client::InvokeBulkAsync(const RemoteFunction& function, const BulkInp
   BulkRequest bulk;
   absl::Status status = MakeBulk(function, input, output, options, &bulk);
   Future future = StartAsync(status, bulk.request);
-  if (status.ok()) driver_->RunLocked([&bulk] { bulk.use->starting = false; });
+  if (status.ok()) bulk.Started(driver_.get());
   return BulkFuture(std::move(future), output);
 }
 

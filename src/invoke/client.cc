@@ -146,11 +146,11 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
   return MakeRequest(function, input, buffer.cells_, buffer.busy_.get(), options, request);
 }
 
-absl::Status Client::MakeBulkRequest(uint16_t function, Bytes payload, bool* busy,
-                                     const CallOptions& options,
-                                     ClientSession::Request* request) const {
+absl::Status Client::MakeFlaggedRequest(uint16_t function, Bytes payload, uint8_t flags, bool* busy,
+                                        const CallOptions& options,
+                                        ClientSession::Request* request) const {
   absl::Status status = MakeRequest(function, payload, HeldCells(), busy, options, request);
-  request->flags = kBulk;
+  request->flags = flags;
   return status;
 }
 

@@ -299,8 +299,9 @@ class Client {
   absl::Status MakeRequest(uint16_t function, const Buffer& buffer, size_t size,
                            const CallOptions& options, ClientSession::Request* request) const;
   struct BulkRequest;
-  absl::Status MakeBulkRequest(uint16_t function, Bytes payload, bool* busy,
-                               const CallOptions& options, ClientSession::Request* request) const;
+  absl::Status MakeFlaggedRequest(uint16_t function, Bytes payload, uint8_t flags, bool* busy,
+                                  const CallOptions& options,
+                                  ClientSession::Request* request) const;
   absl::Status MakeBulk(const RemoteFunction& function, const BulkInput& input,
                         const BulkOutput& output, const CallOptions& options,
                         BulkRequest* bulk) const;

@@ -140,7 +140,9 @@ void Executor::ThreadMain() {
   stopped_ = true;
   // Nobody can put a task after this, and those put before still run.
   inbox_.RunAll();
-  if (!search_.idle()) LookForRequests();
+  // Every session has ended, of which all who still ask are told.
+  const size_t cases = search_.cases();
+  for (size_t told = 0; told < cases; told += RequestSearch::kCasesPerLook) Search();
 }
 
 // How many turns there may be before it is to be called again.
@@ -149,6 +151,11 @@ int Executor::LookForRequests() {
   const uint64_t turns = live_.empty() ? 0 : live_.front()->reactor()->counters().turns;
   if (!live_.empty() && turns == turns_at_look_) return 1;
   turns_at_look_ = turns;
+  Search();
+  return 1;
+}
+
+void Executor::Search() {
   const auto find = [this](SessionKey key,
                            uint64_t sequence) -> absl::StatusOr<bootstrap::RequestState> {
     FabricPort* port = PortOf(key);
@@ -156,7 +163,6 @@ int Executor::LookForRequests() {
     return port->Find(key)->FindRequest(sequence);
   };
   search_.Look(find, transport::MonotonicNs());
-  return 1;
 }
 
 // Sorts the ports anew. The reactors to sleep on are those of the ports that are polled.
@@ -266,7 +272,8 @@ absl::StatusOr<bootstrap::RequestState> Executor::FindRequest(SessionKey key, ui
   }
   return search_.Ask(key, sequence, *shared_.watch, RequestSearch::kPatience, [this] {
     absl::MutexLock lock(&stopped_mutex_);
-    if (!stopped_) inbox_.Submit([] {});
+    // One task is enough for all who ask while a function runs.
+    if (!stopped_ && !woken_.exchange(true)) inbox_.Submit([this] { woken_.exchange(false); });
   });
 }
 

@@ -166,6 +166,7 @@ class Executor {
   void ThreadMain();
   void Arrange();
   int LookForRequests();
+  void Search();
   void PollLeaving();
   // Shows what has been used, up to now.
   void Publish();
@@ -194,6 +195,7 @@ class Executor {
   ExecutorInbox inbox_;
   LentWindows lent_;
   RequestSearch search_;
+  std::atomic<bool> woken_{false};  // a task waits that wakes the thread for search_
 
   ExecutorWatch own_watch_;  // where nobody has given another
 

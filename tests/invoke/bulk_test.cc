@@ -137,6 +137,24 @@ TEST_P(BulkTest, EitherSideMayBeAnOrdinaryPayload) {
   EXPECT_EQ(memcmp(memory.data() + 100, small.data(), 700), 0);
 }
 
+// Nothing of such a call's outlives its start, and its session may have no window at all.
+TEST_P(BulkTest, ACallMayNameNoWindow) {
+  ASSERT_NO_FATAL_FAILURE(Serve());
+  const RemoteFunction echo = Find(*client_, "echo");
+  const std::vector<std::byte> bytes = Stamped(5000, 3);
+  absl::StatusOr<BulkResult> result = client_->InvokeBulk(echo, {nullptr, 0, 0, bytes}, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->size, bytes.size());
+  ASSERT_TRUE(result->response.has_value());
+  EXPECT_EQ(result->response->data(), absl::MakeConstSpan(bytes));
+  { const BulkFuture dropped = client_->InvokeBulkAsync(echo, {nullptr, 0, 0, bytes}, {}); }
+  BulkFuture future = client_->InvokeBulkAsync(echo, {nullptr, 0, 0, bytes}, {});
+  result = future.Get();
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->response->data(), absl::MakeConstSpan(bytes));
+  EXPECT_EQ(calls(), 3u);
+}
+
 TEST_P(BulkTest, InvokeLargeTakesWhateverThereIs) {
   ASSERT_NO_FATAL_FAILURE(Serve());
   const RemoteFunction echo = Find(*client_, "echo");
