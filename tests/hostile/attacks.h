@@ -12,7 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "nlohmann/json.hpp"
 #include "src/invoke/wire.h"
 #include "tests/hostile/attacker.h"
@@ -57,6 +60,17 @@ class Battle {
 
   uint64_t Random() { return random(); }
 
+  // The attack did not come to what it was to try, or got what it must not: the first such is kept.
+  // Any thread.
+  void Unmet(const absl::Status& why) {
+    absl::MutexLock lock(&mutex_);
+    unmet_.Update(why);
+  }
+  absl::Status unmet() const {
+    absl::MutexLock lock(&mutex_);
+    return unmet_;
+  }
+
   const std::string provider;
   const std::string server;
   const VictimFacts victim;
@@ -69,6 +83,10 @@ class Battle {
   // What the attacker has called in its own session, and may: once each.
   uint64_t own_calls = 0;
   uint64_t refused = 0;  // by the fabric
+
+ private:
+  mutable absl::Mutex mutex_;
+  absl::Status unmet_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct Attack {

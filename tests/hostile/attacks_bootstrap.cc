@@ -1,6 +1,13 @@
 // Attacks on what the bootstrap does for a session: questions, windows, sessions that are refused.
 
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "src/invoke/sequence_window.h"
 #include "tests/hostile/attacks.h"
 
 namespace invoker::hostile {
@@ -8,34 +15,88 @@ namespace {
 
 constexpr absl::Duration kStep = absl::Seconds(60);
 
-// Each one is looked for by the executor, between calls of the victim's.
-void QuestionsAboutRequestsThatNeverWere(Battle* battle, uint64_t tries) {
-  for (uint64_t i = 0; i < tries; ++i) {
-    battle->own->bootstrap()
-        .FindRequest(battle->own->lease(), battle->own->reply().handle,
-                     battle->own->request().first_sequence + 1'000'000 + i, kStep)
-        .status()
-        .IgnoreError();
+// A lease, and an endpoint for one session of it: no two sessions have the same.
+struct Ground {
+  std::unique_ptr<bootstrap::Lease> lease;
+  std::unique_ptr<transport::Reactor> reactor;
+  bootstrap::OpenSessionRequest request;
+
+  static absl::StatusOr<Ground> Take(Battle* battle) {
+    Ground ground;
+    auto lease = bootstrap::Lease::Acquire(&battle->own->bootstrap(), {}, {}, kStep);
+    if (!lease.ok()) return lease.status();
+    auto reactor = OpenReactor(battle->provider);
+    if (!reactor.ok()) return reactor.status();
+    ground.lease = *std::move(lease);
+    ground.reactor = *std::move(reactor);
+    ground.request = battle->own->request();
+    ground.request.endpoint_address = ground.reactor->address();
+    ground.request.session_token.clear();
+    return ground;
+  }
+
+  absl::StatusOr<uint64_t> Open(Battle* battle) const {
+    auto opened = battle->own->bootstrap().OpenSession(lease->id(), request, kStep);
+    if (!opened.ok()) return opened.status();
+    return opened->handle;
+  }
+};
+
+// About requests of one session.
+void Ask(Battle* battle, uint64_t lease, uint64_t handle, uint64_t questions) {
+  for (uint64_t sequence = 1; sequence <= questions; ++sequence) {
+    const auto state = battle->own->bootstrap().FindRequest(
+        lease, handle, battle->own->request().first_sequence + sequence, kStep);
+    if (!state.ok()) return battle->Unmet(state.status());
+    // While a function runs it may be all that can be said.
+    if (*state != bootstrap::RequestState::kNotArrived &&
+        *state != bootstrap::RequestState::kInHand) {
+      return battle->Unmet(absl::InternalError("a request that never was has been there"));
+    }
   }
 }
 
-// More than a session may have. They go with the session.
+// About more sessions at the same time than the executor looks for at once, between calls of the
+// victim's.
+void QuestionsAboutRequestsThatNeverWere(Battle* battle, uint64_t tries) {
+  constexpr uint64_t kSessions = 12;
+  std::vector<Ground> grounds;
+  std::vector<uint64_t> handles;
+  for (uint64_t i = 0; i < kSessions; ++i) {
+    absl::StatusOr<Ground> ground = Ground::Take(battle);
+    if (!ground.ok()) return battle->Unmet(ground.status());
+    const absl::StatusOr<uint64_t> handle = ground->Open(battle);
+    if (!handle.ok()) return battle->Unmet(handle.status());
+    grounds.push_back(*std::move(ground));
+    handles.push_back(*handle);
+  }
+  std::vector<std::thread> askers;
+  for (uint64_t i = 0; i < kSessions; ++i) {
+    askers.emplace_back(Ask, battle, grounds[i].lease->id(), handles[i], tries / kSessions + 1);
+  }
+  for (std::thread& asker : askers) asker.join();
+}
+
+// As many as a session may have, and no more. They go with the session.
 void WindowsThatNobodyForgets(Battle* battle, uint64_t tries) {
+  constexpr uint64_t kMost = 2 * SequenceWindow::kWidth;
   for (uint64_t i = 0; i < tries; ++i) {
-    battle->own->bootstrap()
-        .RegisterWindow(battle->own->lease(), battle->own->reply().handle, {1 << 20, 4096, i}, true,
-                        true, kStep)
-        .status()
-        .IgnoreError();
+    const auto registered = battle->own->bootstrap().RegisterWindow(
+        battle->own->lease(), battle->own->reply().handle, {1 << 20, 4096, i}, true, true, kStep);
+    const auto wanted = i < kMost ? absl::StatusCode::kOk : absl::StatusCode::kResourceExhausted;
+    if (registered.status().code() != wanted) {
+      return battle->Unmet(
+          absl::Status(absl::StatusCode::kInternal,
+                       absl::StrCat("window ", i, ": ", registered.status().ToString())));
+    }
   }
 }
 
 // One that is opened between any two that are refused, each with a window of its own.
 void SessionsThatAreRefused(Battle* battle, uint64_t tries) {
-  auto lease = bootstrap::Lease::Acquire(&battle->own->bootstrap(), {}, {}, kStep);
-  if (!lease.ok()) return;
-  bootstrap::OpenSessionRequest request = battle->own->request();
-  request.session_token.clear();
+  const absl::StatusOr<Ground> ground = Ground::Take(battle);
+  if (!ground.ok()) return battle->Unmet(ground.status());
+  const bootstrap::OpenSessionRequest& request = ground->request;
   for (uint64_t i = 0; i < tries; ++i) {
     bootstrap::OpenSessionRequest wrong = request;
     // No window has cells of such a size, or an endpoint such an address.
@@ -44,10 +105,14 @@ void SessionsThatAreRefused(Battle* battle, uint64_t tries) {
     } else {
       wrong.endpoint_address = "x";
     }
-    battle->own->bootstrap().OpenSession((*lease)->id(), wrong, kStep).status().IgnoreError();
-    const auto opened = battle->own->bootstrap().OpenSession((*lease)->id(), request, kStep);
-    if (!opened.ok()) continue;
-    battle->own->bootstrap().CloseSession((*lease)->id(), opened->handle, kStep).IgnoreError();
+    if (battle->own->bootstrap().OpenSession(ground->lease->id(), wrong, kStep).ok()) {
+      return battle->Unmet(absl::InternalError("a session that cannot be was opened"));
+    }
+    const absl::StatusOr<uint64_t> handle = ground->Open(battle);
+    if (!handle.ok()) return battle->Unmet(handle.status());
+    const absl::Status closed =
+        battle->own->bootstrap().CloseSession(ground->lease->id(), *handle, kStep);
+    if (!closed.ok()) return battle->Unmet(closed);
   }
 }
 

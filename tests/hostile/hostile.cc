@@ -208,6 +208,7 @@ class Siege {
     if (!drops_before.ok()) return drops_before.status();
 
     attack.run(&battle, tries);
+    if (absl::Status unmet = battle.unmet(); !unmet.ok()) return unmet;
 
     Outcome outcome;
     // The old session stays until what was sent to it has been looked at.

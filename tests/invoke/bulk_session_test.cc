@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "src/invoke/sequence_window.h"
 #include "tests/invoke/session_pair.h"
 
 namespace invoker {
@@ -253,6 +254,25 @@ TEST_P(BulkSessionTest, ADeadlineDuringTheTransferEndsItThere) {
   EXPECT_TRUE(pair_.Until([this] { return pair_.AllFree(); }));
   EXPECT_EQ(pair_.bulk_budget->used(), 0u);
   EXPECT_EQ(pair_.functions.calls, calls);
+  ExpectWorks();
+}
+
+TEST_P(BulkSessionTest, ThereAreSoManyWindowsAndNoMore) {
+  const bootstrap::WindowDescriptor window = {1 << 20, 4096, 7};
+  std::vector<uint16_t> numbers;
+  absl::Status refused;
+  while (refused.ok() && numbers.size() < 10'000) {
+    const auto registered = pair_.executor().RegisterWindow(window, true, true);
+    refused = registered.status();
+    if (registered.ok()) numbers.push_back(registered->number);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  // And one that has been there since the beginning.
+  EXPECT_EQ(numbers.size() + 1, 2 * SequenceWindow::kWidth);
+  // Each that goes makes room for one.
+  ASSERT_TRUE(pair_.executor().ForgetWindow(numbers.front()).ok());
+  EXPECT_TRUE(pair_.executor().RegisterWindow(window, true, true).ok());
+  EXPECT_FALSE(pair_.executor().RegisterWindow(window, true, true).ok());
   ExpectWorks();
 }
 
