@@ -104,19 +104,16 @@ def _emulated(name, provider, expect, label, env = {}):
         data = ["//tests/contract_providers:%s/lib%s-fi.so" % (provider, provider)],
     )
 
-# libfabric 1.17.0's own, of its endpoints there, in a few hundred bytes each (seen by LeakSanitizer with whole stacks).
-_LEAKS = {"INVOKER_LIBFABRIC_LEAKS": "1"}
-
 _FABRICS = [
     _fabric("tcp", "tcp;ofi_rxm", _TCP, address = "127.0.0.1", leases = True),
     _fabric("tcp_ipv6", "tcp;ofi_rxm", _TCP, "tcp;ofi_rxm IPv6", address = "::1"),
     _fabric("shm", "shm", _SHM, limits = _ORDERED_COMPLETIONS + _SHARED_LOCK, leases = True),
-    _fabric("sockets", "sockets", _SOCKETS, address = "127.0.0.1", limits = _LOST_SENDS, scale = 5, env = _LEAKS),
-    _fabric("sockets_ipv6", "sockets", _SOCKETS, "sockets IPv6", address = "::1", limits = _LOST_SENDS, scale = 5, env = _LEAKS),
-    _fabric("udp", "udp;ofi_rxd", _UDP, address = "127.0.0.1", limits = [_NO_RESTART], env = _LEAKS),
-    _fabric("udp_ipv6", "udp;ofi_rxd", _UDP, "udp;ofi_rxd IPv6", address = "::1", limits = [_NO_RESTART], env = _LEAKS),
-    _fabric("net", "net", _NET, address = "127.0.0.1", env = _LEAKS),
-    _fabric("net_ipv6", "net", _NET, "net IPv6", address = "::1", env = _LEAKS),
+    _fabric("sockets", "sockets", _SOCKETS, address = "127.0.0.1", limits = _LOST_SENDS, scale = 5),
+    _fabric("sockets_ipv6", "sockets", _SOCKETS, "sockets IPv6", address = "::1", limits = _LOST_SENDS, scale = 5),
+    _fabric("udp", "udp;ofi_rxd", _UDP, address = "127.0.0.1", limits = [_NO_RESTART]),
+    _fabric("udp_ipv6", "udp;ofi_rxd", _UDP, "udp;ofi_rxd IPv6", address = "::1", limits = [_NO_RESTART]),
+    _fabric("net", "net", _NET, address = "127.0.0.1"),
+    _fabric("net_ipv6", "net", _NET, "net IPv6", address = "::1"),
     _emulated("efa1", "efa", _EFA1, "efa as of 1.17", {"CONTRACT_EFA_GENERATION": "1"}),
     _emulated("efa2", "efa", _EFA2, "efa as of 2.x", {"CONTRACT_EFA_GENERATION": "2"}),
     _emulated("gni", "gni", _GNI, "gni"),

@@ -7,10 +7,6 @@ here=$(dirname "$(readlink -f "$0")")
 # Libraries that tests put before a server's own (LD_PRELOAD) stand before the sanitizer's, and allocate nothing by then.
 asan=verify_asan_link_order=0:detect_leaks=1:detect_stack_use_after_return=1:strict_init_order=1:check_initialization_order=1
 lsan=suppressions=$here/lsan.supp:print_suppressions=0
-# A test that opens endpoints of providers that leak says so: it is only then that nothing of libfabric's is looked at.
-if [ -n "${INVOKER_LIBFABRIC_LEAKS:-}" ]; then
-  lsan=suppressions=$here/lsan_libfabric.supp:print_suppressions=0
-fi
 # The system's libraries are not instrumented: what they touch themselves says nothing of this project.
 tsan=suppressions=$here/tsan.supp:print_suppressions=0:ignore_noninstrumented_modules=1:second_deadlock_stack=1
 ubsan=suppressions=$here/ubsan.supp:print_stacktrace=1:halt_on_error=1
