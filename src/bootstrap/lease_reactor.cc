@@ -201,8 +201,9 @@ void LeaseReactor::OnDone() {
     std::lock_guard<std::mutex> lock(context_mutex_);
     context_ = nullptr;
   }
-  table_->StreamDone(lease_);
+  // The table's end waits for the next step, and the tokens' comes after that.
   tokens_->Forget(lease_);
+  table_->StreamDone(lease_);
   // Every reaction has left its critical section: whoever frees this sees all that they wrote.
   { std::lock_guard<std::mutex> lock(mutex_); }
   // The last owner, unless the table is about to call: freed at the end of the scope.
