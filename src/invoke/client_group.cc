@@ -311,6 +311,13 @@ void ClientGroup::StartAgain(const std::shared_ptr<Retried>& call) {
 // False if the call is to wait for room, and for that alone; if it cannot be started, ends it. A
 // thread that `delivers` cannot tell whether there will be room: it may have to make some itself.
 bool ClientGroup::StartIfThereIsRoom(const std::shared_ptr<Retried>& call, bool delivers) {
+  if (call->deadline.passed()) {
+    call->done(WithFate(
+        absl::DeadlineExceededError("the deadline passed while the call waited for room in the "
+                                    "session's windows"),
+        CallFate::kNotSent));
+    return true;
+  }
   CallOptions options = call->options;
   // Asked when the call would have to wait.
   options.interrupted = [] { return true; };
