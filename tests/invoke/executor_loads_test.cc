@@ -3,6 +3,7 @@
 #include "src/invoke/executor_loads.h"
 
 #include <atomic>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <thread>
@@ -86,6 +87,22 @@ TEST(ExecutorLoadsTest, LateNewsOfALostSessionIsNotOfTheOneThatFollows) {
   loads.Lose(second, absl::UnavailableError("gone too"));
   EXPECT_EQ(loads.left(), 0u);
   EXPECT_EQ(told, 2);
+}
+
+// A race, if it did not: for the thread sanitizer to see.
+TEST(ExecutorLoadsTest, WhoeverSeesThatAnExecutorIsBackSeesItsNewClient) {
+  ExecutorLoads loads(Clients(1));
+  for (uint64_t round = 1; round <= 100; ++round) {
+    loads.Lose(loads.session(0), absl::AbortedError("lost"));
+    uint64_t in_place_of_a_client = 0;
+    std::thread waits([&loads, round] {
+      while (loads.left() == 0) std::this_thread::yield();
+      EXPECT_EQ(*reinterpret_cast<const uint64_t*>(&loads.client(0)), round);
+    });
+    in_place_of_a_client = round;
+    loads.Follow(0, reinterpret_cast<Client*>(&in_place_of_a_client));
+    waits.join();
+  }
 }
 
 // As calls do while their executors are lost and connected to again: whatever they meet, they get
