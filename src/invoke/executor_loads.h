@@ -38,7 +38,7 @@ class ExecutorLoads {
     size_t executor() const { return seat_->executor; }
     // Stays the session's while a call is counted for it.
     Client& client() const { return *seat_->client.load(std::memory_order_acquire); }
-    // Whether the executor has this one still.
+    // While a call is counted for it: whether it has been lost.
     bool lost() const { return seat_->lost.load(std::memory_order_seq_cst); }
 
    private:

@@ -27,7 +27,7 @@ RetiredClients::~RetiredClients() {
 
 void RetiredClients::Add(ExecutorLoads::Session session, std::unique_ptr<Client> client) {
   absl::MutexLock lock(&mutex_);
-  open_.push_back({session, std::move(client)});
+  open_.push_back({session, ++added_, std::move(client)});
   if (!thread_.joinable()) StartThreadLocked();
   changed_.SignalAll();
 }
@@ -68,7 +68,9 @@ std::optional<RetiredClients::Retired> RetiredClients::Next() {
 void RetiredClients::Run() {
   while (std::optional<Retired> retired = Next()) {
     retired->client->Close();
-    closed_[retired->session.executor()] = std::move(retired->client);
+    const auto [before, first] =
+        closed_.try_emplace(retired->session.executor(), *std::move(retired));
+    if (!first && retired->number > before->second.number) before->second = *std::move(retired);
   }
 }
 

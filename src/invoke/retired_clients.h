@@ -8,6 +8,7 @@
 #define INVOKER_SRC_INVOKE_RETIRED_CLIENTS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,8 +32,9 @@ class RetiredClients {
   RetiredClients(const RetiredClients&) = delete;
   RetiredClients& operator=(const RetiredClients&) = delete;
 
-  // The session has been lost; another one follows it, or is about to. Once closed the client stays
-  // until the executor's next one has been closed too. Does not block. Any thread.
+  // The session has been lost; another one follows it, or is about to. Once closed, a client stays
+  // until one that came later for the same executor has been closed too. Does not block. Any
+  // thread.
   void Add(ExecutorLoads::Session session, std::unique_ptr<Client> client)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -42,6 +44,7 @@ class RetiredClients {
  private:
   struct Retired {
     ExecutorLoads::Session session;
+    uint64_t number;  // in the order of Add
     std::unique_ptr<Client> client;
   };
 
@@ -54,9 +57,10 @@ class RetiredClients {
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t added_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Retired> open_ ABSL_GUARDED_BY(mutex_);
-  std::map<size_t, std::unique_ptr<Client>> closed_;  // by executor, the latest; the thread's
-  std::thread thread_;                                // last: it uses all of the above
+  std::map<size_t, Retired> closed_;  // by executor, the latest; the thread's
+  std::thread thread_;                // last: it uses all of the above
 };
 
 }  // namespace invoker
