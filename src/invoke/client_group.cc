@@ -19,6 +19,11 @@ Bytes AsBytes(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+// One that was cancelled by its caller shows nothing.
+bool ShowsLost(const Client& client, const absl::Status& status) {
+  return ShowsLostExecutor(status) && !(absl::IsCancelled(status) && client.status().ok());
+}
+
 }  // namespace
 
 // Lets callbacks of calls in, which may come when the group is about to go.
@@ -63,93 +68,93 @@ absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Of(
 }
 
 ClientGroup::ClientGroup(std::vector<std::unique_ptr<Client>> owned,
-                         std::vector<std::unique_ptr<Lease>> leases, std::vector<Client*> clients)
+                         std::vector<std::unique_ptr<Lease>> leases,
+                         const std::vector<Client*>& clients)
     : owned_(std::move(owned)),
       leases_(std::move(leases)),
-      clients_(std::move(clients)),
-      loads_(std::make_shared<ExecutorLoads>(clients_.size())),
-      access_(std::make_shared<Access>()) {}
+      loads_(std::make_shared<ExecutorLoads>(clients)),
+      access_(std::make_shared<Access>()),
+      retired_(loads_) {}
 
 ClientGroup::~ClientGroup() {
   loads_->set_on_lost(nullptr);
   access_->Shut();
-  {
-    // All calls end before anybody is waited for: a callback of one executor's may be waiting for
-    // another's room, to try a call again.
-    absl::MutexLock lock(&functions_mutex_);
-    for (Client* client : clients_) {
-      client->connection().driver()->Fail(absl::CancelledError("the group has been closed"));
-    }
+  // All calls end before anybody is waited for: a callback of one executor's may be waiting for a
+  // call of another's. Without the lock, since callbacks may run here.
+  for (const std::shared_ptr<CallDriver>& driver : ShutAndListDrivers()) {
+    driver->Fail(absl::CancelledError("the group has been closed"));
   }
   reconnector_.reset();
+  deferred_.Stop();
   for (const std::unique_ptr<Client>& client : owned_) client->Close();
-  for (size_t i = owned_.size(); i < clients_.size(); ++i) clients_[i]->connection().EndCalls();
+  for (size_t i = owned_.size(); i < size(); ++i) client(i).connection().EndCalls();
   access_->AwaitNobody();
+}
+
+// From now on there are no others.
+std::vector<std::shared_ptr<CallDriver>> ClientGroup::ShutAndListDrivers() {
+  absl::MutexLock lock(&functions_mutex_);
+  closing_ = true;
+  std::vector<std::shared_ptr<CallDriver>> drivers = retired_.drivers();
+  for (size_t i = 0; i < size(); ++i) drivers.push_back(client(i).connection().driver());
+  return drivers;
 }
 
 // What is lost from now on, or has been already, is connected to again.
 void ClientGroup::Reconnect(const ClientOptions& options) {
-  replaced_.resize(owned_.size());
   std::vector<std::string> servers;
   for (const std::unique_ptr<Client>& client : owned_) servers.push_back(client->server());
   reconnector_ = std::make_unique<Reconnector>(
-      std::move(servers), options, loads_, [this](size_t executor, std::unique_ptr<Client> client) {
+      std::move(servers), options, [this](size_t executor, std::unique_ptr<Client> client) {
         return Replace(executor, std::move(client));
       });
   loads_->set_on_lost([raw = reconnector_.get()](size_t executor) { raw->Lost(executor); });
-  for (size_t i = 0; i < owned_.size(); ++i) Watch(i);
+  for (size_t i = 0; i < owned_.size(); ++i) Watch(loads_->session(i));
 }
 
 // So that a loss is known before a call finds it out.
-void ClientGroup::Watch(size_t executor) {
-  owned_[executor]->connection().set_on_ended(
-      [loads = loads_, executor](const absl::Status& reason) { loads->Lose(executor, reason); });
+void ClientGroup::Watch(ExecutorLoads::Session session) {
+  session.client().connection().set_on_ended(
+      [loads = loads_, session](const absl::Status& reason) { loads->Lose(session, reason); });
 }
 
-// On the reconnector's thread, while no call uses the executor.
+// On the reconnector's thread. Waits for no call: what is under way in the lost session goes on.
 absl::Status ClientGroup::Replace(size_t executor, std::unique_ptr<Client> client) {
-  {
-    absl::MutexLock lock(&functions_mutex_);
-    std::vector<RemoteFunction> found;
-    for (const std::shared_ptr<GroupFunctionIds>& function : functions_) {
-      absl::StatusOr<RemoteFunction> one = client->Function(function->name);
-      if (!one.ok()) return one.status();
-      found.push_back(*std::move(one));
-    }
-    for (size_t i = 0; i < functions_.size(); ++i) {
-      functions_[i]->at[executor] = std::move(found[i]);
-    }
-    // What the old one still hears is not this one's.
-    owned_[executor]->connection().set_on_ended(nullptr);
-    owned_[executor].swap(client);
-    clients_[executor] = owned_[executor].get();
+  absl::ReleasableMutexLock lock(&functions_mutex_);
+  if (closing_) return absl::CancelledError("the group is being closed");
+  std::vector<RemoteFunction> found;
+  for (const std::shared_ptr<GroupFunctionIds>& function : functions_) {
+    absl::StatusOr<RemoteFunction> one = client->Function(function->name());
+    if (!one.ok()) return one.status();
+    found.push_back(*std::move(one));
   }
-  loads_->Restore(executor);
-  Watch(executor);
-  // Waits for callbacks of the old one, which may wait for the group.
-  client->Close();
-  replaced_[executor] = std::move(client);
+  for (size_t i = 0; i < functions_.size(); ++i) functions_[i]->Set(executor, found[i]);
+  const ExecutorLoads::Session old = loads_->session(executor);
+  owned_[executor].swap(client);
+  retired_.Add(old, std::move(client));
+  const ExecutorLoads::Session session = loads_->Follow(executor, owned_[executor].get());
+  lock.Release();
+  Watch(session);
   return absl::OkStatus();
 }
 
 absl::StatusOr<GroupFunction> ClientGroup::Function(absl::string_view name) const {
   absl::MutexLock lock(&functions_mutex_);
   for (const std::shared_ptr<GroupFunctionIds>& function : functions_) {
-    if (function->name == name) return GroupFunction(function);
+    if (function->name() == name) return GroupFunction(function);
   }
-  auto ids = std::make_shared<GroupFunctionIds>();
-  ids->name = std::string(name);
-  for (size_t i = 0; i < clients_.size(); ++i) {
-    absl::StatusOr<RemoteFunction> function = clients_[i]->Function(name);
-    if (!function.ok()) {
-      return absl::Status(function.status().code(),
-                          absl::StrCat("executor ", i, " of ", clients_.size(), ", at ",
-                                       clients_[i]->server(), ": ", function.status().message()));
+  std::vector<RemoteFunction> found;
+  for (size_t i = 0; i < size(); ++i) {
+    absl::StatusOr<RemoteFunction> one = client(i).Function(name);
+    if (!one.ok()) {
+      return absl::Status(one.status().code(),
+                          absl::StrCat("executor ", i, " of ", size(), ", at ", client(i).server(),
+                                       ": ", one.status().message()));
     }
-    ids->at.push_back(*std::move(function));
+    found.push_back(*std::move(one));
   }
-  functions_.push_back(ids);
-  return GroupFunction(std::move(ids));
+  functions_.push_back(std::make_shared<GroupFunctionIds>(std::string(name), found));
+  return GroupFunction(functions_.back());
 }
 
 absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, Bytes input,
@@ -159,14 +164,18 @@ absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, Byte
   const CallOptions* mine = &options;
   CallOptions rest;  // of a further try
   while (true) {
-    const absl::StatusOr<size_t> i = loads_->Begin();
-    if (!i.ok()) return i.status();
-    absl::StatusOr<Response> response = clients_[*i]->Invoke(function.ids_->at[*i], input, *mine);
-    // One that was cancelled by its caller shows nothing.
-    const bool lost = !response.ok() && ShowsLostExecutor(response.status()) &&
-                      !(absl::IsCancelled(response.status()) && clients_[*i]->status().ok());
-    if (lost) loads_->Lose(*i, response.status());
-    loads_->End(*i);
+    const absl::StatusOr<ExecutorLoads::Session> session = loads_->Begin();
+    if (!session.ok()) return session.status();
+    const RemoteFunction* const remote = function.ids_->In(*session);
+    if (ABSL_PREDICT_FALSE(remote == nullptr)) {
+      loads_->End(*session);
+      continue;
+    }
+    Client& client = session->client();
+    absl::StatusOr<Response> response = client.Invoke(*remote, input, *mine);
+    const bool lost = !response.ok() && ShowsLost(client, response.status());
+    if (lost) loads_->Lose(*session, response.status());
+    loads_->End(*session);
     if (!lost || GetCallFate(response.status()) != CallFate::kNotSent || deadline.passed()) {
       return response;
     }
@@ -212,64 +221,118 @@ struct ClientGroup::Retried {
 
 void ClientGroup::InvokeAsync(const GroupFunction& function, Bytes input,
                               const CallOptions& options, CallDone done) {
-  if (options.retry != 0) {
-    auto call = std::make_shared<Retried>(function);
-    call->options = options;
-    call->done = std::move(done);
-    call->input.assign(reinterpret_cast<const char*>(input.data()), input.size());
-    call->deadline = CallDeadline(options.timeout);
-    call->options.retry = 0;
-    call->left = options.retry;
-    call->access = access_;
-    return StartAgain(call);
-  }
+  if (options.retry != 0) return InvokeAsyncAgain(function, input, options, std::move(done));
+  absl::Status status = Start(function, input, options, done);
+  if (!status.ok()) done(std::move(status));
+}
+
+// If it returns an error, `done` has not been taken.
+absl::Status ClientGroup::Start(const GroupFunction& function, Bytes input,
+                                const CallOptions& options, CallDone& done) {
   const auto pending = std::make_shared<PendingCall>(PendingCall{loads_, std::move(done)});
   const CallDeadline deadline(options.timeout);
   CallOptions mine = options;
+  absl::Status status;
   while (true) {
-    const absl::StatusOr<size_t> i = loads_->Begin();
-    if (!i.ok()) return pending->done(i.status());
-    CallDone counted = [pending, executor = *i](absl::StatusOr<Response> response) {
+    const absl::StatusOr<ExecutorLoads::Session> session = loads_->Begin();
+    status = session.status();
+    if (!session.ok()) break;
+    const RemoteFunction* const remote = function.ids_->In(*session);
+    if (ABSL_PREDICT_FALSE(remote == nullptr)) {
+      loads_->End(*session);
+      continue;
+    }
+    CallDone counted = [pending, session = *session](absl::StatusOr<Response> response) {
       if (!response.ok() && ShowsLostExecutor(response.status())) {
-        pending->loads->Lose(executor, response.status());
+        pending->loads->Lose(session, response.status());
       }
-      pending->loads->End(executor);
+      pending->loads->End(session);
       pending->done(std::move(response));
     };
-    const absl::Status status =
-        clients_[*i]->StartCall(function.ids_->at[*i], input, mine, counted);
-    if (status.ok()) return;
-    const bool lost =
-        ShowsLostExecutor(status) && !(absl::IsCancelled(status) && clients_[*i]->status().ok());
-    if (lost) loads_->Lose(*i, status);
-    loads_->End(*i);
-    if (!lost || deadline.passed()) return pending->done(status);
+    Client& client = session->client();
+    status = client.StartCall(*remote, input, mine, counted);
+    if (status.ok()) return status;
+    const bool lost = ShowsLost(client, status);
+    if (lost) loads_->Lose(*session, status);
+    loads_->End(*session);
+    if (!lost || deadline.passed()) break;
     mine.timeout = deadline.left();
   }
+  done = std::move(pending->done);
+  return status;
 }
 
+void ClientGroup::InvokeAsyncAgain(const GroupFunction& function, Bytes input,
+                                   const CallOptions& options, CallDone done) {
+  auto call = std::make_shared<Retried>(function);
+  call->options = options;
+  call->done = std::move(done);
+  call->input.assign(reinterpret_cast<const char*>(input.data()), input.size());
+  call->deadline = CallDeadline(options.timeout);
+  call->options.retry = 0;
+  call->left = options.retry;
+  call->access = access_;
+  absl::Status status = StartTry(call, call->options);
+  if (!status.ok()) call->done(std::move(status));
+}
+
+absl::Status ClientGroup::StartTry(const std::shared_ptr<Retried>& call,
+                                   const CallOptions& options) {
+  CallOptions mine = options;
+  mine.timeout = call->deadline.left();
+  CallDone ended = [this, call](absl::StatusOr<Response> response) {
+    bool again = !response.ok() && call->left > 0 && MayBeRetried(response.status()) &&
+                 !call->deadline.passed();
+    // The group may have gone.
+    if (again && (again = call->access->Enter())) {
+      again = left() > 0;
+      if (again) {
+        --call->left;
+        StartAgain(call);
+      }
+      call->access->Leave();
+    }
+    if (!again) call->done(std::move(response));
+  };
+  return Start(call->function, AsBytes(call->input), mine, ended);
+}
+
+// On whichever thread has brought the news.
 void ClientGroup::StartAgain(const std::shared_ptr<Retried>& call) {
-  call->options.timeout = call->deadline.left();
-  InvokeAsync(call->function, AsBytes(call->input), call->options,
-              [this, call](absl::StatusOr<Response> response) {
-                bool again = !response.ok() && call->left > 0 && MayBeRetried(response.status()) &&
-                             !call->deadline.passed();
-                // The group may have gone.
-                if (again && (again = call->access->Enter())) {
-                  again = left() > 0;
-                  if (again) {
-                    --call->left;
-                    StartAgain(call);
-                  }
-                  call->access->Leave();
-                }
-                if (!again) call->done(std::move(response));
-              });
+  if (StartIfThereIsRoom(call, /*delivers=*/true)) return;
+  const bool waits =
+      deferred_.Add([this, call] { return StartIfThereIsRoom(call, /*delivers=*/false); });
+  if (waits) return;
+  call->done(WithFate(absl::ResourceExhaustedError("the session's windows have no room now, and "
+                                                   "the system has no thread to wait for some"),
+                      CallFate::kNotSent));
+}
+
+// False if the call is to wait for room, and for that alone; if it cannot be started, ends it. A
+// thread that `delivers` cannot tell whether there will be room: it may have to make some itself.
+bool ClientGroup::StartIfThereIsRoom(const std::shared_ptr<Retried>& call, bool delivers) {
+  if (call->deadline.passed()) {
+    call->done(WithFate(
+        absl::DeadlineExceededError("the deadline passed while the call waited for room in the "
+                                    "session's windows"),
+        CallFate::kNotSent));
+    return true;
+  }
+  CallOptions options = call->options;
+  // Asked when the call would have to wait.
+  options.interrupted = [] { return true; };
+  absl::Status status = StartTry(call, options);
+  if (status.ok()) return true;
+  const bool full = absl::IsCancelled(status) || (delivers && absl::IsResourceExhausted(status));
+  const bool interrupted = call->options.interrupted != nullptr && call->options.interrupted();
+  if (full && left() > 0 && !interrupted) return false;
+  call->done(std::move(status));
+  return true;
 }
 
 MapRun ClientGroup::StartMap(const GroupFunction& function, MapSource source, MapOptions options,
                              uint64_t total) {
-  return MapRun(&clients_, function.ids_, loads_, std::move(source), total, std::move(options));
+  return MapRun(function.ids_, loads_, std::move(source), total, std::move(options));
 }
 
 std::vector<absl::StatusOr<std::string>> ClientGroup::Map(const GroupFunction& function,

@@ -33,10 +33,13 @@
 #include "absl/types/span.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/client.h"
+#include "src/invoke/deferred_calls.h"
 #include "src/invoke/executor_loads.h"
+#include "src/invoke/group_function_ids.h"
 #include "src/invoke/lease.h"
 #include "src/invoke/map_run.h"
 #include "src/invoke/reconnector.h"
+#include "src/invoke/retired_clients.h"
 
 namespace invoker {
 
@@ -44,7 +47,7 @@ namespace invoker {
 // also after it has connected again.
 class GroupFunction {
  public:
-  const std::string& name() const { return ids_->name; }
+  const std::string& name() const { return ids_->name(); }
 
  private:
   friend class ClientGroup;
@@ -80,13 +83,15 @@ class ClientGroup {
   ClientGroup(const ClientGroup&) = delete;
   ClientGroup& operator=(const ClientGroup&) = delete;
 
-  size_t size() const { return clients_.size(); }
-  // Executors that have not been lost.
+  size_t size() const { return loads_->size(); }
+  // Executors that have not been lost. Once it says that one is back, client() is the new one.
   size_t left() const { return loads_->left(); }
-  // A client that has been lost, and in whose place the group has connected anew, stays, closed,
-  // until that one has been replaced too.
-  Client& client(size_t index) const { return *clients_[index]; }
-  // Calls under way on one of them, as far as they were made through the group.
+  // At any time, also while the group connects again. A client that has been lost, and in whose
+  // place the group has connected anew, stays until that one has been replaced too; it is closed as
+  // soon as the callbacks of its calls have run.
+  Client& client(size_t index) const { return loads_->client(index); }
+  // Calls under way on one of them, as far as they were made through the group, and with the
+  // client that it has now.
   uint32_t calls(size_t index) const { return loads_->calls(index); }
   const std::vector<std::unique_ptr<Lease>>& leases() const { return leases_; }
 
@@ -126,27 +131,35 @@ class ClientGroup {
   class Access;
 
   ClientGroup(std::vector<std::unique_ptr<Client>> owned,
-              std::vector<std::unique_ptr<Lease>> leases, std::vector<Client*> clients);
+              std::vector<std::unique_ptr<Lease>> leases, const std::vector<Client*>& clients);
 
   void Reconnect(const ClientOptions& options);
-  void Watch(size_t executor);
+  void Watch(ExecutorLoads::Session session);
   absl::Status Replace(size_t executor, std::unique_ptr<Client> client)
       ABSL_LOCKS_EXCLUDED(functions_mutex_);
+  std::vector<std::shared_ptr<CallDriver>> ShutAndListDrivers()
+      ABSL_LOCKS_EXCLUDED(functions_mutex_);
+  absl::Status Start(const GroupFunction& function, Bytes input, const CallOptions& options,
+                     CallDone& done);
   absl::StatusOr<Response> InvokeAgain(const GroupFunction& function, Bytes input,
                                        const CallOptions& options);
+  void InvokeAsyncAgain(const GroupFunction& function, Bytes input, const CallOptions& options,
+                        CallDone done);
+  absl::Status StartTry(const std::shared_ptr<Retried>& call, const CallOptions& options);
   void StartAgain(const std::shared_ptr<Retried>& call);
+  bool StartIfThereIsRoom(const std::shared_ptr<Retried>& call, bool delivers);
 
-  // Clients change places only where the loads allow it.
-  std::vector<std::unique_ptr<Client>> owned_;
-  std::vector<std::unique_ptr<Client>> replaced_;  // the ones before, closed; nullptr: none
+  std::vector<std::unique_ptr<Client>> owned_;  // changed by the reconnector's thread
   const std::vector<std::unique_ptr<Lease>> leases_;
-  std::vector<Client*> clients_;  // all of them, the leases' too
-  const std::shared_ptr<ExecutorLoads> loads_;
+  const std::shared_ptr<ExecutorLoads> loads_;  // with the clients, the leases' too
   const std::shared_ptr<Access> access_;
   mutable absl::Mutex functions_mutex_;
   // All that have been asked for.
   mutable std::vector<std::shared_ptr<GroupFunctionIds>> functions_
       ABSL_GUARDED_BY(functions_mutex_);
+  bool closing_ ABSL_GUARDED_BY(functions_mutex_) = false;  // no client is put in place any more
+  DeferredCalls deferred_;
+  RetiredClients retired_;
   std::unique_ptr<Reconnector> reconnector_;  // nullptr: what is lost stays so
 };
 

@@ -24,15 +24,14 @@ constexpr size_t kHeldPerCall = 4;
 // order. No lock is held while one is started.
 class MapRun::Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(const std::vector<Client*>* clients, std::shared_ptr<const GroupFunctionIds> function,
-       std::shared_ptr<ExecutorLoads> loads, const MapOptions& options)
-      : clients_(*clients),
-        function_(std::move(function)),
+  Core(std::shared_ptr<const GroupFunctionIds> function, std::shared_ptr<ExecutorLoads> loads,
+       const MapOptions& options)
+      : function_(std::move(function)),
         loads_(std::move(loads)),
         ordered_(options.ordered),
         stop_on_error_(options.stop_on_error),
         max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
-                                                  : kCallsPerExecutor * clients_.size()),
+                                                  : kCallsPerExecutor * loads_->size()),
         max_held_(kHeldPerCall * max_in_flight_),
         tries_(uint64_t{options.call.retry} + 1),
         call_(options.call) {
@@ -102,12 +101,11 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   void StopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TryAgainLocked(uint64_t index, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnDone(uint64_t index, size_t executor, absl::StatusOr<Response> response)
+  void OnDone(uint64_t index, ExecutorLoads::Session session, absl::StatusOr<Response> response)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Clients are used by a thread that starts calls only, and so not after Abandon.
-  const std::vector<Client*>& clients_;
   const std::shared_ptr<const GroupFunctionIds> function_;
+  // Its clients are used by a thread that starts calls only, and so not after Abandon.
   const std::shared_ptr<ExecutorLoads> loads_;
   const bool ordered_;
   const bool stop_on_error_;
@@ -184,9 +182,15 @@ void MapRun::Core::StartLocked(WhenFull when_full) {
 void MapRun::Core::StartOneLocked(WhenFull when_full) {
   Ready next = std::move(ready_.front());
   ready_.pop_front();
-  const absl::StatusOr<size_t> executor = loads_->Begin();
-  if (!executor.ok()) {
-    AddResultLocked(next.index, executor.status());
+  const absl::StatusOr<ExecutorLoads::Session> session = loads_->Begin();
+  if (!session.ok()) {
+    AddResultLocked(next.index, session.status());
+    return;
+  }
+  const RemoteFunction* const function = function_->In(*session);
+  if (function == nullptr) {
+    loads_->End(*session);
+    ready_.push_front(std::move(next));
     return;
   }
   ++under_way_;
@@ -202,11 +206,11 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   }
   mutex_.Unlock();
   CallDone done = [core = shared_from_this(), index = next.index,
-                   executor = *executor](absl::StatusOr<Response> response) {
-    core->OnDone(index, executor, std::move(response));
+                   session = *session](absl::StatusOr<Response> response) {
+    core->OnDone(index, session, std::move(response));
   };
   const absl::Status status =
-      clients_[*executor]->StartCall(function_->at[*executor], next.input.bytes(), options, done);
+      session->client().StartCall(*function, next.input.bytes(), options, done);
   mutex_.Lock();
   if (status.ok()) return;
   if (tries_ > 1) tried_.erase(next.index);
@@ -215,8 +219,8 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   --under_way_;
   const bool full = absl::IsResourceExhausted(status) && when_full == WhenFull::kFail;
   const bool lost = !full && ShowsLostExecutor(status);
-  if (lost) loads_->Lose(*executor, status);
-  loads_->End(*executor);
+  if (lost) loads_->Lose(*session, status);
+  loads_->End(*session);
   if (full) {
     // A call that has ended meanwhile may have made room.
     blocked_ = ended_ == ended;
@@ -242,12 +246,12 @@ bool MapRun::Core::TryAgainLocked(uint64_t index, const absl::Status& status) {
   return true;
 }
 
-void MapRun::Core::OnDone(uint64_t index, size_t executor, absl::StatusOr<Response> response) {
-  // Until End nobody replaces the executor.
+void MapRun::Core::OnDone(uint64_t index, ExecutorLoads::Session session,
+                          absl::StatusOr<Response> response) {
   if (!response.ok() && ShowsLostExecutor(response.status())) {
-    loads_->Lose(executor, response.status());
+    loads_->Lose(session, response.status());
   }
-  loads_->End(executor);
+  loads_->End(session);
   absl::MutexLock lock(&mutex_);
   --under_way_;
   ++ended_;
@@ -294,11 +298,10 @@ void MapRun::Core::Abandon() {
   while (starting_) changed_.Wait(&mutex_);
 }
 
-MapRun::MapRun(const std::vector<Client*>* clients,
-               std::shared_ptr<const GroupFunctionIds> function,
+MapRun::MapRun(std::shared_ptr<const GroupFunctionIds> function,
                std::shared_ptr<ExecutorLoads> loads, MapSource source, uint64_t total,
                MapOptions options)
-    : core_(std::make_shared<Core>(clients, std::move(function), std::move(loads), options)),
+    : core_(std::make_shared<Core>(std::move(function), std::move(loads), options)),
       source_(std::move(source)),
       total_(total),
       on_progress_(std::move(options.on_progress)) {

@@ -18,13 +18,13 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "src/invoke/client.h"
 #include "src/invoke/executor_loads.h"
+#include "src/invoke/group_function_ids.h"
 
 namespace invoker {
 
@@ -64,13 +64,6 @@ class MapInput {
 // was all.
 using MapSource = absl::AnyInvocable<std::optional<absl::StatusOr<MapInput>>()>;
 
-// A function as each executor of a group has it, by the executor's number: ids may differ. The
-// entry of an executor that is lost may change (ExecutorLoads).
-struct GroupFunctionIds {
-  std::string name;
-  std::vector<RemoteFunction> at;
-};
-
 struct MapResult {
   uint64_t index = 0;  // of the input, in the order of the source
   // Let go of it soon: it holds room in its executor's window. A failed item's status says what
@@ -103,11 +96,10 @@ class MapRun {
  private:
   friend class ClientGroup;
   class Core;
-  // `clients` stay as long as the run does; they and the function's ids are those of the loads'
+  // The loads' clients stay as long as the run does; the function's ids are those of their
   // executors.
-  MapRun(const std::vector<Client*>* clients, std::shared_ptr<const GroupFunctionIds> function,
-         std::shared_ptr<ExecutorLoads> loads, MapSource source, uint64_t total,
-         MapOptions options);
+  MapRun(std::shared_ptr<const GroupFunctionIds> function, std::shared_ptr<ExecutorLoads> loads,
+         MapSource source, uint64_t total, MapOptions options);
 
   void TakeInputs();
 

@@ -12,8 +12,6 @@ constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // For one step of a try: whoever ends the group waits for it.
 constexpr absl::Duration kLongestStep = absl::Seconds(1);
-// A call that the lost session has ended is about to be handed to its caller.
-constexpr absl::Duration kUntilUnused = absl::Milliseconds(10);
 
 absl::Duration WithJitter(absl::Duration pause) {
   // Three quarters of it to five quarters.
@@ -25,11 +23,8 @@ absl::Duration WithJitter(absl::Duration pause) {
 }  // namespace
 
 Reconnector::Reconnector(std::vector<std::string> servers, const ClientOptions& options,
-                         std::shared_ptr<ExecutorLoads> loads, Replace replace)
-    : servers_(std::move(servers)),
-      options_(options),
-      loads_(std::move(loads)),
-      replace_(std::move(replace)) {
+                         Replace replace)
+    : servers_(std::move(servers)), options_(options), replace_(std::move(replace)) {
   options_.times = nullptr;
   options_.connect_timeout = std::min(options_.connect_timeout, kLongestStep);
   options_.probe_timeout = std::min(options_.probe_timeout, kLongestStep);
@@ -81,12 +76,10 @@ bool Reconnector::Try(const Place& place) {
 void Reconnector::Run() {
   Place place;
   while (Next(&place)) {
-    // Once this has been seen to be so, it stays so until the place is taken again.
-    const bool unused = loads_->calls(place.executor) == 0;
-    if (unused && Try(place)) continue;
-    if (unused) place.pause = std::min(2 * place.pause, kLongestPause);
+    if (Try(place)) continue;
+    place.pause = std::min(2 * place.pause, kLongestPause);
     absl::MutexLock lock(&mutex_);
-    place.next_try = CallDeadline(unused ? WithJitter(place.pause) : kUntilUnused);
+    place.next_try = CallDeadline(WithJitter(place.pause));
     lost_.push_back(place);
   }
 }

@@ -20,20 +20,18 @@
 #include "absl/time/time.h"
 #include "src/invoke/call_deadline.h"
 #include "src/invoke/client.h"
-#include "src/invoke/executor_loads.h"
 
 namespace invoker {
 
 class Reconnector {
  public:
-  // Puts the new client in the place of the lost one, which no call uses any more; on the thread.
-  // If it fails, for want of a function perhaps, the place stays lost, and is tried again.
+  // Puts the new client in the place of the lost one; on the thread, which others wait for: must
+  // not wait for callbacks. If it fails, for want of a function perhaps, the place stays lost, and
+  // is tried again.
   using Replace = std::function<absl::Status(size_t executor, std::unique_ptr<Client> client)>;
 
-  // `servers` has the worker of each executor, by number; those beyond it are never tried. The
-  // loads say which are lost.
-  Reconnector(std::vector<std::string> servers, const ClientOptions& options,
-              std::shared_ptr<ExecutorLoads> loads, Replace replace);
+  // `servers` has the worker of each executor, by number; those beyond it are never tried.
+  Reconnector(std::vector<std::string> servers, const ClientOptions& options, Replace replace);
   // Blocks for one try to connect, which takes a second at most where nobody answers.
   ~Reconnector();
   Reconnector(const Reconnector&) = delete;
@@ -56,7 +54,6 @@ class Reconnector {
 
   const std::vector<std::string> servers_;
   ClientOptions options_;
-  const std::shared_ptr<ExecutorLoads> loads_;
   const Replace replace_;
   absl::Mutex mutex_;
   absl::CondVar changed_;

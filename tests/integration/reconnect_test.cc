@@ -52,6 +52,14 @@ class ReconnectTest : public FabricTest {
     }
     return group.left() == group.size();
   }
+  static bool AwaitCall(ClientGroup& group, const GroupFunction& function) {
+    const absl::Time limit = absl::Now() + kPatience;
+    while (absl::Now() < limit) {
+      if (group.Invoke(function, "back?").ok()) return true;
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+    return false;
+  }
   static bool AwaitLeft(const ClientGroup& group, size_t left) {
     const absl::Time limit = absl::Now() + kPatience;
     while (group.left() != left && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(5));
@@ -187,6 +195,74 @@ TEST_P(ReconnectTest, ACallbackMayWaitForTheWorkerToBeBack) {
   EXPECT_TRUE(AwaitAll(*group));
 }
 
+// The one that waits runs on a thread which has the others to run too.
+TEST_P(ReconnectTest, ACallbackMayWaitForTheWorkerToBeBackThoughOthersAreDue) {
+  Rendezvous rendezvous;
+  ServerProcess* server = StartToReturn();
+  ASSERT_NE(server, nullptr);
+  const std::string address = server->address();
+  std::atomic<int> came_back{0};
+  std::atomic<int> have_run{0};
+  const std::unique_ptr<ClientGroup> group = Group({address});
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  const absl::StatusOr<GroupFunction> echo = group->Function("test.echo");
+  ASSERT_TRUE(hold.ok() && echo.ok());
+  const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                    rendezvous.path().size());
+  absl::Notification ended;
+  constexpr int kCalls = 3;
+  for (int i = 0; i < kCalls; ++i) {
+    group->InvokeAsync(*hold, input, {}, [&](absl::StatusOr<Response> response) {
+      EXPECT_FALSE(response.ok());
+      came_back += AwaitCall(*group, *echo) ? 1 : 0;
+      if (++have_run == kCalls) ended.Notify();
+    });
+  }
+  // A thread that waits for its own call may have to run callbacks of others as well.
+  std::thread waits([&] { EXPECT_FALSE(group->Invoke(*hold, rendezvous.path()).ok()); });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  while (group->calls(0) < kCalls + 1) absl::SleepFor(absl::Milliseconds(1));
+  server->Kill();
+  EXPECT_NE(StartAgain(address), nullptr);
+  ended.WaitForNotification();
+  waits.join();
+  EXPECT_EQ(came_back, kCalls);
+  EXPECT_TRUE(AwaitAll(*group));
+}
+
+TEST_P(ReconnectTest, ACallbackOfOneWorkersMayWaitForAnotherOneToBeBack) {
+  Rendezvous rendezvous;
+  std::vector<ServerProcess*> servers = {StartToReturn(), StartToReturn()};
+  ASSERT_TRUE(servers[0] != nullptr && servers[1] != nullptr);
+  const std::vector<std::string> addresses = {servers[0]->address(), servers[1]->address()};
+  const std::unique_ptr<ClientGroup> group = Group(addresses);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                    rendezvous.path().size());
+  absl::Notification ended;
+  bool all_back = false;
+  group->InvokeAsync(*hold, input, {}, [&](absl::StatusOr<Response> response) {
+    EXPECT_FALSE(response.ok());
+    EXPECT_TRUE(AwaitLeft(*group, 0));
+    all_back = AwaitAll(*group);
+    ended.Notify();
+  });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  const size_t first = group->calls(0) == 1 ? 0 : 1;
+  for (ServerProcess* server : servers) server->Kill();
+  EXPECT_TRUE(AwaitLeft(*group, 0));
+  EXPECT_NE(StartAgain(addresses[first]), nullptr);
+  EXPECT_TRUE(AwaitLeft(*group, 1));
+  // What it had is given up meanwhile, if that waits for nothing.
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_NE(StartAgain(addresses[1 - first]), nullptr);
+  ended.WaitForNotification();
+  EXPECT_TRUE(all_back);
+}
+
 // The thread that tries one worker's call again waits for room on the other, whose functions run
 // on.
 TEST_P(ReconnectTest, AGroupMayGoWhileACallThatIsTriedAgainWaitsForRoom) {
@@ -219,6 +295,81 @@ TEST_P(ReconnectTest, AGroupMayGoWhileACallThatIsTriedAgainWaitsForRoom) {
   group.reset();
   EXPECT_EQ(under_way, 0);
   rendezvous.Release();
+}
+
+// Of the calls of a lost worker, those that are tried again and have to wait for room do so without
+// the others, and for no longer than they have time.
+TEST_P(ReconnectTest, ACallThatIsTriedAgainWaitsForRoomByItself) {
+  for (const bool in_time : {true, false}) {
+    Rendezvous rendezvous;
+    std::vector<ServerProcess*> servers = {StartServer(), StartServer()};
+    ASSERT_TRUE(servers[0] != nullptr && servers[1] != nullptr);
+    absl::Notification tried;
+    absl::Status status;
+    absl::Notification told;
+    bool told_first = false;
+    std::atomic<int> under_way{2};
+    const std::unique_ptr<ClientGroup> group =
+        Group({servers[0]->address(), servers[1]->address()}, false);
+    ASSERT_NE(group, nullptr);
+    const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+    ASSERT_TRUE(hold.ok()) << hold.status();
+    const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                      rendezvous.path().size());
+    CallOptions large;
+    // A window has room for one such answer.
+    large.response_capacity = static_cast<uint32_t>(group->client(0).max_payload() / 2 + 1);
+    // Keeps the room of its worker.
+    group->InvokeAsync(*hold, input, large, [](absl::StatusOr<Response> response) {
+      EXPECT_TRUE(response.ok()) << response.status();
+    });
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    const size_t doomed = group->calls(0) == 1 ? 1 : 0;
+    CallOptions twice = large;
+    twice.retry = 1;
+    twice.timeout = in_time ? absl::InfiniteDuration() : absl::Seconds(5);
+    group->InvokeAsync(*hold, input, twice, [&](absl::StatusOr<Response> response) {
+      status = response.status();
+      tried.Notify();
+    });
+    ASSERT_EQ(group->calls(doomed), 1u);
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    // One on each.
+    CallOptions small;
+    small.response_capacity = 64;
+    for (int i = 0; i < 2; ++i) {
+      group->InvokeAsync(*hold, input, small, [&](absl::StatusOr<Response> response) {
+        if (!response.ok()) {
+          told_first = !tried.HasBeenNotified();
+          told.Notify();
+        }
+        --under_way;
+      });
+    }
+    ASSERT_EQ(group->calls(doomed), 2u);
+    servers[doomed]->Kill();
+    EXPECT_TRUE(told.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    EXPECT_TRUE(told_first);
+    const auto release = [&rendezvous] {
+      rendezvous.Release();
+      EXPECT_TRUE(rendezvous.WaitUntilRunning());
+    };
+    if (in_time) {
+      // Two of those left begin when the one before has ended.
+      release();
+      release();
+      rendezvous.Release();
+      tried.WaitForNotification();
+      EXPECT_EQ(status, absl::OkStatus());
+    } else {
+      tried.WaitForNotification();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+      EXPECT_EQ(CallFateName(GetCallFate(status)), "not_sent") << status;
+      release();
+      rendezvous.Release();
+    }
+    while (under_way > 0) absl::SleepFor(absl::Milliseconds(1));
+  }
 }
 
 TEST_P(ReconnectTest, AGroupThatIsNotToReconnectDoesNot) {

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
-#include "src/invoke/executor_loads.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {
@@ -516,68 +515,6 @@ TEST_P(ClientGroupTest, AnUnknownFunctionIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), served.server->listen_address())) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "echo")) << status;
-}
-
-TEST(ExecutorLoadsTest, TheLeastLoadedIsTakenAndLostOnesAreNot) {
-  ExecutorLoads loads(3);
-  std::set<size_t> first;
-  for (int i = 0; i < 3; ++i) first.insert(*loads.Begin());
-  EXPECT_EQ(first.size(), 3u);
-  loads.End(1);
-  EXPECT_EQ(*loads.Begin(), 1u);
-  loads.End(1);
-  loads.Lose(1, absl::UnavailableError("gone"));
-  loads.Lose(1, absl::UnavailableError("gone again"));
-  EXPECT_EQ(loads.left(), 2u);
-  EXPECT_TRUE(loads.status().ok());
-  for (int i = 0; i < 10; ++i) EXPECT_NE(*loads.Begin(), 1u);
-  loads.Lose(0, absl::AbortedError("crashed"));
-  loads.Lose(2, absl::AbortedError("crashed last"));
-  EXPECT_EQ(loads.Begin().status(), loads.status());
-  EXPECT_TRUE(absl::IsAborted(loads.status())) << loads.status();
-  EXPECT_TRUE(absl::StrContains(loads.status().message(), "crashed last")) << loads.status();
-  EXPECT_EQ(GetCallFate(loads.status()), CallFate::kNotSent);
-}
-
-TEST(ExecutorLoadsTest, WhoIsLostForNoReasonIsLostAllTheSame) {
-  ExecutorLoads loads(1);
-  loads.Lose(0, absl::OkStatus());
-  EXPECT_TRUE(absl::IsUnavailable(loads.Begin().status())) << loads.Begin().status();
-}
-
-// As calls do while their executors are lost and connected to again: whatever they meet, they get
-// an executor or a reason. A status that is OK would be no reason, and ends the process.
-TEST(ExecutorLoadsTest, WhileExecutorsComeAndGoEachCallGetsOneOrAReason) {
-  constexpr size_t kExecutors = 2;
-  constexpr int kRounds = 10000;
-  ExecutorLoads loads(kExecutors);
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> begun{0};
-  std::atomic<uint64_t> refused{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i) {
-    threads.emplace_back([&] {
-      while (!stop) {
-        const absl::StatusOr<size_t> executor = loads.Begin();
-        ++(executor.ok() ? begun : refused);
-        if (executor.ok()) {
-          loads.End(*executor);
-        } else {
-          EXPECT_TRUE(absl::IsAborted(executor.status())) << executor.status();
-        }
-      }
-    });
-  }
-  for (int round = 0; round < kRounds || begun == 0 || refused == 0; ++round) {
-    for (size_t i = 0; i < kExecutors; ++i) loads.Lose(i, absl::AbortedError("lost"));
-    if (round % 16 == 0) std::this_thread::yield();
-    for (size_t i = 0; i < kExecutors; ++i) loads.Restore(i);
-    if (round % 16 == 0) std::this_thread::yield();
-  }
-  stop = true;
-  for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < kExecutors; ++i) EXPECT_EQ(loads.calls(i), 0u);
-  EXPECT_EQ(loads.left(), kExecutors);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from concurrent.futures import Future
 
 import invoker
 import pytest
@@ -249,6 +250,33 @@ def test_a_session_that_is_lost_while_it_is_being_replaced_is_replaced_again():
     reconnector.stop()
 
 
+def test_the_thread_that_connects_again_ends_with_its_group():
+    class Lost:
+        back = threading.Event()
+
+        def _connect_again(self, index, longest_step):
+            self.back.set()
+            return True
+
+    lost = Lost()
+    reconnector = _reconnect.Reconnector(lost)
+    reconnector.lost(0)
+    lost.back.wait()
+    del lost
+    reconnector._thread.join(60)
+    assert not reconnector._thread.is_alive()
+
+
+def test_a_call_counts_until_it_is_known_that_its_session_has_gone():
+    future = Future()
+    group = invoker.Group([Session()])
+    gone = []
+    group._give_back = lambda session: gone.append(session.gone)
+    group._start(lambda client: future)
+    future.set_exception(invoker.Unavailable("the session has ended", fate="not_sent"))
+    assert gone == [True]
+
+
 def test_all_or_none_are_connected(workers):
     with pytest.raises(invoker.InvokerError):
         invoker.connect(workers[0].server.address + ",nowhere")
@@ -271,7 +299,7 @@ def test_a_group_connects_again_to_a_server_that_is_back(own_server):
             for _ in range(10):
                 assert group.call("echo", b"left") == b"left"
             back = Server(own_server.provider, listen=gone)
-            while not all(group._gone[i] is False for i in range(2)):
+            while any(session.gone for session in group._sessions):
                 time.sleep(0.005)
             for _ in range(4):
                 assert group.call("echo", b"both") == b"both"
@@ -304,6 +332,118 @@ def test_a_group_of_one_outlives_a_restart(own_server):
                     time.sleep(0.005)
         finally:
             again.stop()
+
+
+def comes_true(condition, seconds=60.0):
+    """Waits until the condition does. False if it does not, or fails as long."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        try:
+            if condition():
+                return True
+        except invoker.InvokerError:
+            pass
+        time.sleep(0.005)
+    return False
+
+
+def test_a_callback_may_wait_for_its_server_to_be_back_though_others_are_due(own_server):
+    again = None
+    saw_it = []
+    ended = threading.Semaphore(0)
+
+    def wait(future):
+        saw_it.append(comes_true(lambda: group.call("echo", b"back?") == b"back?"))
+        ended.release()
+
+    try:
+        with invoker.connect(own_server.address, reconnect=True) as group:
+            for _ in range(2):
+                group.submit("test.sleep", microseconds(60_000_000)).add_done_callback(wait)
+            own_server.kill()
+            again = Server(own_server.provider, listen=own_server.address)
+            ended.acquire()
+            ended.acquire()
+            assert saw_it == [True, True]
+    finally:
+        if again is not None:
+            again.kill()
+
+
+def test_a_callback_may_wait_for_another_server_to_be_back(own_server):
+    other = Server(own_server.provider)
+    servers = [own_server, other]
+    saw_them = []
+    ended = threading.Event()
+
+    def wait(future):
+        saw_them.append(comes_true(lambda: all(client.ping() > 0 for client in group.clients)))
+        ended.set()
+
+    try:
+        with invoker.connect("%s,%s" % (own_server.address, other.address)) as group:
+            group.submit("test.sleep", microseconds(60_000_000)).add_done_callback(wait)
+            # Nobody calls the other one while it is away, so that this is to find it out.
+            group.submit("test.sleep", microseconds(60_000_000))
+            for server in servers[:2]:
+                server.kill()
+            servers.append(Server(own_server.provider, listen=own_server.address))
+            assert comes_true(lambda: group.clients[0].ping() > 0)
+            servers.append(Server(own_server.provider, listen=other.address))
+            ended.wait()
+            assert saw_them == [True]
+            assert {group.call("echo", b"x").tobytes() for _ in range(4)} == {b"x"}
+    finally:
+        for server in servers[1:]:
+            if server.process.returncode is None:
+                server.kill()
+
+
+def test_a_call_that_is_tried_again_waits_for_room_by_itself(own_server):
+    doomed = Server(own_server.provider)
+    try:
+        addresses = "%s,%s" % (own_server.address, doomed.address)
+        with invoker.connect(addresses, reconnect=False) as group:
+            # A window has room for one such answer.
+            large = {"response_capacity": group.max_payload // 2 + 1}
+            keeps = group.submit("test.sleep", microseconds(5_000_000), **large)
+
+            def one_on_each():
+                return [
+                    group.submit("test.sleep", microseconds(500_000), response_capacity=1)
+                    for _ in range(2)
+                ]
+
+            # That of the doomed one first.
+            before = one_on_each()
+            tried = group.submit("test.sleep", microseconds(500_000), retry=1, **large)
+            after = one_on_each()
+            doomed.kill()
+            # Whichever of them is told first.
+            assert {call.exception(60).fate for call in (before[0], after[1])} == {"maybe_executed"}
+            assert not keeps.done()
+            assert tried.result(60) == b""
+            assert keeps.done() and before[1].result(60) == after[0].result(60) == b""
+    finally:
+        doomed.stop_if_running()
+
+
+def test_a_call_that_is_tried_again_waits_for_room_no_longer_than_it_has_time(own_server):
+    doomed = Server(own_server.provider)
+    try:
+        addresses = "%s,%s" % (own_server.address, doomed.address)
+        with invoker.connect(addresses, reconnect=False) as group:
+            large = {"response_capacity": group.max_payload // 2 + 1}
+            keeps = group.submit("test.sleep", microseconds(6_000_000), **large)
+            tried = group.submit(
+                "test.sleep", microseconds(6_000_000), retry=1, timeout=2, **large
+            )
+            doomed.kill()
+            error = tried.exception(60)
+            assert isinstance(error, invoker.DeadlineExceeded) and error.fate == "not_sent"
+            assert not keeps.done()
+    finally:
+        doomed.stop_if_running()
 
 
 def test_a_call_is_tried_again_only_if_its_caller_asks(own_server):

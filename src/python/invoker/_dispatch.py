@@ -77,16 +77,21 @@ class Dispatcher:
             if self._stopping:
                 self._native.wake()
 
-    def stop(self) -> None:
-        """Ends the thread once all futures are complete; the native client has been closed before."""
+    def stop(self, wait: bool = True) -> None:
+        """Ends the thread once all futures are complete, and waits for that; the native client has been closed before."""
         with self._lock:
             self._stopping = True
             thread = self._thread
         if thread is None or thread.ident is None:
             return
         self._native.wake()
-        if thread is not threading.current_thread():
+        if wait and thread is not threading.current_thread():
             thread.join()
+
+    def ended(self) -> bool:
+        """Whether the thread runs no callback any more, nor will."""
+        with self._lock:
+            return self._stopping and (self._thread is None or not self._thread.is_alive())
 
     def _run(self) -> None:
         while True:

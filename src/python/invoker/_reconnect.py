@@ -6,9 +6,10 @@ import random
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Dict, Tuple
+from typing import TYPE_CHECKING, Dict, List, Tuple
 
 if TYPE_CHECKING:
+    from invoker.client import Client
     from invoker.group import Group
 
 _FIRST_PAUSE = 0.1
@@ -20,6 +21,8 @@ _LONGEST_STEP = 1.0
 class Reconnector:
     """Tries each lost session's worker after 0.1 s, then after twice as long each time, up to a second.
 
+    Waits for no callback of a future, since that may be waiting for a worker to be back.
+
     Refers to the group weakly, so that one that nobody refers to any more can go.
     """
 
@@ -28,6 +31,8 @@ class Reconnector:
         self._changed = threading.Condition()
         # Under the condition's lock: by session, when to try next, and the pause after that.
         self._lost: Dict[int, Tuple[float, float]] = {}
+        # Under the lock too: what has been replaced, and nobody uses any more.
+        self._unused: List[Client] = []
         self._stopping = False
         self._thread: threading.Thread = threading.Thread(
             target=self._run, name="invoker-reconnect", daemon=True
@@ -45,6 +50,12 @@ class Reconnector:
                 self._thread.start()
             self._changed.notify()
 
+    def unused(self, client: Client) -> None:
+        """The client has been replaced, and no call uses it any more: it is closed, except for callbacks."""
+        with self._changed:
+            self._unused.append(client)
+            self._changed.notify()
+
     def stop(self) -> None:
         """Ends the thread; waits for a try that is under way."""
         with self._changed:
@@ -57,13 +68,23 @@ class Reconnector:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._stopping and not self._due():
+                while not self._stopping and not self._unused and not self._due():
+                    if self._group() is None:
+                        return
                     self._changed.wait(self._until_due())
                 if self._stopping:
                     return
-                index = self._due()[0]
-                # Taken out: who reports it during the try means another loss.
-                pause = self._lost.pop(index)[1]
+                if self._unused:
+                    unused = self._unused.pop()
+                else:
+                    unused = None
+                    index = self._due()[0]
+                    # Taken out: who reports it during the try means another loss.
+                    pause = self._lost.pop(index)[1]
+            if unused is not None:
+                unused._let_go()
+                del unused
+                continue
             group = self._group()
             if group is None:
                 return
@@ -76,14 +97,14 @@ class Reconnector:
                         min(2 * pause, _LONGEST_PAUSE),
                     )
 
-    def _due(self) -> list:
+    def _due(self) -> List[int]:
         now = time.monotonic()
         return [index for index, (at, _) in self._lost.items() if at <= now]
 
     def _until_due(self) -> float:
         # A group that nobody refers to ends the thread at the next look.
         if not self._lost:
-            return _LONGEST_PAUSE if self._group() is not None else 0.0
+            return _LONGEST_PAUSE
         return max(min(at for at, _ in self._lost.values()) - time.monotonic(), 0.0)
 
     def _try(self, group: Group, index: int) -> bool:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 from invoker import _arguments
 from invoker._futures import CallFuture
-from invoker.errors import Aborted, DataLoss, Internal, InvokerError, RemoteTraceback, Unavailable
+from invoker.errors import (
+    Aborted,
+    DataLoss,
+    DeadlineExceeded,
+    Internal,
+    InvokerError,
+    RemoteTraceback,
+    Unavailable,
+)
 
 if TYPE_CHECKING:
     from invoker.group import Group
@@ -32,14 +40,22 @@ class Tries:
             return self._options
         return {**self._options, "timeout": self._deadline - time.monotonic()}
 
+    def wait_for_room(self, attempt: Callable[[], bool]) -> None:
+        """Calls attempt, on another thread, until it returns True. RuntimeError: there is no thread."""
+        self._group._waiting.add(attempt)
+
     def may_try(self, error: BaseException) -> bool:
         """Whether to try again after a try that failed like this, which counts as one."""
         if self.left == 0 or not _may_run_elsewhere(error) or not self._group._others_left():
             return False
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        if self.late():
             return False
         self.left -= 1
         return True
+
+    def late(self) -> bool:
+        """Whether the deadline of all tries has passed."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
 
 
 def shows_lost_session(error: Optional[BaseException]) -> bool:
@@ -60,18 +76,37 @@ def _may_run_elsewhere(error: BaseException) -> bool:
     return error.fate in ("not_sent", "maybe_executed")
 
 
-def submit(tries: Tries, start: Callable[[], Future]) -> Future:
-    """The future of start()'s calls: of the first, or of the last that was tried."""
+def submit(tries: Tries, start: Callable[[bool], Optional[Future]]) -> Future:
+    """The future of start(may_block)'s calls: of the first, or of the last that was tried.
+
+    start gives None if its call would have to wait for room and may not.
+    """
     if tries.left == 0:
-        return start()
+        only = start(True)
+        assert only is not None
+        return only
     whole = CallFuture()
 
-    def begin() -> None:
-        future = start()
+    def begin(may_block: bool) -> bool:
+        future = start(may_block)
+        if future is None:
+            return False
         whole._end = future.cancel
         future.add_done_callback(ended)
         if whole.cancelled():
             future.cancel()
+        return True
+
+    def begin_again() -> bool:
+        if whole.cancelled():
+            return True
+        try:
+            if tries.late():
+                raise DeadlineExceeded("the deadline passed while the call waited for room", fate="not_sent")
+            return begin(False)
+        except Exception as refusal:
+            whole.complete(refusal, True)
+            return True
 
     def ended(future: Future) -> None:
         if future.cancelled() or whole.cancelled():
@@ -80,13 +115,13 @@ def submit(tries: Tries, start: Callable[[], Future]) -> Future:
         if error is None:
             whole.complete(future.result(), False)
             return
-        if tries.may_try(error):
+        if not tries.may_try(error):
+            whole.complete(error, True)
+        elif not begin_again():
             try:
-                begin()
-                return
-            except Exception as refusal:
-                error = refusal
-        whole.complete(error, True)
+                tries.wait_for_room(begin_again)
+            except RuntimeError as no_thread:
+                whole.complete(no_thread, True)
 
-    begin()
+    begin(True)
     return whole

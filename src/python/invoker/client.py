@@ -102,8 +102,14 @@ class Client(Calls, Leasing, Closing):
         """
         if retry:
             _arguments.no_retry(retry)
-        future = self._start(
-            self._handle(name), data, timeout, response_capacity, out, dtype, may_block=True
+        future = self._submit(
+            name,
+            data,
+            True,
+            timeout=timeout,
+            response_capacity=response_capacity,
+            out=out,
+            dtype=dtype,
         )
         assert future is not None
         return future
@@ -169,6 +175,16 @@ class Client(Calls, Leasing, Closing):
         """For Group: what close() does first. Waits for no callback of a future."""
         self._native.close()
 
+    def _let_go(self) -> None:
+        """For Group: as close(), but callbacks of futures may still run, or come."""
+        self._native.close()
+        self._bound.clear()
+        self._dispatcher.stop(wait=False)
+
+    def _has_gone(self) -> bool:
+        """For Group: whether it has been let go of, and no callback of a future runs any more."""
+        return self._dispatcher.ended()
+
     def __repr__(self) -> str:
         if self._native.closed:
             return "<invoker.Client closed>"
@@ -217,6 +233,22 @@ class Client(Calls, Leasing, Closing):
 
     def _handle(self, name: str) -> _invoker.RemoteFunction:
         return (self._bound.get(name) or self._bind(name)).handle
+
+    def _submit(
+        self,
+        name: str,
+        data: Any,
+        may_block: bool,
+        *,
+        timeout: Optional[float] = None,
+        response_capacity: Optional[int] = None,
+        out: Any = None,
+        dtype: Any = None,
+    ) -> Optional[Future]:
+        """For Group, too: None if it would have to wait for room and may not."""
+        return self._start(
+            self._handle(name), data, timeout, response_capacity, out, dtype, may_block
+        )
 
     def _start(
         self,

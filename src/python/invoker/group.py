@@ -12,6 +12,8 @@ from invoker import _frames, _map, _reconnect, _retry
 from invoker._calls import Calls
 from invoker._closing import Closing
 from invoker._leasing import Leasing
+from invoker._sessions import Session
+from invoker._waiting import Waiting
 from invoker.client import Client
 from invoker.errors import (
     FailedPrecondition,
@@ -47,9 +49,12 @@ class Group(Calls, Leasing, Closing):
         self._clients = list(clients)
         self._lock = threading.Lock()
         # Under the lock.
-        self._under_way = [0] * len(self._clients)
-        self._gone = [False] * len(self._clients)
+        self._sessions = [Session(*each) for each in enumerate(self._clients)]
+        # Those that another one has followed, and whose callbacks may still run.
+        self._followed: List[Client] = []
+        self._ending = False
         self._last = -1
+        self._waiting = Waiting()
 
     @property
     def clients(self) -> List[Client]:
@@ -70,10 +75,10 @@ class Group(Calls, Leasing, Closing):
         """As Client.submit(), on one of the sessions. With retry, data stays as it is until the future has ended."""
         again = _retry.Tries(self, options)
 
-        def start() -> Future:
-            future = self._start(lambda client: client.submit(name, data, **again.options()))
-            assert future is not None
-            return future
+        def start(may_block: bool) -> Optional[Future]:
+            return self._start(
+                lambda client: client._submit(name, data, may_block, **again.options())
+            )
 
         return _retry.submit(again, start)
 
@@ -81,15 +86,15 @@ class Group(Calls, Leasing, Closing):
         """As Client.acall(), on one of the sessions."""
         again = _retry.Tries(self, options)
         while True:
-            index = self._take()
+            session = self._take()
             try:
-                return await self._clients[index].acall(name, data, **again.options())
+                return await session.client.acall(name, data, **again.options())
             except InvokerError as error:
-                self._note(index, error)
+                self._note(session, error)
                 if not again.may_try(error):
                     raise
             finally:
-                self._give_back(index)
+                self._give_back(session)
 
     @overload
     def function(self, function: str) -> GroupFunction: ...
@@ -165,11 +170,14 @@ class Group(Calls, Leasing, Closing):
         self._close_own_lease()
         # All calls first: a thread that is waited for below may be waiting for room in another session, to try a call
         # again.
-        for client in self._clients:
+        with self._lock:
+            self._ending = True
+            clients = self._clients + self._followed
+        for client in clients:
             client._end_calls()
         if self._reconnector is not None:
             self._reconnector.stop()
-        for client in self._clients:
+        for client in clients:
             client.close()
 
     def __len__(self) -> int:
@@ -183,88 +191,100 @@ class Group(Calls, Leasing, Closing):
         """Largest payload that every session takes, in bytes."""
         return min(client.max_payload for client in self._clients)
 
-    def _take(self) -> int:
+    def _take(self) -> Session:
         with self._lock:
-            count = len(self._clients)
-            alive = [i for i in range(count) if not self._gone[i]]
+            count = len(self._sessions)
+            alive = [session for session in self._sessions if not session.gone]
             if not alive and self._reconnector is not None:
                 raise Unavailable(
                     "none of the %d sessions is left; the group connects again as soon as a worker is there" % count,
                     fate="not_sent",
                 )
-            alive = alive or list(range(count))
             # The next one in turn first, so that among equals each has its turn.
-            index = min(alive, key=lambda i: (self._under_way[i], (i - self._last - 1) % count))
-            self._under_way[index] += 1
-            self._last = index
-            return index
+            session = min(
+                alive or self._sessions,
+                key=lambda one: (one.under_way, (one.index - self._last - 1) % count),
+            )
+            session.under_way += 1
+            self._last = session.index
+            return session
 
-    def _give_back(self, index: int) -> None:
+    def _give_back(self, session: Session) -> None:
         with self._lock:
-            self._under_way[index] -= 1
+            session.under_way -= 1
+            unused = session.followed and session.under_way == 0
+        if unused and self._reconnector is not None:
+            self._reconnector.unused(session.client)
 
-    def _note(self, index: int, error: Optional[BaseException]) -> None:
+    def _note(self, session: Session, error: Optional[BaseException]) -> None:
         if _retry.shows_lost_session(error):
             with self._lock:
-                self._gone[index] = True
-            if self._reconnector is not None:
-                self._reconnector.lost(index)
+                session.gone = True
+                followed = session.followed
+            if self._reconnector is not None and not followed:
+                self._reconnector.lost(session.index)
 
     def _others_left(self) -> bool:
         """Whether a call may find a session whose worker has not gone."""
         with self._lock:
-            return not all(self._gone)
+            return not all(session.gone for session in self._sessions)
 
     def _connect_again(self, index: int, longest_step: float) -> bool:
-        """For the reconnector: a new session in the place of a lost one. False while the old one still has calls."""
-        old = self._clients[index]
-        way = old._connecting
-        if way is None:
-            return True
+        """For the reconnector: a new session in the place of a lost one, whose calls go on."""
         with self._lock:
-            # Lost once more while it was being replaced, by calls of the old one.
-            if not self._gone[index]:
-                return True
+            old = self._sessions[index]
+        way = old.client._connecting
+        # Lost once more while it was being replaced, by calls of the old one.
+        if way is None or not old.gone:
+            return True
         quick = way._replace(connect_timeout=min(way.connect_timeout, longest_step))
         new = Client(quick.connect(), way)
         with self._lock:
-            # Whoever has taken the old one may be about to call it.
-            unused = self._under_way[index] == 0
-            if unused:
+            # What it would be in place of has been ended, or is about to be.
+            ending = self._ending
+            if not ending:
+                self._sessions[index] = Session(index, new)
                 self._clients[index] = new
-                self._gone[index] = False
-        (old if unused else new).close()
-        return unused
+                self._followed = [client for client in self._followed if not client._has_gone()]
+                self._followed.append(old.client)
+                old.followed = True
+            unused = old.under_way == 0
+        if ending:
+            new.close()
+        elif unused and self._reconnector is not None:
+            self._reconnector.unused(old.client)
+        return True
 
     def _run(self, call: Callable[[Client], _Result]) -> _Result:
-        index = self._take()
+        session = self._take()
         try:
-            return call(self._clients[index])
+            return call(session.client)
         except InvokerError as error:
-            self._note(index, error)
+            self._note(session, error)
             raise
         finally:
-            self._give_back(index)
+            self._give_back(session)
 
     def _start(self, start: Callable[[Client], Optional[Future]]) -> Optional[Future]:
-        index = self._take()
+        session = self._take()
         future = None
         try:
-            future = start(self._clients[index])
+            future = start(session.client)
         except InvokerError as error:
-            self._note(index, error)
+            self._note(session, error)
             raise
         finally:
             if future is None:
-                self._give_back(index)
+                self._give_back(session)
         if future is not None:
-            future.add_done_callback(functools.partial(self._ended, index))
+            future.add_done_callback(functools.partial(self._ended, session))
         return future
 
-    def _ended(self, index: int, future: Future) -> None:
-        self._give_back(index)
+    def _ended(self, session: Session, future: Future) -> None:
+        # In this order: the next call must not take it for one with less to do.
         if not future.cancelled():
-            self._note(index, future.exception())
+            self._note(session, future.exception())
+        self._give_back(session)
 
     def _default_in_flight(self) -> int:
         return 2 * len(self._clients)
