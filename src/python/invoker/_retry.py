@@ -60,14 +60,17 @@ def _may_run_elsewhere(error: BaseException) -> bool:
     return error.fate in ("not_sent", "maybe_executed")
 
 
-def submit(tries: Tries, start: Callable[[], Future]) -> Future:
-    """The future of start()'s calls: of the first, or of the last that was tried."""
+def submit(tries: Tries, start: Callable[[Optional[CallFuture]], Future]) -> Future:
+    """The future of start()'s calls: of the first, or of the last that was tried.
+
+    start is given the future of which its call is one try, if there may be several.
+    """
     if tries.left == 0:
-        return start()
+        return start(None)
     whole = CallFuture()
 
     def begin() -> None:
-        future = start()
+        future = start(whole)
         whole._end = future.cancel
         future.add_done_callback(ended)
         if whole.cancelled():

@@ -12,6 +12,7 @@ from invoker._calls import Calls
 from invoker._closing import Closing
 from invoker._dispatch import Dispatcher
 from invoker._frame_calls import FrameCalls
+from invoker._futures import CallFuture
 from invoker._leasing import Connecting, Leasing
 from invoker.function import Function
 from invoker.remote_function import RemoteFunction
@@ -102,11 +103,14 @@ class Client(Calls, Leasing, Closing):
         """
         if retry:
             _arguments.no_retry(retry)
-        future = self._start(
-            self._handle(name), data, timeout, response_capacity, out, dtype, may_block=True
+        return self._submit(
+            name,
+            data,
+            timeout=timeout,
+            response_capacity=response_capacity,
+            out=out,
+            dtype=dtype,
         )
-        assert future is not None
-        return future
 
     async def acall(
         self,
@@ -218,6 +222,24 @@ class Client(Calls, Leasing, Closing):
     def _handle(self, name: str) -> _invoker.RemoteFunction:
         return (self._bound.get(name) or self._bind(name)).handle
 
+    def _submit(
+        self,
+        name: str,
+        data: Any,
+        whole: Optional[CallFuture] = None,
+        *,
+        timeout: Optional[float] = None,
+        response_capacity: Optional[int] = None,
+        out: Any = None,
+        dtype: Any = None,
+    ) -> Future:
+        """For Group, too: whole is the future of which the call is one try."""
+        future = self._start(
+            self._handle(name), data, timeout, response_capacity, out, dtype, True, whole
+        )
+        assert future is not None
+        return future
+
     def _start(
         self,
         handle: _invoker.RemoteFunction,
@@ -227,6 +249,7 @@ class Client(Calls, Leasing, Closing):
         out: Any,
         dtype: Any,
         may_block: bool,
+        whole: Optional[CallFuture] = None,
     ) -> Optional[Future]:
         _arguments.check_call(timeout, response_capacity)
         finish: Callable[[memoryview], Any] = _same
@@ -241,6 +264,8 @@ class Client(Calls, Leasing, Closing):
         return self._dispatcher.start(
             lambda token: native.start(token, handle, data, timeout, response_capacity, may_block),
             finish,
+            writes=out is not None,
+            whole=whole,
         )
 
     async def _acall(self, *arguments: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, 
 from invoker import _frames, _map, _reconnect, _retry
 from invoker._calls import Calls
 from invoker._closing import Closing
+from invoker._futures import CallFuture
 from invoker._leasing import Leasing
 from invoker.client import Client
 from invoker.errors import (
@@ -70,8 +71,10 @@ class Group(Calls, Leasing, Closing):
         """As Client.submit(), on one of the sessions. With retry, data stays as it is until the future has ended."""
         again = _retry.Tries(self, options)
 
-        def start() -> Future:
-            future = self._start(lambda client: client.submit(name, data, **again.options()))
+        def start(whole: Optional[CallFuture]) -> Future:
+            future = self._start(
+                lambda client: client._submit(name, data, whole, **again.options())
+            )
             assert future is not None
             return future
 
