@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import threading
+import weakref
 from concurrent.futures import Future
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar, Union, overload
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Set, TypeVar, Union, overload
 
 from invoker import _frames, _map, _reconnect, _retry
 from invoker._calls import Calls
@@ -25,6 +26,15 @@ from invoker.remote_function import RemoteFunction
 from invoker.usage import Capacity
 
 _Result = TypeVar("_Result")
+
+
+class _Place:
+    """A call's place at a session: it counts there for as long as it is referred to."""
+
+    __slots__ = ("index", "__weakref__")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
 
 
 class Group(Calls, Leasing, Closing):
@@ -48,7 +58,9 @@ class Group(Calls, Leasing, Closing):
         self._clients = list(clients)
         self._lock = threading.Lock()
         # Under the lock.
-        self._under_way = [0] * len(self._clients)
+        # By session, the places that are taken. Each reference takes itself out when its place goes, at any time: so a
+        # signal's exception between any two steps of a call leaves no place taken for ever.
+        self._under_way: List[Set[weakref.ref[_Place]]] = [set() for _ in self._clients]
         self._gone = [False] * len(self._clients)
         self._last = -1
 
@@ -84,15 +96,16 @@ class Group(Calls, Leasing, Closing):
         """As Client.acall(), on one of the sessions."""
         again = _retry.Tries(self, options)
         while True:
-            index = self._take()
+            place = self._take()
             try:
-                return await self._clients[index].acall(name, data, **again.options())
+                return await self._clients[place.index].acall(name, data, **again.options())
             except InvokerError as error:
-                self._note(index, error)
+                self._note(place.index, error)
                 if not again.may_try(error):
                     raise
             finally:
-                self._give_back(index)
+                # Not later: a traceback that is kept would keep it.
+                del place
 
     @overload
     def function(self, function: str) -> GroupFunction: ...
@@ -186,7 +199,7 @@ class Group(Calls, Leasing, Closing):
         """Largest payload that every session takes, in bytes."""
         return min(client.max_payload for client in self._clients)
 
-    def _take(self) -> int:
+    def _take(self) -> _Place:
         with self._lock:
             count = len(self._clients)
             alive = [i for i in range(count) if not self._gone[i]]
@@ -197,14 +210,12 @@ class Group(Calls, Leasing, Closing):
                 )
             alive = alive or list(range(count))
             # The next one in turn first, so that among equals each has its turn.
-            index = min(alive, key=lambda i: (self._under_way[i], (i - self._last - 1) % count))
-            self._under_way[index] += 1
+            index = min(alive, key=lambda i: (len(self._under_way[i]), (i - self._last - 1) % count))
+            place = _Place(index)
+            taken = self._under_way[index]
+            taken.add(weakref.ref(place, taken.discard))
             self._last = index
-            return index
-
-    def _give_back(self, index: int) -> None:
-        with self._lock:
-            self._under_way[index] -= 1
+            return place
 
     def _note(self, index: int, error: Optional[BaseException]) -> None:
         if _retry.shows_lost_session(error):
@@ -232,7 +243,7 @@ class Group(Calls, Leasing, Closing):
         new = Client(quick.connect(), way)
         with self._lock:
             # Whoever has taken the old one may be about to call it.
-            unused = self._under_way[index] == 0
+            unused = not self._under_way[index]
             if unused:
                 self._clients[index] = new
                 self._gone[index] = False
@@ -240,32 +251,31 @@ class Group(Calls, Leasing, Closing):
         return unused
 
     def _run(self, call: Callable[[Client], _Result]) -> _Result:
-        index = self._take()
+        place = self._take()
         try:
-            return call(self._clients[index])
+            return call(self._clients[place.index])
         except InvokerError as error:
-            self._note(index, error)
+            self._note(place.index, error)
             raise
         finally:
-            self._give_back(index)
+            del place
 
     def _start(self, start: Callable[[Client], Optional[Future]]) -> Optional[Future]:
-        index = self._take()
-        future = None
+        place = self._take()
         try:
-            future = start(self._clients[index])
+            future = start(self._clients[place.index])
+            if future is not None:
+                future.add_done_callback(functools.partial(self._ended, [place]))
+            return future
         except InvokerError as error:
-            self._note(index, error)
+            self._note(place.index, error)
             raise
         finally:
-            if future is None:
-                self._give_back(index)
-        if future is not None:
-            future.add_done_callback(functools.partial(self._ended, index))
-        return future
+            del place
 
-    def _ended(self, index: int, future: Future) -> None:
-        self._give_back(index)
+    def _ended(self, places: List[_Place], future: Future) -> None:
+        # Out of the list, which the future keeps.
+        index = places.pop().index
         if not future.cancelled():
             self._note(index, future.exception())
 

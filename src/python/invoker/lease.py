@@ -11,7 +11,7 @@ from invoker import _arguments, _invoker, _shipping
 from invoker._leasing import Connecting
 from invoker.client import Client
 from invoker.errors import FailedPrecondition, InvokerError
-from invoker.group import Group
+from invoker.group import Group, _Place
 from invoker.remote_function import RemoteFunction
 from invoker.usage import Usage
 
@@ -139,7 +139,7 @@ class Lease(Group):
             return "<invoker.Lease closed>"
         return "<invoker.Lease of %d executors at %s>" % (len(self), self._server)
 
-    def _take(self) -> int:
+    def _take(self) -> _Place:
         if self._native.closed:
             raise FailedPrecondition("the lease has been closed", fate="not_sent")
         return super()._take()
