@@ -14,6 +14,7 @@
 #include "src/python/native_lease.h"
 #include "src/python/native_server.h"
 #include "src/python/python_function.h"
+#include "src/transport/signal_guard.h"
 
 namespace py = pybind11;
 using invoker::CallTicket;
@@ -29,6 +30,7 @@ PYBIND11_MODULE(_invoker, module) {
   if (!invoker::python::PrepareMemoryType()) throw py::error_already_set();
   if (!invoker::python::PreparePythonFunctions()) throw py::error_already_set();
   invoker::python::PrepareForkMarks();
+  invoker::transport::KeepSignalHandlers();
   invoker::python::PrepareNativeClients(
       py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>());
 

@@ -11,7 +11,6 @@
 #include "src/python/frame_parts.h"
 #include "src/python/gil.h"
 #include "src/python/native_server.h"
-#include "src/python/signal_guard.h"
 #include "src/transport/reactor.h"
 
 namespace invoker::python {
@@ -141,10 +140,8 @@ std::unique_ptr<NativeClient> NativeClient::Connect(const std::string& server,
   if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   ClientOptions client_options = MakeClientOptions(options);
   client_options.worker_in_this_process = NativeServer::MayServe(server);
-  absl::StatusOr<std::unique_ptr<Client>> client = WithoutGil([&] {
-    SignalGuard guard;
-    return Client::Connect(server, client_options);
-  });
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      WithoutGil([&] { return Client::Connect(server, client_options); });
   if (!client.ok()) Raise(client.status());
   return std::unique_ptr<NativeClient>(new NativeClient(*std::move(client), /*owned=*/true));
 }

@@ -8,7 +8,6 @@
 #include "src/bootstrap/client.h"
 #include "src/python/errors.h"
 #include "src/python/gil.h"
-#include "src/python/signal_guard.h"
 
 namespace invoker::python {
 namespace {
@@ -120,10 +119,8 @@ std::unique_ptr<NativeLease> NativeLease::Acquire(const std::string& server,
   if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   LeaseOptions lease_options = OptionsOf(terms);
   lease_options.client = NativeClient::MakeClientOptions(options);
-  absl::StatusOr<std::unique_ptr<Lease>> lease = WithoutGil([&] {
-    SignalGuard guard;
-    return Lease::Acquire(server, lease_options);
-  });
+  absl::StatusOr<std::unique_ptr<Lease>> lease =
+      WithoutGil([&] { return Lease::Acquire(server, lease_options); });
   if (!lease.ok()) Raise(lease.status());
   return std::unique_ptr<NativeLease>(new NativeLease(*std::move(lease)));
 }

@@ -13,8 +13,6 @@
 #include "src/invoke/worker.h"
 #include "src/python/errors.h"
 #include "src/python/gil.h"
-#include "src/python/signal_guard.h"
-#include "src/python/signal_keeping_host.h"
 #include "src/security/access_control.h"
 
 namespace invoker::python {
@@ -92,12 +90,10 @@ class NativeServer::Serving {
         security::AccessControl::Open({options.token_file, options.policy_file, &LogLine});
     if (!access.ok()) return access.status();
     serving->access_ = *std::move(access);
-    const SignalGuard guard;
     absl::StatusOr<std::unique_ptr<Worker>> worker =
         Worker::Start(*worker_options, std::move(functions));
     if (!worker.ok()) return worker.status();
     serving->worker_ = *std::move(worker);
-    serving->host_ = std::make_unique<SignalKeepingHost>(serving->worker_.get());
     bootstrap::ServerOptions server_options;
     server_options.listen = options.listen;
     server_options.lease_expiry = absl::Seconds(options.peer_timeout_s);
@@ -107,7 +103,7 @@ class NativeServer::Serving {
     server_options.allow_plaintext = options.allow_plaintext;
     server_options.security = {options.tls, serving->access_.get(), &LogLine};
     absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =
-        bootstrap::Server::Start(server_options, serving->host_.get());
+        bootstrap::Server::Start(server_options, serving->worker_.get());
     if (!server.ok()) return server.status();
     serving->server_ = *std::move(server);
     serving->worker_->set_on_session_closed(
@@ -131,7 +127,6 @@ class NativeServer::Serving {
  private:
   std::unique_ptr<security::AccessControl> access_;
   std::unique_ptr<Worker> worker_;
-  std::unique_ptr<SignalKeepingHost> host_;
   std::unique_ptr<bootstrap::Server> server_;
 };
 

@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "src/transport/signal_guard.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {
 
 absl::StatusOr<Fabric> Fabric::Open(FabricChoice choice) {
+  const SignalGuard guard;
   fid_fabric* raw = nullptr;
   const int code = fi_fabric(choice.info->fabric_attr, &raw, nullptr);
   if (code != 0) return ToStatus("fi_fabric", code);
@@ -14,6 +16,7 @@ absl::StatusOr<Fabric> Fabric::Open(FabricChoice choice) {
 }
 
 absl::StatusOr<Domain> Domain::Open(const Fabric& fabric) {
+  const SignalGuard guard;
   fid_domain* raw = nullptr;
   const int code = fi_domain(fabric.get(), const_cast<fi_info*>(&fabric.info()), &raw, nullptr);
   if (code != 0) return ToStatus("fi_domain", code);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/transport/rdma_device.h"
+#include "src/transport/signal_guard.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {
@@ -43,6 +44,7 @@ struct Enabled {
 
 absl::StatusOr<Enabled> OpenAndEnable(const Fabric& fabric, const Domain& domain,
                                       const CompletionQueue& cq, const AddressVector& av) {
+  const SignalGuard guard;
   fid_ep* raw = nullptr;
   int code = fi_endpoint(domain.get(), const_cast<fi_info*>(&fabric.info()), &raw, nullptr);
   if (code != 0) return ToStatus("fi_endpoint", code);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "src/transport/rdma_device.h"
+#include "src/transport/signal_guard.h"
 
 namespace invoker::transport {
 namespace {
@@ -22,6 +23,7 @@ bool IsIpv6(const std::string& node) {
 
 QueryResult Ask(const ProfileRow& row, absl::string_view provider, const fi_info& hints,
                 const std::string& node) {
+  const SignalGuard guard;
   QueryResult result;
   fi_info* raw = nullptr;
   result.code = fi_getinfo(kApiVersion, node.empty() ? nullptr : node.c_str(), nullptr,

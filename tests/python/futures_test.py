@@ -9,6 +9,8 @@ import invoker
 import numpy
 import pytest
 from conftest import microseconds
+from invoker import _buffers
+from invoker._futures import CallFuture
 
 
 def test_many_calls_under_way_give_each_its_own_result(client):
@@ -62,6 +64,84 @@ def test_a_call_under_way_can_be_cancelled_and_one_that_has_ended_cannot(client)
     assert concurrent.futures.wait([queued]).done == {queued}
     assert future.result() == b"" and not future.cancel() and not future.cancelled()
     assert client.call("echo", b"on") == b"on"
+
+
+class Copying:
+    """In the place of what copies a response into out=: stands still before it does so."""
+
+    def __init__(self, monkeypatch):
+        self.begun = threading.Event()
+        self.may_go_on = threading.Event()
+        self._copy = _buffers.copy_into
+        monkeypatch.setattr(_buffers, "copy_into", self)
+
+    def __call__(self, target, response):
+        self.begun.set()
+        self.may_go_on.wait()
+        return self._copy(target, response)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        # Whatever the test has found: clients wait for it when they are closed.
+        self.may_go_on.set()
+
+
+@pytest.mark.parametrize("retry", [0, 1])
+def test_out_of_a_call_that_was_cancelled_is_never_written(server, monkeypatch, retry):
+    with invoker.connect(server.address, reconnect=True) as group, Copying(monkeypatch) as copying:
+        out = bytearray(3)
+        future = group.submit("echo", b"abc", out=out, retry=retry)
+        assert copying.begun.wait(60)
+        # Too late: it is being written.
+        assert not future.cancel() and not future.cancelled() and not future.done()
+        copying.may_go_on.set()
+        assert future.result(60) == b"abc" and out == b"abc"
+        copying.begun.clear()
+        slow = group.submit("test.sleep", microseconds(2_000_000))
+        out = bytearray(3)
+        future = group.submit("echo", b"abc", out=out, retry=retry)
+        assert future.cancel() and not slow.done()
+        assert group.submit("echo", b"on").result(60) == b"on"
+        assert not copying.begun.is_set() and out == bytes(3)
+
+
+def test_who_awaits_a_call_that_is_cancelled_goes_on_when_out_is_not_written_any_more(client, monkeypatch):
+    out = bytearray(3)
+
+    async def main(copying):
+        task = asyncio.ensure_future(client.acall("echo", b"abc", out=out))
+        while not copying.begun.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        threading.Timer(0.1, copying.may_go_on.set).start()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return bytes(out)
+
+    with Copying(monkeypatch) as copying:
+        seen = asyncio.run(main(copying))
+        assert client.submit("echo", b"on").result(60) == b"on"
+        assert out == seen
+
+
+def test_a_future_is_either_cancelled_or_claimed():
+    for _ in range(500):
+        future = CallFuture(whole=CallFuture())
+        barrier = threading.Barrier(2)
+
+        def claim():
+            barrier.wait()
+            return future.claim()
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            claimed = pool.submit(claim)
+            barrier.wait()
+            cancelled = future.cancel()
+        assert claimed.result() != cancelled == future.cancelled()
+        # Whoever waits is told.
+        assert not cancelled or concurrent.futures.wait([future]).done
 
 
 def test_cancelling_a_task_cancels_its_call(client):

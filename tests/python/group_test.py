@@ -1,6 +1,9 @@
 """Several servers as one: least-loaded dispatch, and what happens when one goes."""
 
 import asyncio
+import concurrent.futures
+import itertools
+import sys
 import threading
 import time
 from concurrent.futures import Future
@@ -208,6 +211,81 @@ def test_what_says_nothing_of_the_session_costs_it_no_calls(error):
     assert session.calls == 2
 
 
+class Prompt(Session):
+    """Whose calls have ended, one way or the other, when they are started."""
+
+    def _submit(self, name, data, may_block, whole, **options):
+        future = concurrent.futures.Future()
+        try:
+            future.set_result(self.call(name, data))
+        except invoker.InvokerError as error:
+            future.set_exception(error)
+        return future
+
+    async def acall(self, name, data, **options):
+        return self.call(name, data)
+
+
+def run_at_once(coroutine):
+    """The result of one that never waits."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    finally:
+        coroutine.close()
+
+
+def is_busy(group):
+    return any(session.under_way for session in group._sessions)
+
+
+WAYS = {
+    "call": lambda group: group.call("name"),
+    "submit": lambda group: group.submit("name").result(),
+    "acall": lambda group: run_at_once(group.acall("name")),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("error", [None, invoker.NotFound("no such function", fate="not_executed")])
+def test_ctrl_c_between_any_two_steps_of_a_call_leaves_its_session_free(way, error):
+    group = invoker.Group([Prompt(error), Prompt(error)])
+
+    def run_interrupted(step):
+        steps = itertools.count()
+
+        def interrupt(frame, event, argument):
+            # The interpreter runs signal handlers where a function begins, and where it comes back from one of C.
+            if frame.f_code.co_filename != invoker.group.__file__ or event not in ("call", "c_return"):
+                return
+            if next(steps) == step:
+                raise KeyboardInterrupt
+
+        sys.setprofile(interrupt)
+        try:
+            WAYS[way](group)
+        except (KeyboardInterrupt, invoker.NotFound) as end:
+            return isinstance(end, KeyboardInterrupt)
+        finally:
+            sys.setprofile(None)
+        return False
+
+    step = 0
+    while run_interrupted(step):
+        assert not is_busy(group), step
+        step += 1
+    assert step > 5 and not is_busy(group)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_exception_that_is_kept_keeps_no_session_busy(way):
+    group = invoker.Group([Prompt(invoker.NotFound("no such function", fate="not_executed"))])
+    with pytest.raises(invoker.NotFound) as kept:
+        WAYS[way](group)
+    assert kept.traceback and not is_busy(group)
+
+
 def test_connecting_again_goes_on_whatever_a_try_ends_with():
     class Lost:
         tries = 0
@@ -271,7 +349,7 @@ def test_a_call_counts_until_it_is_known_that_its_session_has_gone():
     future = Future()
     group = invoker.Group([Session()])
     gone = []
-    group._give_back = lambda session: gone.append(session.gone)
+    group._give_back = lambda place: gone.append(place.session.gone)
     group._start(lambda client: future)
     future.set_exception(invoker.Unavailable("the session has ended", fate="not_sent"))
     assert gone == [True]

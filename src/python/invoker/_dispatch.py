@@ -6,13 +6,21 @@ import itertools
 import logging
 import threading
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from invoker._futures import CallFuture
 from invoker._invoker import CallTicket, NativeClient
 from invoker.errors import FailedPrecondition, InvokerError
 
 _logger = logging.getLogger("invoker")
+
+
+class _Expected(NamedTuple):
+    """What becomes of a call's response."""
+
+    future: CallFuture
+    finish: Callable[[memoryview], Any]
+    writes: bool
 
 
 class Dispatcher:
@@ -26,21 +34,27 @@ class Dispatcher:
         self._tokens = itertools.count(1)
         self._lock = threading.Lock()
         # Under the lock.
-        self._pending: Dict[int, Tuple[CallFuture, Callable[[memoryview], Any]]] = {}
+        self._pending: Dict[int, _Expected] = {}
         self._thread: Optional[threading.Thread] = None
         self._stopping = False
 
     def start(
-        self, begin: Callable[[int], Optional[CallTicket]], finish: Callable[[memoryview], Any]
+        self,
+        begin: Callable[[int], Optional[CallTicket]],
+        finish: Callable[[memoryview], Any],
+        *,
+        writes: bool = False,
+        whole: Optional[CallFuture] = None,
     ) -> Optional[Future]:
         """The future of a call that begin(token) starts; None if that is None: it would have to wait for room.
 
-        finish makes the future's result of the response, on the dispatcher's thread.
+        finish makes the future's result of the response, on the dispatcher's thread. writes: it writes to memory of the
+        caller's, which it may only if the call has not been cancelled. whole: as for CallFuture.
         """
-        future = CallFuture()
+        future = CallFuture(whole)
         token = next(self._tokens)
         try:
-            self._expect(token, future, finish)
+            self._expect(token, _Expected(future, finish, writes))
             ticket = begin(token)
         except InvokerError as error:
             self._forget(token)
@@ -59,13 +73,11 @@ class Dispatcher:
         future._end = lambda: native.cancel(ticket)
         return future
 
-    def _expect(
-        self, token: int, future: CallFuture, finish: Callable[[memoryview], Any]
-    ) -> None:
+    def _expect(self, token: int, expected: _Expected) -> None:
         with self._lock:
             if self._stopping:
                 raise FailedPrecondition("the client has been closed", fate="not_sent")
-            self._pending[token] = (future, finish)
+            self._pending[token] = expected
             # One that has no number has been kept from starting.
             if self._thread is None or self._thread.ident is None:
                 self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
@@ -103,23 +115,25 @@ class Dispatcher:
                     expected = self._pending.pop(token, None)
                 if expected is None:
                     continue
-                future, finish = expected
                 try:
-                    _complete(future, finish, value)
+                    _complete(expected, value)
                 except BaseException:
                     # Of a callback; other futures must not suffer for it.
                     _logger.exception("a callback of a future failed")
             # Nothing of a result is kept while this thread waits for the next one.
-            expected = future = finish = value = None  # noqa: F841
+            expected = value = None  # noqa: F841
 
 
-def _complete(future: CallFuture, finish: Callable[[memoryview], Any], value: Any) -> None:
-    if future.cancelled():
-        return
+def _complete(expected: _Expected, value: Any) -> None:
+    future = expected.future
     failed = isinstance(value, BaseException)
+    if future.cancelled() or (expected.writes and not failed and not future.claim()):
+        # Of a whole that was cancelled, this may not have been yet.
+        future.cancel()
+        return
     if not failed:
         try:
-            value = finish(value)
+            value = expected.finish(value)
         except BaseException as error:
             value = error
             failed = True

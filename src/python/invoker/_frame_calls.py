@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import functools
 import pickle
-import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, Dict, Optional
 
 from invoker import _arguments, _frames, _invoker
 from invoker._dispatch import Dispatcher
+from invoker._large_calls import LargeCalls
 from invoker.errors import InvalidArgument, RemoteError, RemoteTraceback
-
-# Requests larger than the window that are under way, of those that nobody waits for.
-_LARGE_AT_ONCE = 2
 
 
 class FrameCalls:
@@ -28,8 +25,8 @@ class FrameCalls:
         self._dispatcher = dispatcher
         # By function: the longest answer for which there was no room. The next one may be as long.
         self._lengths: Dict[str, int] = {}
-        self._lock = threading.Lock()
-        self._threads: Optional[ThreadPoolExecutor] = None  # under the lock
+        # With requests larger than the window, of those that nobody waits for.
+        self._large = LargeCalls()
 
     def call(
         self,
@@ -42,18 +39,17 @@ class FrameCalls:
         """Calls and waits."""
         _arguments.check_call(timeout, response_capacity)
         parts = _frames.encode(_frames.CALL, (args, kwargs))
-        return self._call(function, parts, timeout, response_capacity)
+        return self._call(function, parts, _deadline(timeout), response_capacity)
 
     def _call(
         self,
         function: _invoker.RemoteFunction,
         parts: _frames.Parts,
-        timeout: Optional[float],
+        deadline: Optional[float],
         response_capacity: Optional[int],
     ) -> Any:
-        deadline = _deadline(timeout)
         room = self._room(function.name, parts, response_capacity)
-        answer = self._native.call_frame(function, parts, timeout, room)
+        answer = self._native.call_frame(function, parts, _left(deadline), room)
         return self._result(function, deadline, answer)
 
     def start(
@@ -66,40 +62,18 @@ class FrameCalls:
     ) -> Optional[Future]:
         """The future of a call with encode()'s frame, or None if it would have to wait for room and may not."""
         _arguments.check_call(timeout, response_capacity)
+        deadline = _deadline(timeout)
         if _frames.size_of(parts) > self._native.max_payload:
-            return self._start_large(function, parts, timeout, response_capacity)
+            # Registering its memory blocks.
+            run = functools.partial(self._call, function, parts, deadline, response_capacity)
+            return self._large.start(run, deadline)
         room = self._room(function.name, parts, response_capacity)
         return self._dispatcher.start(
             lambda token: self._native.start_frame(
                 token, function, parts, timeout, room, may_block
             ),
-            functools.partial(self._result, function, _deadline(timeout)),
+            functools.partial(self._result, function, deadline),
         )
-
-    def _start_large(
-        self,
-        function: _invoker.RemoteFunction,
-        parts: _frames.Parts,
-        timeout: Optional[float],
-        response_capacity: Optional[int],
-    ) -> Future:
-        """A request that the window does not take, on a thread: registering its memory blocks."""
-        future: Future = Future()
-        future.set_running_or_notify_cancel()
-
-        def run() -> None:
-            try:
-                result = self._call(function, parts, timeout, response_capacity)
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(_LARGE_AT_ONCE, "invoker-large")
-            self._threads.submit(run)
-        return future
 
     def _room(self, name: str, parts: _frames.Parts, response_capacity: Optional[int]) -> int:
         most = self._native.max_payload
@@ -141,9 +115,8 @@ class FrameCalls:
             parts = _frames.encode(_frames.FETCH, (ticket, offset, length))
             request = bytearray(_frames.size_of(parts))
             _frames.write(parts, memoryview(request))
-            left = None if deadline is None else max(deadline - time.monotonic(), 1e-9)
             target = whole[offset : offset + length]
-            bound.call(request, left, length, target, None)
+            bound.call(request, _left(deadline), length, target, None)
             offset += length
         return whole
 
@@ -158,6 +131,10 @@ def _not_of_objects(function: _invoker.RemoteFunction, answer: Any) -> InvalidAr
 
 def _deadline(timeout: Optional[float]) -> Optional[float]:
     return None if timeout is None else time.monotonic() + timeout
+
+
+def _left(deadline: Optional[float]) -> Optional[float]:
+    return None if deadline is None else max(deadline - time.monotonic(), 1e-9)
 
 
 def _exception(pickled: Optional[bytes], type_name: str, message: str, text: str) -> BaseException:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Callable, Optional
@@ -15,10 +16,13 @@ class CallFuture(Future):
     (invoker.cancelled()). Like any other future, one that has ended cannot be cancelled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, whole: Optional[CallFuture] = None) -> None:
+        """whole: the future that the caller has, if this is one try of its call."""
         super().__init__()
+        self._whole = whole
         # What ends the call; set before anybody else has the future.
         self._end: Optional[Callable[[], Any]] = None
+        # Taken by the first of cancel() and claim().
         self._once = threading.Lock()
 
     def running(self) -> bool:
@@ -26,7 +30,7 @@ class CallFuture(Future):
         return not self.done()
 
     def cancel(self) -> bool:
-        """Cancels the call, unless it has ended. True if it is cancelled."""
+        """Cancels the call, unless it has ended or its result is being written. True if it is cancelled."""
         if not super().cancel():
             return False
         if self._once.acquire(blocking=False):
@@ -35,6 +39,12 @@ class CallFuture(Future):
             if self._end is not None:
                 self._end()
         return True
+
+    def claim(self) -> bool:
+        """For who is about to write to the caller's memory: whether the future has not been cancelled. It then cannot be."""
+        if self._whole is not None and not self._whole.claim():
+            return False
+        return self._once.acquire(blocking=False) and self.set_running_or_notify_cancel()
 
     def complete(self, value: Any, failed: bool) -> None:
         """The call has ended. What comes after a cancellation is nobody's."""
@@ -62,7 +72,13 @@ async def result_of(begin: Callable[[bool], Optional[Future]]) -> Any:
             waiting.add_done_callback(_cancel_started)
             raise
     assert future is not None
-    return await asyncio.wrap_future(future)
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        if isinstance(future, CallFuture) and not future.cancelled():
+            # Its result is being copied into out=: the caller goes on when that is over.
+            concurrent.futures.wait([future])
+        raise
 
 
 def _cancel_started(waiting: "asyncio.Future[Optional[Future]]") -> None:

@@ -76,19 +76,22 @@ def _may_run_elsewhere(error: BaseException) -> bool:
     return error.fate in ("not_sent", "maybe_executed")
 
 
-def submit(tries: Tries, start: Callable[[bool], Optional[Future]]) -> Future:
-    """The future of start(may_block)'s calls: of the first, or of the last that was tried.
+def submit(
+    tries: Tries, start: Callable[[bool, Optional[CallFuture]], Optional[Future]]
+) -> Future:
+    """The future of start(may_block, whole)'s calls: of the first, or of the last that was tried.
 
-    start gives None if its call would have to wait for room and may not.
+    start gives None if its call would have to wait for room and may not. whole is the future of which its call is one try, if
+    there may be several.
     """
     if tries.left == 0:
-        only = start(True)
+        only = start(True, None)
         assert only is not None
         return only
     whole = CallFuture()
 
     def begin(may_block: bool) -> bool:
-        future = start(may_block)
+        future = start(may_block, whole)
         if future is None:
             return False
         whole._end = future.cancel

@@ -12,6 +12,7 @@ from invoker._calls import Calls
 from invoker._closing import Closing
 from invoker._dispatch import Dispatcher
 from invoker._frame_calls import FrameCalls
+from invoker._futures import CallFuture
 from invoker._leasing import Connecting, Leasing
 from invoker.function import Function
 from invoker.remote_function import RemoteFunction
@@ -106,6 +107,7 @@ class Client(Calls, Leasing, Closing):
             name,
             data,
             True,
+            None,
             timeout=timeout,
             response_capacity=response_capacity,
             out=out,
@@ -239,15 +241,16 @@ class Client(Calls, Leasing, Closing):
         name: str,
         data: Any,
         may_block: bool,
+        whole: Optional[CallFuture],
         *,
         timeout: Optional[float] = None,
         response_capacity: Optional[int] = None,
         out: Any = None,
         dtype: Any = None,
     ) -> Optional[Future]:
-        """For Group, too: None if it would have to wait for room and may not."""
+        """For Group, too: None if it would have to wait for room and may not. whole is the future of which it is one try."""
         return self._start(
-            self._handle(name), data, timeout, response_capacity, out, dtype, may_block
+            self._handle(name), data, timeout, response_capacity, out, dtype, may_block, whole
         )
 
     def _start(
@@ -259,6 +262,7 @@ class Client(Calls, Leasing, Closing):
         out: Any,
         dtype: Any,
         may_block: bool,
+        whole: Optional[CallFuture] = None,
     ) -> Optional[Future]:
         _arguments.check_call(timeout, response_capacity)
         finish: Callable[[memoryview], Any] = _same
@@ -273,6 +277,8 @@ class Client(Calls, Leasing, Closing):
         return self._dispatcher.start(
             lambda token: native.start(token, handle, data, timeout, response_capacity, may_block),
             finish,
+            writes=out is not None,
+            whole=whole,
         )
 
     async def _acall(self, *arguments: Any) -> Any:

@@ -11,8 +11,9 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, 
 from invoker import _frames, _map, _reconnect, _retry
 from invoker._calls import Calls
 from invoker._closing import Closing
+from invoker._futures import CallFuture
 from invoker._leasing import Leasing
-from invoker._sessions import Session
+from invoker._sessions import Place, Session
 from invoker._waiting import Waiting
 from invoker.client import Client
 from invoker.errors import (
@@ -75,9 +76,9 @@ class Group(Calls, Leasing, Closing):
         """As Client.submit(), on one of the sessions. With retry, data stays as it is until the future has ended."""
         again = _retry.Tries(self, options)
 
-        def start(may_block: bool) -> Optional[Future]:
+        def start(may_block: bool, whole: Optional[CallFuture]) -> Optional[Future]:
             return self._start(
-                lambda client: client._submit(name, data, may_block, **again.options())
+                lambda client: client._submit(name, data, may_block, whole, **again.options())
             )
 
         return _retry.submit(again, start)
@@ -86,15 +87,15 @@ class Group(Calls, Leasing, Closing):
         """As Client.acall(), on one of the sessions."""
         again = _retry.Tries(self, options)
         while True:
-            session = self._take()
+            places = [self._take()]
             try:
-                return await session.client.acall(name, data, **again.options())
+                return await places[0].session.client.acall(name, data, **again.options())
             except InvokerError as error:
-                self._note(session, error)
+                self._note(places[0].session, error)
                 if not again.may_try(error):
                     raise
             finally:
-                self._give_back(session)
+                self._give_back(places.pop())
 
     @overload
     def function(self, function: str) -> GroupFunction: ...
@@ -191,7 +192,7 @@ class Group(Calls, Leasing, Closing):
         """Largest payload that every session takes, in bytes."""
         return min(client.max_payload for client in self._clients)
 
-    def _take(self) -> Session:
+    def _take(self) -> Place:
         with self._lock:
             count = len(self._sessions)
             alive = [session for session in self._sessions if not session.gone]
@@ -203,16 +204,16 @@ class Group(Calls, Leasing, Closing):
             # The next one in turn first, so that among equals each has its turn.
             session = min(
                 alive or self._sessions,
-                key=lambda one: (one.under_way, (one.index - self._last - 1) % count),
+                key=lambda one: (len(one.under_way), (one.index - self._last - 1) % count),
             )
-            session.under_way += 1
             self._last = session.index
-            return session
+            return Place(session)
 
-    def _give_back(self, session: Session) -> None:
+    def _give_back(self, place: Place) -> None:
+        session = place.session
         with self._lock:
-            session.under_way -= 1
-            unused = session.followed and session.under_way == 0
+            place.leave()
+            unused = session.followed and not session.under_way
         if unused and self._reconnector is not None:
             self._reconnector.unused(session.client)
 
@@ -248,43 +249,48 @@ class Group(Calls, Leasing, Closing):
                 self._followed = [client for client in self._followed if not client._has_gone()]
                 self._followed.append(old.client)
                 old.followed = True
-            unused = old.under_way == 0
+            unused = not old.under_way
         if ending:
             new.close()
         elif unused and self._reconnector is not None:
             self._reconnector.unused(old.client)
         return True
 
+    # A place is in a list, and out of it when it is given back: whoever keeps an exception keeps what frames refer to.
+
     def _run(self, call: Callable[[Client], _Result]) -> _Result:
-        session = self._take()
+        places = [self._take()]
         try:
-            return call(session.client)
+            return call(places[0].session.client)
         except InvokerError as error:
-            self._note(session, error)
+            self._note(places[0].session, error)
             raise
         finally:
-            self._give_back(session)
+            self._give_back(places.pop())
 
     def _start(self, start: Callable[[Client], Optional[Future]]) -> Optional[Future]:
-        session = self._take()
+        places = [self._take()]
         future = None
         try:
-            future = start(session.client)
+            future = start(places[0].session.client)
+            if future is not None:
+                future.add_done_callback(functools.partial(self._ended, places))
+            return future
         except InvokerError as error:
-            self._note(session, error)
+            self._note(places[0].session, error)
             raise
         finally:
             if future is None:
-                self._give_back(session)
-        if future is not None:
-            future.add_done_callback(functools.partial(self._ended, session))
-        return future
+                self._give_back(places.pop())
+            del places
 
-    def _ended(self, session: Session, future: Future) -> None:
+    def _ended(self, places: List[Place], future: Future) -> None:
+        # Out of the list, which the future keeps.
+        place = places.pop()
         # In this order: the next call must not take it for one with less to do.
         if not future.cancelled():
-            self._note(session, future.exception())
-        self._give_back(session)
+            self._note(place.session, future.exception())
+        self._give_back(place)
 
     def _default_in_flight(self) -> int:
         return 2 * len(self._clients)

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from invoker import _arguments, _invoker, _shipping
 from invoker._leasing import Connecting
-from invoker._sessions import Session
+from invoker._sessions import Place
 from invoker.client import Client
 from invoker.errors import FailedPrecondition, InvokerError
 from invoker.group import Group
@@ -140,7 +140,7 @@ class Lease(Group):
             return "<invoker.Lease closed>"
         return "<invoker.Lease of %d executors at %s>" % (len(self), self._server)
 
-    def _take(self) -> Session:
+    def _take(self) -> Place:
         if self._native.closed:
             raise FailedPrecondition("the lease has been closed", fate="not_sent")
         return super()._take()
