@@ -242,11 +242,12 @@ void LeaseTable::StreamDone(uint64_t lease) {
   EraseIfOver(lease);
 }
 
+void LeaseTable::GiveBackToTenant(const Entry& entry) { TakeOne(entry.holder.tenant, &of_tenant_); }
+
 void LeaseTable::EraseIfOver(uint64_t lease) {
   const auto it = entries_.find(lease);
   if (it == entries_.end() || !it->second.closed || it->second.stream != nullptr) return;
   TakeOne(it->second.holder.machine, &of_machine_);
-  TakeOne(it->second.holder.tenant, &of_tenant_);
   entries_.erase(it);
 }
 

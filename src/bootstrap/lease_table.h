@@ -203,6 +203,8 @@ class LeaseTable {
   void EndEntry(Entry* entry, LeaseEndCause cause, absl::string_view reason, absl::Status status);
   void EndGone(Entry* entry);
   void EndLate(Entry* entry);
+  // The tenant may take another one in its place.
+  void GiveBackToTenant(const Entry& entry);
   void EraseIfOver(uint64_t lease);
   void Run();
   // What is due now, and when to look again.

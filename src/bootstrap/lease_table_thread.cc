@@ -86,6 +86,9 @@ void LeaseTable::Close(uint64_t lease) {
     transport::RemoveLeftovers(process);
     lock.lock();
   }
+  // Whoever hears of the end may take another lease at once. Of the machine's it is one until its
+  // stream has ended too.
+  GiveBackToTenant(entry);
   if (const std::shared_ptr<LeaseStream> stream = entry.stream; stream != nullptr) {
     lock.unlock();
     if (entry.announced) stream->SendEnded(entry.end);

@@ -108,7 +108,7 @@ struct CallOptions {
   // Of a ClientGroup's calls only: how often to try again, on another executor, what has ended
   // because its executor was lost (NOT_SENT or MAYBE_EXECUTED) or takes no more calls
   // (NOT_EXECUTED). Whoever sets it says that the function may run more than once. The timeout is
-  // that of all tries together.
+  // that of all tries together, and so is the fate: MAYBE_EXECUTED if one of them may have been.
   uint32_t retry = 0;
 };
 

@@ -190,13 +190,16 @@ absl::StatusOr<Response> ClientGroup::InvokeAgain(const GroupFunction& function,
   const CallDeadline deadline(options.timeout);
   CallOptions mine = options;
   mine.retry = 0;
+  bool maybe_executed = false;
   for (uint32_t tries = 0;; ++tries) {
     mine.timeout = deadline.left();
     absl::StatusOr<Response> response = Invoke(function, input, mine);
-    if (response.ok() || tries == options.retry || !MayBeRetried(response.status()) ||
-        left() == 0 || deadline.passed()) {
-      return response;
+    if (response.ok()) return response;
+    if (tries == options.retry || !MayBeRetried(response.status()) || left() == 0 ||
+        deadline.passed()) {
+      return AfterTries(response.status(), maybe_executed);
     }
+    maybe_executed |= GetCallFate(response.status()) == CallFate::kMaybeExecuted;
   }
 }
 
@@ -215,8 +218,14 @@ struct ClientGroup::Retried {
   CallDone done;
   std::string input;
   CallDeadline deadline;
-  uint32_t left = 0;  // further tries
+  uint32_t left = 0;            // further tries
+  bool maybe_executed = false;  // by one of the tries
   std::shared_ptr<Access> access;
+
+  void End(absl::StatusOr<Response> response) {
+    if (!response.ok()) response = AfterTries(response.status(), maybe_executed);
+    done(std::move(response));
+  }
 };
 
 void ClientGroup::InvokeAsync(const GroupFunction& function, Bytes input,
@@ -273,7 +282,7 @@ void ClientGroup::InvokeAsyncAgain(const GroupFunction& function, Bytes input,
   call->left = options.retry;
   call->access = access_;
   absl::Status status = StartTry(call, call->options);
-  if (!status.ok()) call->done(std::move(status));
+  if (!status.ok()) call->End(std::move(status));
 }
 
 absl::Status ClientGroup::StartTry(const std::shared_ptr<Retried>& call,
@@ -288,11 +297,12 @@ absl::Status ClientGroup::StartTry(const std::shared_ptr<Retried>& call,
       again = left() > 0;
       if (again) {
         --call->left;
+        call->maybe_executed |= GetCallFate(response.status()) == CallFate::kMaybeExecuted;
         StartAgain(call);
       }
       call->access->Leave();
     }
-    if (!again) call->done(std::move(response));
+    if (!again) call->End(std::move(response));
   };
   return Start(call->function, AsBytes(call->input), mine, ended);
 }
@@ -303,16 +313,16 @@ void ClientGroup::StartAgain(const std::shared_ptr<Retried>& call) {
   const bool waits =
       deferred_.Add([this, call] { return StartIfThereIsRoom(call, /*delivers=*/false); });
   if (waits) return;
-  call->done(WithFate(absl::ResourceExhaustedError("the session's windows have no room now, and "
-                                                   "the system has no thread to wait for some"),
-                      CallFate::kNotSent));
+  call->End(WithFate(absl::ResourceExhaustedError("the session's windows have no room now, and "
+                                                  "the system has no thread to wait for some"),
+                     CallFate::kNotSent));
 }
 
 // False if the call is to wait for room, and for that alone; if it cannot be started, ends it. A
 // thread that `delivers` cannot tell whether there will be room: it may have to make some itself.
 bool ClientGroup::StartIfThereIsRoom(const std::shared_ptr<Retried>& call, bool delivers) {
   if (call->deadline.passed()) {
-    call->done(WithFate(
+    call->End(WithFate(
         absl::DeadlineExceededError("the deadline passed while the call waited for room in the "
                                     "session's windows"),
         CallFate::kNotSent));
@@ -326,7 +336,7 @@ bool ClientGroup::StartIfThereIsRoom(const std::shared_ptr<Retried>& call, bool 
   const bool full = absl::IsCancelled(status) || (delivers && absl::IsResourceExhausted(status));
   const bool interrupted = call->options.interrupted != nullptr && call->options.interrupted();
   if (full && left() > 0 && !interrupted) return false;
-  call->done(std::move(status));
+  call->End(std::move(status));
   return true;
 }
 

@@ -113,6 +113,12 @@ absl::Status ExecutorLoads::status() const {
       CallFate::kNotSent);
 }
 
+absl::Status AfterTries(absl::Status last, bool maybe_executed) {
+  const CallFate fate = GetCallFate(last);
+  const bool says_less = fate == CallFate::kNotSent || fate == CallFate::kNotExecuted;
+  return maybe_executed && says_less ? WithFate(std::move(last), CallFate::kMaybeExecuted) : last;
+}
+
 bool MayBeRetried(const absl::Status& status) {
   switch (GetCallFate(status)) {
     case CallFate::kNotSent:

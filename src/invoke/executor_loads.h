@@ -120,6 +120,10 @@ bool ShowsLostExecutor(const absl::Status& status);
 // Whether CallOptions::retry is for a call that failed like this.
 bool MayBeRetried(const absl::Status& status);
 
+// What a call ends with whose last try ended like this, if an earlier one may have been executed:
+// then that is its fate, unless the last one says more.
+absl::Status AfterTries(absl::Status last, bool maybe_executed);
+
 }  // namespace invoker
 
 #endif  // INVOKER_SRC_INVOKE_EXECUTOR_LOADS_H_

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "src/invoke/call_deadline.h"
+#include "src/invoke/call_fate.h"
 
 namespace invoker {
 namespace {
@@ -66,8 +68,9 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   struct Ready {
     uint64_t index;
     MapInput input;
-    uint64_t tries = 0;          // so far
-    CallDeadline deadline = {};  // of all of them, from the first
+    uint64_t tries = 0;           // so far
+    CallDeadline deadline = {};   // of all of them, from the first
+    bool maybe_executed = false;  // by one of them
   };
 
   bool HasRoomLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -99,7 +102,8 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   void AddResultLocked(uint64_t index, absl::StatusOr<Response> response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool TryAgainLocked(uint64_t index, const absl::Status& status)
+  void DropLocked(const Ready& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TryAgainLocked(uint64_t index, absl::StatusOr<Response>* response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnDone(uint64_t index, ExecutorLoads::Session session, absl::StatusOr<Response> response)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -149,7 +153,18 @@ void MapRun::Core::AddResultLocked(uint64_t index, absl::StatusOr<Response> resp
 
 void MapRun::Core::StopLocked() {
   stopped_ = true;
-  ready_.clear();
+  const std::deque<Ready> dropped = std::exchange(ready_, {});
+  for (const Ready& item : dropped) DropLocked(item);
+}
+
+// Nothing has become of an item that was not called. One whose call was to be tried again has a
+// result.
+void MapRun::Core::DropLocked(const Ready& item) {
+  if (!item.maybe_executed || abandoned_) return;
+  results_.emplace(
+      item.index,
+      WithFate(absl::CancelledError("the map was stopped before the call was tried again"),
+               CallFate::kMaybeExecuted));
 }
 
 void MapRun::Core::Start() {
@@ -184,7 +199,7 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   ready_.pop_front();
   const absl::StatusOr<ExecutorLoads::Session> session = loads_->Begin();
   if (!session.ok()) {
-    AddResultLocked(next.index, session.status());
+    AddResultLocked(next.index, AfterTries(session.status(), next.maybe_executed));
     return;
   }
   const RemoteFunction* const function = function_->In(*session);
@@ -227,21 +242,30 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
     // It waits for its turn, which is no part of a first try.
     if (next.tries == 0) next.deadline = CallDeadline();
   } else if (!lost) {
-    AddResultLocked(next.index, status);
+    AddResultLocked(next.index, AfterTries(status, next.maybe_executed));
     return;
   }
-  if (!stopped_) ready_.push_front(std::move(next));
+  if (stopped_) {
+    DropLocked(next);
+  } else {
+    ready_.push_front(std::move(next));
+  }
 }
 
-// Whether the item whose call has ended like this waits to be called again.
-bool MapRun::Core::TryAgainLocked(uint64_t index, const absl::Status& status) {
+// Whether the item whose call has ended like this waits to be called again. If not, `response` is
+// what it has ended with.
+bool MapRun::Core::TryAgainLocked(uint64_t index, absl::StatusOr<Response>* response) {
   const auto found = tried_.find(index);
   Ready item = std::move(found->second);
   tried_.erase(found);
-  if (status.ok() || stopped_ || abandoned_ || item.tries >= tries_ || !MayBeRetried(status) ||
+  if (response->ok()) return false;
+  const absl::Status status = response->status();
+  if (stopped_ || abandoned_ || item.tries >= tries_ || !MayBeRetried(status) ||
       item.deadline.passed()) {
+    *response = AfterTries(status, item.maybe_executed);
     return false;
   }
+  item.maybe_executed |= GetCallFate(status) == CallFate::kMaybeExecuted;
   ready_.push_front(std::move(item));
   return true;
 }
@@ -256,7 +280,7 @@ void MapRun::Core::OnDone(uint64_t index, ExecutorLoads::Session session,
   --under_way_;
   ++ended_;
   blocked_ = false;
-  const bool again = tries_ > 1 && TryAgainLocked(index, response.status());
+  const bool again = tries_ > 1 && TryAgainLocked(index, &response);
   if (!again && !abandoned_) AddResultLocked(index, std::move(response));
   StartLocked(WhenFull::kFail);
   WakeRunLocked();

@@ -97,6 +97,27 @@ TEST_F(LeaseTableTest, IdsAreNeverZeroAndDiffer) {
   EXPECT_NE(*a, *b);
 }
 
+// Its client hears of the end before the stream has ended on this side.
+TEST_F(LeaseTableTest, WhoHearsThatALeaseHasEndedMayTakeAnother) {
+  LeaseTable table(absl::Hours(1), &host_);
+  LeaseHolder holder;
+  holder.tenant = "alice";
+  holder.max_leases = 1;
+  const auto refused = std::make_shared<FakeStream>();
+  ASSERT_TRUE(table.Add(1, refused, holder).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(table.Add(2, std::make_shared<FakeStream>(), holder)));
+  table.Refuse(1, absl::PermissionDeniedError("too long"));
+  ASSERT_TRUE(refused->WaitFor("end PERMISSION_DENIED"));
+  const auto released = std::make_shared<FakeStream>();
+  ASSERT_TRUE(table.Add(3, released, holder).ok());
+  table.Ask(3, {});
+  table.Release(3);
+  ASSERT_TRUE(released->WaitFor("end OK"));
+  EXPECT_TRUE(table.Add(4, std::make_shared<FakeStream>(), holder).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(table.Add(5, std::make_shared<FakeStream>(), holder)));
+  for (const uint64_t lease : {1u, 3u, 4u}) table.StreamDone(lease);
+}
+
 TEST_F(LeaseTableTest, ALeaseThatEndsInEveryWayAtOnceIsClosedOnce) {
   LeaseTable table(absl::Hours(1), &host_);
   AddLease(&table, 7);

@@ -144,5 +144,17 @@ TEST(ExecutorLoadsTest, WhileExecutorsComeAndGoEachCallGetsOneOrAReason) {
   EXPECT_EQ(loads.left(), kExecutors);
 }
 
+TEST(AfterTriesTest, ALastTryThatWasNotSentDoesNotSayThatNoneWas) {
+  const absl::Status lost = absl::UnavailableError("lost");
+  for (const CallFate fate : {CallFate::kNotSent, CallFate::kNotExecuted}) {
+    EXPECT_EQ(GetCallFate(AfterTries(WithFate(lost, fate), true)), CallFate::kMaybeExecuted);
+    EXPECT_EQ(GetCallFate(AfterTries(WithFate(lost, fate), false)), fate);
+  }
+  for (const CallFate fate : {CallFate::kMaybeExecuted, CallFate::kExecuted}) {
+    EXPECT_EQ(GetCallFate(AfterTries(WithFate(lost, fate), true)), fate);
+  }
+  EXPECT_EQ(AfterTries(lost, true).message(), "lost");
+}
+
 }  // namespace
 }  // namespace invoker

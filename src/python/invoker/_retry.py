@@ -31,6 +31,8 @@ class Tries:
         self.left = _arguments.whole("retry", self._options.pop("retry", 0), least=0)
         timeout: Optional[float] = self._options.get("timeout")
         self._deadline: Optional[float] = None
+        # By a try before the last one.
+        self._maybe_executed = False
         if self.left > 0 and timeout is not None:
             self._deadline = time.monotonic() + _arguments.seconds("timeout", timeout)
 
@@ -45,13 +47,25 @@ class Tries:
         self._group._waiting.add(attempt)
 
     def may_try(self, error: BaseException) -> bool:
-        """Whether to try again after a try that failed like this, which counts as one."""
-        if self.left == 0 or not _may_run_elsewhere(error) or not self._group._others_left():
+        """Whether to try again after a try that failed like this, which counts as one. If not, the error is the call's."""
+        if (
+            self.left == 0
+            or not _may_run_elsewhere(error)
+            or not self._group._others_left()
+            or self.late()
+        ):
+            self.settle(error)
             return False
-        if self.late():
-            return False
+        assert isinstance(error, InvokerError)
+        self._maybe_executed |= error.fate == "maybe_executed"
         self.left -= 1
         return True
+
+    def settle(self, error: BaseException) -> None:
+        """Has the error that the call ends with say what became of all tries, and not of the last one only."""
+        if self._maybe_executed and isinstance(error, InvokerError):
+            if error.fate in ("not_sent", "not_executed"):
+                error.fate = "maybe_executed"
 
     def late(self) -> bool:
         """Whether the deadline of all tries has passed."""
@@ -108,6 +122,7 @@ def submit(
                 raise DeadlineExceeded("the deadline passed while the call waited for room", fate="not_sent")
             return begin(False)
         except Exception as refusal:
+            tries.settle(refusal)
             whole.complete(refusal, True)
             return True
 

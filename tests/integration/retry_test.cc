@@ -1,0 +1,314 @@
+// Calls of groups that are tried again because their callers ask for it.
+
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "tests/integration/group_test.h"
+#include "tests/integration/rendezvous.h"
+
+namespace invoker {
+namespace {
+
+using RetryTest = GroupTest;
+
+// The thread that tries one worker's call again waits for room on the other, whose functions run
+// on.
+TEST_P(RetryTest, AGroupMayGoWhileACallThatIsTriedAgainWaitsForRoom) {
+  Rendezvous rendezvous;
+  ServerProcess* doomed = StartServer();
+  ServerProcess* other = StartServer();
+  ASSERT_NE(other, nullptr);
+  std::unique_ptr<ClientGroup> group = Group({doomed->address(), other->address()}, false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                    rendezvous.path().size());
+  std::atomic<int> under_way{0};
+  CallOptions options;
+  // A window has room for one such answer.
+  options.response_capacity = static_cast<uint32_t>(group->client(0).max_payload() / 2 + 1);
+  options.retry = 1;
+  for (size_t executor = 0; executor < 2; ++executor) {
+    ++under_way;
+    group->InvokeAsync(*hold, input, options, [&](absl::StatusOr<Response> response) {
+      EXPECT_FALSE(response.ok());
+      --under_way;
+    });
+    ASSERT_EQ(group->calls(executor), 1u);
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  }
+  doomed->Kill();
+  ASSERT_TRUE(AwaitLeft(*group, 1));
+  group.reset();
+  EXPECT_EQ(under_way, 0);
+  rendezvous.Release();
+}
+
+// Of the calls of a lost worker, those that are tried again and have to wait for room do so without
+// the others, and for no longer than they have time.
+TEST_P(RetryTest, ACallThatIsTriedAgainWaitsForRoomByItself) {
+  for (const bool in_time : {true, false}) {
+    Rendezvous rendezvous;
+    std::vector<ServerProcess*> servers = {StartServer(), StartServer()};
+    ASSERT_TRUE(servers[0] != nullptr && servers[1] != nullptr);
+    absl::Notification tried;
+    absl::Status status;
+    absl::Notification told;
+    bool told_first = false;
+    std::atomic<int> under_way{2};
+    const std::unique_ptr<ClientGroup> group =
+        Group({servers[0]->address(), servers[1]->address()}, false);
+    ASSERT_NE(group, nullptr);
+    const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+    ASSERT_TRUE(hold.ok()) << hold.status();
+    const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                      rendezvous.path().size());
+    CallOptions large;
+    // A window has room for one such answer.
+    large.response_capacity = static_cast<uint32_t>(group->client(0).max_payload() / 2 + 1);
+    // Keeps the room of its worker.
+    group->InvokeAsync(*hold, input, large, [](absl::StatusOr<Response> response) {
+      EXPECT_TRUE(response.ok()) << response.status();
+    });
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    const size_t doomed = group->calls(0) == 1 ? 1 : 0;
+    CallOptions twice = large;
+    twice.retry = 1;
+    twice.timeout = in_time ? absl::InfiniteDuration() : absl::Seconds(5);
+    group->InvokeAsync(*hold, input, twice, [&](absl::StatusOr<Response> response) {
+      status = response.status();
+      tried.Notify();
+    });
+    ASSERT_EQ(group->calls(doomed), 1u);
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    // One on each.
+    CallOptions small;
+    small.response_capacity = 64;
+    for (int i = 0; i < 2; ++i) {
+      group->InvokeAsync(*hold, input, small, [&](absl::StatusOr<Response> response) {
+        if (!response.ok()) {
+          told_first = !tried.HasBeenNotified();
+          told.Notify();
+        }
+        --under_way;
+      });
+    }
+    ASSERT_EQ(group->calls(doomed), 2u);
+    servers[doomed]->Kill();
+    EXPECT_TRUE(told.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    EXPECT_TRUE(told_first);
+    const auto release = [&rendezvous] {
+      rendezvous.Release();
+      EXPECT_TRUE(rendezvous.WaitUntilRunning());
+    };
+    if (in_time) {
+      // Two of those left begin when the one before has ended.
+      release();
+      release();
+      rendezvous.Release();
+      tried.WaitForNotification();
+      EXPECT_EQ(status, absl::OkStatus());
+    } else {
+      tried.WaitForNotification();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+      // By the first try.
+      EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+      release();
+      rendezvous.Release();
+    }
+    while (under_way > 0) absl::SleepFor(absl::Milliseconds(1));
+  }
+}
+
+TEST_P(RetryTest, ARetriedCallRunsOnAnotherExecutorAndOthersAreNotTriedAgain) {
+  Rendezvous rendezvous;
+  ServerProcess* doomed = StartServer();
+  ServerProcess* other = StartServer();
+  ASSERT_NE(other, nullptr);
+  const std::unique_ptr<ClientGroup> group = Group({doomed->address(), other->address()}, false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  CallOptions again;
+  again.retry = 1;
+  absl::StatusOr<Response> response;
+  std::thread calls([&] { response = group->Invoke(*hold, rendezvous.path(), again); });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  ASSERT_EQ(group->calls(0), 1u);
+  doomed->Kill();
+  // On the other one.
+  EXPECT_TRUE(rendezvous.WaitUntilRunning());
+  rendezvous.Release();
+  calls.join();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->text(), "held");
+
+  absl::Notification ended;
+  absl::Status status;
+  const std::string path = rendezvous.path();
+  group->InvokeAsync(*hold, {reinterpret_cast<const std::byte*>(path.data()), path.size()}, {},
+                     [&](absl::StatusOr<Response> result) {
+                       status = result.status();
+                       ended.Notify();
+                     });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  other->Kill();
+  ended.WaitForNotification();
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+}
+
+TEST_P(RetryTest, AnAsynchronousCallAndAMapAreRetriedToo) {
+  Rendezvous rendezvous;
+  ServerProcess* doomed = StartServer();
+  ServerProcess* other = StartServer();
+  ASSERT_NE(other, nullptr);
+  const std::unique_ptr<ClientGroup> group = Group({doomed->address(), other->address()}, false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  CallOptions again;
+  again.retry = 1;
+  absl::Notification ended;
+  absl::Status status;
+  {
+    // Gone before the second try.
+    const std::string path = rendezvous.path();
+    group->InvokeAsync(*hold, {reinterpret_cast<const std::byte*>(path.data()), path.size()}, again,
+                       [&](absl::StatusOr<Response> result) {
+                         status = result.status();
+                         ended.Notify();
+                       });
+  }
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  MapOptions map;
+  map.call = again;
+  map.max_in_flight = 1;
+  const std::vector<std::string> inputs = {rendezvous.path()};
+  std::vector<absl::StatusOr<std::string>> results;
+  std::thread maps([&] { results = group->Map(*hold, inputs, map); });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  // One of the two runs on each; that of the killed one goes behind the other one's.
+  doomed->Kill();
+  rendezvous.Release();
+  EXPECT_TRUE(rendezvous.WaitUntilRunning());
+  rendezvous.Release();
+  ended.WaitForNotification();
+  maps.join();
+  EXPECT_EQ(status, absl::OkStatus());
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_TRUE(results[0].ok()) << results[0].status();
+}
+
+// What was under way at the lost worker and waits to be tried again is not "not called" when the
+// map is stopped.
+TEST_P(RetryTest, AMapThatIsStoppedTellsOfWhatWasToBeTriedAgain) {
+  Rendezvous rendezvous;
+  std::vector<ServerProcess*> servers = {StartServer(), StartServer()};
+  ASSERT_TRUE(servers[0] != nullptr && servers[1] != nullptr);
+  const std::unique_ptr<ClientGroup> group =
+      Group({servers[0]->address(), servers[1]->address()}, false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  MapOptions options;
+  options.max_in_flight = 2;
+  options.call.retry = 1;
+  // A window has room for one such answer.
+  options.call.response_capacity = static_cast<uint32_t>(group->client(0).max_payload() / 2 + 1);
+  int inputs = 0;
+  const auto source = [&]() -> std::optional<absl::StatusOr<MapInput>> {
+    if (inputs == 2) return std::nullopt;
+    ++inputs;
+    return MapInput(rendezvous.path());
+  };
+  MapRun run = group->StartMap(*hold, source, options, 2);
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  servers[1]->Kill();
+  ASSERT_TRUE(AwaitLeft(*group, 1));
+  run.Stop();
+  rendezvous.Release();
+  int right = 0;
+  int maybe_executed = 0;
+  while (std::optional<MapResult> result = run.Next()) {
+    const absl::Status status = result->response.status();
+    ++(status.ok() ? right : maybe_executed);
+    if (status.ok()) continue;
+    EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+  }
+  EXPECT_EQ(right, 1);
+  EXPECT_EQ(maybe_executed, 1);
+}
+
+// With a deadline of its own, the second try would end after a call that begins with it and has
+// less.
+TEST_P(RetryTest, AllTriesOfACallHaveOneDeadline) {
+  for (const bool asynchronous : {false, true}) {
+    absl::Mutex mutex;
+    std::vector<std::string> ended;
+    const auto end = [&](const std::string& call, const absl::Status& status) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << call << ": " << status;
+      absl::MutexLock lock(&mutex);
+      ended.push_back(call);
+    };
+    Rendezvous rendezvous;
+    ServerProcess* doomed = StartServer();
+    ServerProcess* other = StartServer();
+    ASSERT_NE(other, nullptr);
+    const std::unique_ptr<ClientGroup> group = Group({doomed->address(), other->address()}, false);
+    ASSERT_NE(group, nullptr);
+    const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+    ASSERT_TRUE(hold.ok()) << hold.status();
+    const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                      rendezvous.path().size());
+    CallOptions twice;
+    twice.retry = 1;
+    twice.timeout = absl::Seconds(5);
+    std::thread calls;
+    if (asynchronous) {
+      group->InvokeAsync(*hold, input, twice, [&](absl::StatusOr<Response> response) {
+        end("retried", response.status());
+      });
+    } else {
+      calls = std::thread([&] { end("retried", group->Invoke(*hold, input, twice).status()); });
+    }
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    // Of the five seconds, two are left for the second try: the third call has four.
+    absl::SleepFor(absl::Seconds(3));
+    doomed->Kill();
+    ASSERT_TRUE(rendezvous.WaitUntilRunning());
+    CallOptions once;
+    once.timeout = absl::Seconds(4);
+    end("third", group->Invoke(*hold, input, once).status());
+    if (calls.joinable()) calls.join();
+    EXPECT_EQ(ended, (std::vector<std::string>{"retried", "third"}));
+    rendezvous.Release();
+    rendezvous.Release();
+  }
+}
+
+TEST_P(RetryTest, APlainClientHasNobodyElseToTry) {
+  ServerProcess* server = StartServer();
+  const std::unique_ptr<Client> client = Connect(server);
+  ASSERT_NE(client, nullptr);
+  CallOptions again;
+  again.retry = 1;
+  const absl::Status status =
+      client->Invoke(FunctionNamed(*client, "test.echo"), "x", again).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "not_sent") << status;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, RetryTest, BothProviders(), FabricName);
+
+}  // namespace
+}  // namespace invoker
