@@ -27,6 +27,11 @@ grpc::Status MemoryService::RegisterWindow(grpc::ServerContext* context,
       message->lease(), message->handle(), {window.base(), window.length(), window.key()},
       message->readable(), message->writable());
   if (!number.ok()) return ToGrpc(number.status());
+  // Nobody learns the number any more: nobody could take the window back.
+  if (context->IsCancelled()) {
+    host_->ForgetWindow(message->lease(), message->handle(), *number).IgnoreError();
+    return ToGrpc(absl::CancelledError("the client does not wait for the window any more"));
+  }
   reply->set_number(*number);
   return grpc::Status::OK;
 }

@@ -77,6 +77,7 @@ bool BulkCall::Advance(int64_t now_ns) {
     Stop(StatusCode::kDeadlineExpired,
          "the deadline passed while the input was being read; the function did not run");
   }
+  if (Forgotten()) StopForgotten();
   if (state_ == State::kWaiting && !stopping_) moved = TakeMemory();
   if (stopping_) {
     EndIfQuiet();
@@ -164,6 +165,13 @@ void BulkCall::Stop(StatusCode status, std::string reason) {
   status_ = status;
   reason_ = std::move(reason);
   EndIfQuiet();
+}
+
+bool BulkCall::Forgotten() const {
+  const auto gone = [](const std::shared_ptr<ClientWindow>& window) {
+    return window != nullptr && window->revoked();
+  };
+  return (!has_run_ && gone(parts_.input_window)) || gone(parts_.output_window);
 }
 
 void BulkCall::StopForgotten() {

@@ -70,8 +70,6 @@ class BulkCall final : public transport::OperationOwner {
 
   // Ends the call with this status, once nothing is under way. The first reason stays.
   void Stop(StatusCode status, std::string reason);
-  // The client has taken one of its windows back.
-  void StopForgotten();
 
   // Whether its transfers do not end: the client takes no part in them, or lent what it has not.
   // Nothing but the end of the session gets the memory back then.
@@ -79,9 +77,6 @@ class BulkCall final : public transport::OperationOwner {
 
   State state() const { return state_; }
   const RequestHeader& request() const { return parts_.request; }
-  bool Names(const ClientWindow* window) const {
-    return parts_.input_window.get() == window || parts_.output_window.get() == window;
-  }
   // Of a call that has ended: how. kOk: with output_bytes().
   bool answered() const { return answered_; }
   StatusCode status() const { return status_; }
@@ -99,6 +94,9 @@ class BulkCall final : public transport::OperationOwner {
   bool TakeMemory();
   absl::Status Allocate(uint64_t bytes, transport::MemoryRegion* region);
   bool PostMore();
+  // Whether the client has taken a window back that the call still needs.
+  bool Forgotten() const;
+  void StopForgotten();
   // Of the direction under way.
   ClientWindow* window() const {
     return (state_ == State::kReading ? parts_.input_window : parts_.output_window).get();

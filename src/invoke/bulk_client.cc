@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/invoke/call_deadline.h"
 #include "src/invoke/call_fate.h"
 #include "src/invoke/registered_window.h"
 #include "src/invoke/registered_window_state.h"
@@ -148,6 +149,7 @@ absl::StatusOr<uint64_t> Client::InvokeLarge(const RemoteFunction& function, Byt
                                              const CallOptions& options) {
   const bool input_fits = input.size() <= max_payload() - kBulkDescriptorBytes;
   const bool output_fits = output.size() <= max_payload();
+  const CallDeadline deadline(options.timeout);
   absl::StatusOr<RegisteredWindow> input_window = absl::NotFoundError("none");
   absl::StatusOr<RegisteredWindow> output_window = absl::NotFoundError("none");
   BulkInput from;
@@ -157,8 +159,8 @@ absl::StatusOr<uint64_t> Client::InvokeLarge(const RemoteFunction& function, Byt
     from.bytes = input;
   } else {
     // Nobody writes to what is registered to be read.
-    input_window =
-        RegisterWindow(const_cast<std::byte*>(input.data()), input.size(), WindowAccess::kRead);
+    input_window = RegisterWindowWithin(const_cast<std::byte*>(input.data()), input.size(),
+                                        WindowAccess::kRead, deadline.left());
     if (!input_window.ok()) return WithFate(input_window.status(), CallFate::kNotSent);
     from = {&*input_window, 0, input.size(), {}};
   }
@@ -166,9 +168,16 @@ absl::StatusOr<uint64_t> Client::InvokeLarge(const RemoteFunction& function, Byt
     // None at all would mean the default.
     with_capacity.response_capacity = static_cast<uint32_t>(std::max<size_t>(output.size(), 1));
   } else {
-    output_window = RegisterWindow(output.data(), output.size(), WindowAccess::kWrite);
+    output_window =
+        RegisterWindowWithin(output.data(), output.size(), WindowAccess::kWrite, deadline.left());
     if (!output_window.ok()) return WithFate(output_window.status(), CallFate::kNotSent);
     to = {&*output_window, 0, output.size()};
+  }
+  with_capacity.timeout = deadline.left();
+  if (with_capacity.timeout <= absl::ZeroDuration()) {
+    return WithFate(
+        absl::DeadlineExceededError("the timeout passed while the memory was being registered"),
+        CallFate::kNotSent);
   }
   absl::StatusOr<BulkResult> result;
   if (input_fits && output_fits) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,62 +11,15 @@
 namespace invoker {
 namespace {
 
-// Two of each call that there can be.
-constexpr size_t kMostWindows = 2 * SequenceWindow::kWidth;
-
 // Calls under way: as many as a client of this library can have, of any kind. One that is not may
 // use the cells of its requests again before they have been answered, so the window is no bound.
 constexpr size_t kMostCalls = SequenceWindow::kWidth;
 
 }  // namespace
 
-absl::StatusOr<BulkSession::Registered> BulkSession::RegisterWindow(
-    const bootstrap::WindowDescriptor& window, bool readable, bool writable) {
-  if (window.length == 0 || window.base > std::numeric_limits<uint64_t>::max() - window.length) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a window of ", window.length,
-                     " bytes is not possible: it needs at least one, and to end in the address "
-                     "space"));
-  }
-  if (!readable && !writable) {
-    return absl::InvalidArgumentError("a window that the executor may neither read nor write");
-  }
-  if (readable && !reactor_->profile().remote_reads) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("fabric ", reactor_->profile().provider,
-                     " has no remote reads, so that the executor cannot fetch a large input; send "
-                     "it in pieces that fit in the session's window"));
-  }
-  if (windows_.size() >= kMostWindows) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the session has ", windows_.size(), " windows, which is all it can"));
-  }
-  do {
-    ++last_number_;
-  } while (last_number_ == 0 || windows_.contains(last_number_));
-  auto registered = std::make_shared<ClientWindow>(
-      transport::RemoteWindow{peer_, window.base, window.length, window.key}, readable, writable);
-  windows_[last_number_] = registered;
-  return Registered{last_number_, std::move(registered)};
-}
-
 bool BulkSession::Has(uint64_t sequence) const {
   return std::any_of(calls_.begin(), calls_.end(),
                      [sequence](const auto& call) { return call->request().sequence == sequence; });
-}
-
-absl::Status BulkSession::ForgetWindow(uint16_t number) {
-  const auto found = windows_.find(number);
-  if (found == windows_.end()) {
-    return absl::NotFoundError(absl::StrCat("the session has no window ", number));
-  }
-  const std::shared_ptr<ClientWindow> window = std::move(found->second);
-  windows_.erase(found);
-  window->Revoke();
-  for (const std::unique_ptr<BulkCall>& call : calls_) {
-    if (call->Names(window.get())) call->StopForgotten();
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<ClientWindow>> BulkSession::FindWindow(uint16_t number,
@@ -75,11 +27,10 @@ absl::StatusOr<std::shared_ptr<ClientWindow>> BulkSession::FindWindow(uint16_t n
                                                                       uint64_t length,
                                                                       bool writes) const {
   if (number == 0) return std::shared_ptr<ClientWindow>();
-  const auto found = windows_.find(number);
-  if (found == windows_.end()) {
+  std::shared_ptr<ClientWindow> window = windows_->Find(number);
+  if (window == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("the session has no window ", number));
   }
-  const std::shared_ptr<ClientWindow>& window = found->second;
   if (writes ? !window->writable() : !window->readable()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "window ", number, " has not been registered to be ", writes ? "written" : "read"));

@@ -1,5 +1,4 @@
-// The bulk calls of one session at its executor, and the windows that its client has registered.
-// Driver thread of the executor's reactor only.
+// The bulk calls of one session at its executor. Driver thread of the executor's reactor only.
 
 #ifndef INVOKER_SRC_INVOKE_BULK_SESSION_H_
 #define INVOKER_SRC_INVOKE_BULK_SESSION_H_
@@ -13,13 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "src/bootstrap/messages.h"
 #include "src/invoke/bulk_call.h"
+#include "src/invoke/session_windows.h"
 #include "src/invoke/wire.h"
 #include "src/transport/reactor.h"
 
@@ -32,20 +29,10 @@ inline constexpr absl::string_view kTakesNoMoreCalls =
 
 class BulkSession {
  public:
-  // `reactor` outlives the session; `peer` is the client's address.
-  BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget, fi_addr_t peer)
-      : reactor_(reactor), budget_(std::move(budget)), peer_(peer) {}
-
-  struct Registered {
-    uint16_t number;  // from 1
-    std::shared_ptr<ClientWindow> window;
-  };
-  // FAILED_PRECONDITION if the fabric cannot do it.
-  absl::StatusOr<Registered> RegisterWindow(const bootstrap::WindowDescriptor& window,
-                                            bool readable, bool writable);
-  // From now on no call can name the window, and those that do are stopped. Transfers that are
-  // under way go on: ClientWindow::AwaitQuiet.
-  absl::Status ForgetWindow(uint16_t number);
+  // `reactor` outlives the session; `windows` are the client's.
+  BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget,
+              std::shared_ptr<const SessionWindows> windows)
+      : reactor_(reactor), budget_(std::move(budget)), windows_(std::move(windows)) {}
 
   struct Refusal {
     StatusCode status;
@@ -80,9 +67,7 @@ class BulkSession {
 
   transport::Reactor* const reactor_;
   const std::shared_ptr<BulkBudget> budget_;
-  const fi_addr_t peer_;
-  uint16_t last_number_ = 0;
-  absl::flat_hash_map<uint16_t, std::shared_ptr<ClientWindow>> windows_;
+  const std::shared_ptr<const SessionWindows> windows_;
   std::deque<std::unique_ptr<BulkCall>> calls_;
 };
 

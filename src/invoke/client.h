@@ -259,7 +259,8 @@ class Client {
   BulkFuture InvokeBulkAsync(const RemoteFunction& function, const BulkInput& input,
                              const BulkOutput& output, const CallOptions& options = {});
   // Calls with input and output of any size, in memory of the caller's own: registers for this call
-  // what does not fit in the session's windows. Returns how many bytes of output there are.
+  // what does not fit in the session's windows, which the timeout includes. Returns how many bytes
+  // of output there are.
   absl::StatusOr<uint64_t> InvokeLarge(const RemoteFunction& function, Bytes input,
                                        absl::Span<std::byte> output,
                                        const CallOptions& options = {});
@@ -299,6 +300,9 @@ class Client {
   absl::Status MakeRequest(uint16_t function, const Buffer& buffer, size_t size,
                            const CallOptions& options, ClientSession::Request* request) const;
   struct BulkRequest;
+  absl::StatusOr<RegisteredWindow> RegisterWindowWithin(void* data, size_t size,
+                                                        WindowAccess access,
+                                                        absl::Duration timeout);
   absl::Status MakeFlaggedRequest(uint16_t function, Bytes payload, uint8_t flags, bool* busy,
                                   const CallOptions& options,
                                   ClientSession::Request* request) const;

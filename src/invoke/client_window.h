@@ -8,6 +8,7 @@
 #ifndef INVOKER_SRC_INVOKE_CLIENT_WINDOW_H_
 #define INVOKER_SRC_INVOKE_CLIENT_WINDOW_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
@@ -31,7 +32,7 @@ class ClientWindow {
   // Any thread. False once it has been revoked.
   bool BeginTransfer() {
     absl::MutexLock lock(&mutex_);
-    if (revoked_) return false;
+    if (revoked()) return false;
     ++transfers_;
     return true;
   }
@@ -44,8 +45,9 @@ class ClientWindow {
 
   void Revoke() {
     absl::MutexLock lock(&mutex_);
-    revoked_ = true;
+    revoked_.store(true, std::memory_order_relaxed);
   }
+  bool revoked() const { return revoked_.load(std::memory_order_relaxed); }
 
   // Waits until no transfer is under way. False if that takes longer.
   bool AwaitQuiet(absl::Duration limit) {
@@ -61,7 +63,7 @@ class ClientWindow {
   const bool readable_;
   const bool writable_;
   absl::Mutex mutex_;
-  bool revoked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> revoked_{false};  // written under mutex_
   uint32_t transfers_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -47,10 +47,10 @@ class Connection {
     watch_->set_on_ended(std::move(on_ended));
   }
 
-  // As BootstrapClient's, for the session.
+  // As BootstrapClient's, for the session. Registering takes no longer than connect_timeout.
   absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
-                                          bool writable) {
-    return session_->RegisterWindow(window, readable, writable);
+                                          bool writable, absl::Duration timeout) {
+    return session_->RegisterWindow(window, readable, writable, timeout);
   }
   absl::Status ForgetWindow(uint16_t number, absl::Duration timeout) {
     return session_->ForgetWindow(number, timeout);

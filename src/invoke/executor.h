@@ -103,7 +103,8 @@ class Executor {
   // more sessions, and cannot be replaced: it takes no more sessions.
   bool healthy(size_t fabric) const { return LineFor(fabric).healthy(); }
 
-  // These block until the thread's next turn, which may be after a function that is running.
+  // These block until the thread's next turn, which may be after a function that is running, unless
+  // they say otherwise.
 
   // `notification` and the request's data_auth are what the session is to use, already decided. The
   // reply's handle is left to the caller. Opens the fabric's endpoint if need be, on the calling
@@ -116,11 +117,11 @@ class Executor {
   // Does not wait for a function that runs: see RequestSearch.
   absl::StatusOr<bootstrap::RequestState> FindRequest(SessionKey key, uint64_t sequence);
   absl::Status CloseSession(SessionKey key);
-  // As bootstrap::SessionHost's.
+  // As bootstrap::SessionHost's. Neither waits for a function that runs.
   absl::StatusOr<uint16_t> RegisterWindow(SessionKey key, const bootstrap::WindowDescriptor& window,
                                           bool readable, bool writable);
   // OK once nothing of the window is under way, nor will be. DEADLINE_EXCEEDED if transfers are
-  // that do not end: they may need the client to take part. Does not wait for a function that runs.
+  // that do not end: they may need the client to take part.
   absl::Status ForgetWindow(SessionKey key, uint16_t number);
   // As CloseSession, but does not block, and does not mind if the session has ended. `closed` is
   // called when it has, with all that it has used shown in its meter: on the thread, or, if that

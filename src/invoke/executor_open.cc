@@ -89,6 +89,10 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
       }
       reply = port->OpenSession(request, notification, *std::move(window), *std::move(staging),
                                 data_keys, std::move(meter));
+      if (reply.ok()) {
+        const SessionKey key{reply->request_session, reply->epoch, static_cast<uint16_t>(fabric)};
+        lent_.Add(key, port->Find(key)->windows());
+      }
       awaits_first_ = true;
     });
     // They close here, so that no call waits for it.

@@ -72,6 +72,9 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                  this),
       control_(parts_.reactor),
       seals_(std::move(seals)),
+      windows_(parts_.bulk_budget == nullptr
+                   ? nullptr
+                   : std::make_shared<SessionWindows>(peer->address, parts_.reactor->profile())),
       sequences_(parts_.first_sequence),
       waiting_(std::move(waiting)) {}
 

@@ -146,10 +146,8 @@ class ExecutorSession final : public transport::OperationOwner,
   // Moves bulk calls on, runs the function of one that is ready, and flushes.
   Progress Continue();
 
-  // As BulkSession's.
-  absl::StatusOr<BulkSession::Registered> RegisterWindow(const bootstrap::WindowDescriptor& window,
-                                                         bool readable, bool writable);
-  absl::Status ForgetWindow(uint16_t number);
+  // What the client has registered; nullptr: this executor takes no large payloads.
+  const std::shared_ptr<SessionWindows>& windows() const { return windows_; }
   // What has become of the request with that sequence.
   bootstrap::RequestState FindRequest(uint64_t sequence);
   const MessageBatch& responses() const { return responses_; }
@@ -232,7 +230,8 @@ class ExecutorSession final : public transport::OperationOwner,
   MessageBatch responses_;
   CallControl control_;
   std::unique_ptr<SessionSeals> seals_;  // nullptr: messages have no tags
-  std::unique_ptr<BulkSession> bulk_;    // nullptr: no window has been registered
+  const std::shared_ptr<SessionWindows> windows_;
+  std::unique_ptr<BulkSession> bulk_;  // nullptr: there has been no bulk call
   SequenceWindow sequences_;
   DoorbellQueue waiting_;
   int32_t quantum_left_ = 0;

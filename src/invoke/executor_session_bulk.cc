@@ -10,22 +10,6 @@
 
 namespace invoker {
 
-absl::StatusOr<BulkSession::Registered> ExecutorSession::RegisterWindow(
-    const bootstrap::WindowDescriptor& window, bool readable, bool writable) {
-  if (parts_.bulk_budget == nullptr) {
-    return absl::FailedPreconditionError("this executor takes no large payloads");
-  }
-  if (bulk_ == nullptr) {
-    bulk_ = std::make_unique<BulkSession>(parts_.reactor, parts_.bulk_budget, peer_->address);
-  }
-  return bulk_->RegisterWindow(window, readable, writable);
-}
-
-absl::Status ExecutorSession::ForgetWindow(uint16_t number) {
-  if (bulk_ == nullptr) return absl::NotFoundError("the session has no windows");
-  return bulk_->ForgetWindow(number);
-}
-
 // What is refused is so before anything is read.
 void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* payload,
                                 uint32_t cell) {
@@ -33,8 +17,11 @@ void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* pa
     return Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
   }
   if (FindFunction(header.function_id) == nullptr) return RefuseUnknown(header);
+  if (windows_ == nullptr) {
+    return Refuse(header, StatusCode::kInvalidRequest, "this executor takes no large payloads");
+  }
   if (bulk_ == nullptr) {
-    return Refuse(header, StatusCode::kInvalidRequest, "the session has no windows");
+    bulk_ = std::make_unique<BulkSession>(parts_.reactor, parts_.bulk_budget, windows_);
   }
   std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
   const std::optional<BulkSession::Refusal> refusal =

@@ -1,7 +1,6 @@
-// Executor: memory that clients have registered, and take back.
+// Executor: memory that clients register, and take back. Nothing here waits for the thread.
 
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/invoke/executor.h"
@@ -17,35 +16,24 @@ constexpr absl::Duration kQuietLimit = absl::Milliseconds(50);
 absl::StatusOr<uint16_t> Executor::RegisterWindow(SessionKey key,
                                                   const bootstrap::WindowDescriptor& window,
                                                   bool readable, bool writable) {
-  absl::StatusOr<BulkSession::Registered> registered = absl::NotFoundError("the session has ended");
-  RunOnThread([&] {
-    if (FabricPort* port = PortOf(key); port != nullptr) {
-      registered = port->Find(key)->RegisterWindow(window, readable, writable);
-    }
-  });
-  if (!registered.ok()) return registered.status();
-  lent_.Add(key, registered->number, registered->window);
-  return registered->number;
+  const std::shared_ptr<SessionWindows> windows = lent_.Find(key);
+  if (windows == nullptr) return absl::NotFoundError("the session has ended");
+  return windows->Register(window, readable, writable);
 }
 
 absl::Status Executor::ForgetWindow(SessionKey key, uint16_t number) {
-  const std::shared_ptr<ClientWindow> window = lent_.Find(key, number);
+  const std::shared_ptr<SessionWindows> windows = lent_.Find(key);
+  const std::shared_ptr<ClientWindow> window =
+      windows == nullptr ? nullptr : windows->Revoke(number);
   if (window == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("the session has no window ", number, ", or has ended"));
   }
-  // At once, also if the thread is inside a function. Calls that name it end when it comes back.
-  window->Revoke();
-  RunLater([this, key, number] {
-    if (FabricPort* port = PortOf(key); port != nullptr) {
-      port->Find(key)->ForgetWindow(number).IgnoreError();
-    }
-  });
   if (!window->AwaitQuiet(kQuietLimit)) {
     return absl::DeadlineExceededError(
         absl::StrCat("transfers of window ", number, " are under way"));
   }
-  lent_.Remove(key, number);
+  windows->Remove(number);
   return absl::OkStatus();
 }
 

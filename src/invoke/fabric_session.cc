@@ -71,9 +71,10 @@ FabricSession::Opened FabricSession::Open(const Setting& setting,
 FabricSession::~FabricSession() { Close(); }
 
 absl::StatusOr<uint16_t> FabricSession::RegisterWindow(const bootstrap::WindowDescriptor& window,
-                                                       bool readable, bool writable) {
+                                                       bool readable, bool writable,
+                                                       absl::Duration timeout) {
   return setting_.bootstrap->RegisterWindow(setting_.lease, reply_.handle, window, readable,
-                                            writable, options().connect_timeout);
+                                            writable, std::min(timeout, options().connect_timeout));
 }
 
 absl::Status FabricSession::ForgetWindow(uint16_t number, absl::Duration timeout) {

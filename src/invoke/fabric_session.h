@@ -55,7 +55,7 @@ class FabricSession {
 
   // As BootstrapClient's. Block for a round trip to the server.
   absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
-                                          bool writable);
+                                          bool writable, absl::Duration timeout);
   absl::Status ForgetWindow(uint16_t number, absl::Duration timeout);
 
   const std::shared_ptr<CallDriver>& driver() const { return driver_; }

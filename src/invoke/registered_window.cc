@@ -31,6 +31,12 @@ transport::RegionUse UseFor(WindowAccess access) {
 
 absl::StatusOr<RegisteredWindow> Client::RegisterWindow(void* data, size_t size,
                                                         WindowAccess access) {
+  return RegisterWindowWithin(data, size, access, absl::InfiniteDuration());
+}
+
+absl::StatusOr<RegisteredWindow> Client::RegisterWindowWithin(void* data, size_t size,
+                                                              WindowAccess access,
+                                                              absl::Duration timeout) {
   if (data == nullptr || size == 0) {
     return absl::InvalidArgumentError("a window of no bytes cannot be registered");
   }
@@ -43,6 +49,9 @@ absl::StatusOr<RegisteredWindow> Client::RegisterWindow(void* data, size_t size,
                      max_payload(), " bytes"));
   }
   if (absl::Status status = driver_->status(); !status.ok()) return status;
+  if (timeout <= absl::ZeroDuration()) {
+    return absl::DeadlineExceededError("the timeout passed before the memory was registered");
+  }
   absl::StatusOr<transport::MemoryRegion> region =
       driver_->RegisterMemory(transport::HostBuffer::Borrow(data, size), UseFor(access));
   if (!region.ok()) return region.status();
@@ -51,9 +60,9 @@ absl::StatusOr<RegisteredWindow> Client::RegisterWindow(void* data, size_t size,
   state->connection = connection_.get();
   state->access = access;
   state->region = *std::move(region);
-  absl::StatusOr<uint16_t> number =
-      connection_->RegisterWindow({state->region.remote_base(), size, state->region.key()},
-                                  access != WindowAccess::kWrite, access != WindowAccess::kRead);
+  absl::StatusOr<uint16_t> number = connection_->RegisterWindow(
+      {state->region.remote_base(), size, state->region.key()}, access != WindowAccess::kWrite,
+      access != WindowAccess::kRead, timeout);
   if (!number.ok()) {
     driver_->CloseMemory(std::move(state->region));
     return number.status();

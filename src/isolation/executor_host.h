@@ -37,7 +37,8 @@ class ExecutorHost {
 
   // Whether the request waits for no function.
   static bool IsPrompt(const isolation::v1::ToExecutor& request) {
-    return request.has_find_request() || request.has_forget_window();
+    return request.has_find_request() || request.has_register_window() ||
+           request.has_forget_window();
   }
   // The same for requests that are prompt. Any thread, once started: the worker is all that they
   // touch. Takes 100 ms at most. Never returns once Stop is about to end the process.

@@ -80,8 +80,8 @@ void Read(ControlSocket* socket, ExecutorHost* host, Queues* queues) {
 }
 
 // Serves what must not wait behind a request that waits for a function to end: memory that a client
-// takes back, and what a client asks that fears for its calls. What such a request names has been
-// given to the client by an answer from the main thread, so none comes too early.
+// lends or takes back, and what a client asks that fears for its calls. What such a request names
+// has been given to the client by an answer from the main thread, so none comes too early.
 void ServePrompt(ControlSocket* socket, ExecutorHost* host, RequestQueue* queue) {
   UseSignalStack();
   while (true) {

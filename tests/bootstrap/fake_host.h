@@ -73,6 +73,8 @@ inline Usage SampleUsage() {
 
 class FakeHost : public SessionHost {
  public:
+  static constexpr uint16_t kWindow = 5;  // each that is registered
+
   WorkerInfo Info() const override { return SampleInfo(); }
 
   absl::StatusOr<OpenSessionReply> OpenSession(uint64_t lease,
@@ -96,6 +98,19 @@ class FakeHost : public SessionHost {
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
     std::lock_guard<std::mutex> lock(mutex_);
     Record(absl::StrCat("close ", lease, " ", handle));
+    return Known(handle);
+  }
+
+  absl::StatusOr<uint16_t> RegisterWindow(uint64_t lease, uint64_t handle, const WindowDescriptor&,
+                                          bool, bool) override {
+    if (in_register) in_register();
+    std::lock_guard<std::mutex> lock(mutex_);
+    Record(absl::StrCat("register ", lease, " ", handle));
+    return kWindow;
+  }
+  absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Record(absl::StrCat("forget ", lease, " ", handle, " ", number));
     return Known(handle);
   }
 
@@ -162,6 +177,7 @@ class FakeHost : public SessionHost {
   }
 
   std::function<void()> in_open;  // set before the server starts
+  std::function<void()> in_register;
   std::function<void()> in_abandon;
   std::function<void()> in_close;
   std::optional<OpenSessionRequest> last_request;

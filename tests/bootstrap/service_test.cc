@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
 #include "src/bootstrap/server.h"
@@ -71,6 +73,31 @@ TEST_F(ServiceTest, OpensSwitchesAndClosesASession) {
               ElementsAre(absl::StrCat("open ", lease_->id()),
                           absl::StrCat("switch ", session, " send_after_write lost?"),
                           absl::StrCat("close ", session)));
+}
+
+// Nobody could take it back.
+TEST_F(ServiceTest, AWindowWhoseClientHasGivenUpIsForgotten) {
+  const uint64_t handle = SampleReply().handle;
+  const std::string session = absl::StrCat(lease_->id(), " ", handle);
+  std::atomic<int> pause_ms{0};
+  host_.in_register = [&] { absl::SleepFor(absl::Milliseconds(pause_ms.load())); };
+  ASSERT_TRUE(
+      client_->RegisterWindow(lease_->id(), handle, {1, 4096, 2}, true, true, kPatience).ok());
+  EXPECT_THAT(host_.Calls(), ElementsAre(absl::StrCat("register ", session)));
+  const std::string forget = absl::StrCat("forget ", session, " ", FakeHost::kWindow);
+  // When the server hears that the client has given up is not known, nor does anything tell that it
+  // has not: longer each time.
+  for (int tries = 0; host_.Count(forget) == 0 && tries < 8; ++tries) {
+    pause_ms = 100 << tries;
+    EXPECT_EQ(
+        client_
+            ->RegisterWindow(lease_->id(), handle, {1, 4096, 2}, true, true, absl::Milliseconds(50))
+            .status()
+            .code(),
+        absl::StatusCode::kDeadlineExceeded);
+    absl::SleepFor(2 * absl::Milliseconds(pause_ms.load()));
+  }
+  EXPECT_GT(host_.Count(forget), 0);
 }
 
 TEST_F(ServiceTest, AnUnknownLeaseIsRefusedBeforeTheHost) {

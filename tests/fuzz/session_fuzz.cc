@@ -138,7 +138,7 @@ class Player {
     window.length = input_.TakeNumber();
     window.key = input_.TakeNumber();
     const bool readable = input_.TakeBool();
-    static_cast<void>(world_.executor()->RegisterWindow(window, readable, input_.TakeBool()));
+    static_cast<void>(world_.executor()->windows()->Register(window, readable, input_.TakeBool()));
   }
 
   void Event();

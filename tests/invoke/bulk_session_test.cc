@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,12 +36,19 @@ class BulkSessionTest : public testing::TestWithParam<Way> {
     auto region = pair_.client_reactor().Register(
         transport::HostBuffer::Borrow(memory_.data(), memory_.size()), use);
     EXPECT_TRUE(region.ok()) << region.status();
-    auto registered = pair_.executor().RegisterWindow(
+    const absl::StatusOr<uint16_t> number = windows().Register(
         {region->remote_base(), region->size(), region->key()}, readable, writable);
-    EXPECT_TRUE(registered.ok()) << registered.status();
+    EXPECT_TRUE(number.ok()) << number.status();
     regions_.push_back(*std::move(region));
-    windows_[registered->number] = registered->window;
-    return registered->number;
+    return *number;
+  }
+
+  SessionWindows& windows() { return *pair_.executor().windows(); }
+  // As the executor does it, in one go.
+  std::shared_ptr<ClientWindow> Forget(uint16_t number) {
+    std::shared_ptr<ClientWindow> window = windows().Revoke(number);
+    if (window != nullptr && window->AwaitQuiet(absl::ZeroDuration())) windows().Remove(number);
+    return window;
   }
 
   // A request with whatever the payload is.
@@ -102,7 +108,6 @@ class BulkSessionTest : public testing::TestWithParam<Way> {
   SessionPair pair_;
   std::vector<std::byte> memory_;
   std::vector<std::byte> original_;
-  std::map<uint16_t, std::shared_ptr<ClientWindow>> windows_;
   std::vector<transport::MemoryRegion> regions_;
   uint16_t both_ = 0;
 };
@@ -219,11 +224,9 @@ TEST_P(BulkSessionTest, RequestsThatMakeNoSenseAreRefused) {
 TEST_P(BulkSessionTest, WindowsThatCannotBeAreNotRegistered) {
   for (const bootstrap::WindowDescriptor& window : std::vector<bootstrap::WindowDescriptor>{
            {0x1000, 0, 1}, {~uint64_t{0} - 10, 100, 1}, {1, ~uint64_t{0}, 1}}) {
-    EXPECT_TRUE(
-        absl::IsInvalidArgument(pair_.executor().RegisterWindow(window, true, true).status()));
+    EXPECT_TRUE(absl::IsInvalidArgument(windows().Register(window, true, true).status()));
   }
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      pair_.executor().RegisterWindow({0x1000, 100, 1}, false, false).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(windows().Register({0x1000, 100, 1}, false, false).status()));
 }
 
 TEST_P(BulkSessionTest, OtherCallsAreServedInBetween) {
@@ -262,33 +265,38 @@ TEST_P(BulkSessionTest, ThereAreSoManyWindowsAndNoMore) {
   std::vector<uint16_t> numbers;
   absl::Status refused;
   while (refused.ok() && numbers.size() < 10'000) {
-    const auto registered = pair_.executor().RegisterWindow(window, true, true);
-    refused = registered.status();
-    if (registered.ok()) numbers.push_back(registered->number);
+    const absl::StatusOr<uint16_t> number = windows().Register(window, true, true);
+    refused = number.status();
+    if (number.ok()) numbers.push_back(*number);
   }
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   // And one that has been there since the beginning.
   EXPECT_EQ(numbers.size() + 1, 2 * SequenceWindow::kWidth);
   // Each that goes makes room for one.
-  ASSERT_TRUE(pair_.executor().ForgetWindow(numbers.front()).ok());
-  EXPECT_TRUE(pair_.executor().RegisterWindow(window, true, true).ok());
-  EXPECT_FALSE(pair_.executor().RegisterWindow(window, true, true).ok());
+  ASSERT_NE(Forget(numbers.front()), nullptr);
+  EXPECT_TRUE(windows().Register(window, true, true).ok());
+  EXPECT_FALSE(windows().Register(window, true, true).ok());
   ExpectWorks();
 }
 
 TEST_P(BulkSessionTest, ForgettingAWindowStopsItsCallsAndWaitsForTheirTransfers) {
   Call* const call = Start(Halves());
   ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget->used() > 0; }));
-  const std::shared_ptr<ClientWindow> window = windows_[both_];
-  ASSERT_TRUE(pair_.executor().ForgetWindow(both_).ok());
-  EXPECT_TRUE(absl::IsNotFound(pair_.executor().ForgetWindow(both_)));
+  const std::shared_ptr<ClientWindow> window = windows().Revoke(both_);
+  ASSERT_NE(window, nullptr);
+  EXPECT_EQ(windows().Find(both_), nullptr);
+  // Whoever asks again, since transfers were under way, is told of the same.
+  EXPECT_EQ(windows().Revoke(both_), window);
   const absl::Status status = End(call);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "forgotten")) << status;
   EXPECT_TRUE(window->AwaitQuiet(absl::ZeroDuration()));
   EXPECT_EQ(pair_.bulk_budget->used(), 0u);
   EXPECT_EQ(pair_.functions.calls, 0u);
+  ExpectRefused(Start({both_, 0, 0, 1, 0, 0}), "no window");
   // Its number is nobody's.
+  windows().Remove(both_);
+  EXPECT_EQ(windows().Revoke(both_), nullptr);
   ExpectRefused(Start({both_, 0, 0, 1, 0, 0}), "no window");
   both_ = Register(transport::RegionUse::kRemoteSourceSink, true, true);
   ExpectWorks();
@@ -299,16 +307,31 @@ TEST_P(BulkSessionTest, NoTransferBeginsOnceTheWindowIsRevoked) {
   std::fill(memory_.begin() + memory_.size() / 2, memory_.end(), std::byte{0x5A});
   const std::vector<std::byte> before = memory_;
   Call* const call = Start(Halves());
-  pair_.functions.in_echo = [this] { windows_[both_]->Revoke(); };
+  std::shared_ptr<ClientWindow> window;
+  pair_.functions.in_echo = [&] { window = windows().Revoke(both_); };
   const absl::Status status = End(call);
   pair_.functions.in_echo = nullptr;
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(GetCallFate(status), CallFate::kExecuted) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "forgotten")) << status;
   EXPECT_EQ(pair_.functions.calls, 1u);
-  EXPECT_TRUE(windows_[both_]->AwaitQuiet(absl::ZeroDuration()));
+  EXPECT_TRUE(window->AwaitQuiet(absl::ZeroDuration()));
   EXPECT_EQ(memory_, before);
   EXPECT_EQ(pair_.executor().failure(), absl::OkStatus());
+}
+
+// What has been read is needed no more.
+TEST_P(BulkSessionTest, AnInputThatIsTakenBackAfterItsFunctionStopsNothing) {
+  const uint16_t source = Register(transport::RegionUse::kRemoteSource, true, false);
+  const uint16_t sink = Register(transport::RegionUse::kRemoteSink, false, true);
+  const uint64_t half = memory_.size() / 2;
+  std::shared_ptr<ClientWindow> window;
+  pair_.functions.in_echo = [&] { window = windows().Revoke(source); };
+  EXPECT_EQ(End(Start({source, sink, 0, half, half, half})), absl::OkStatus());
+  pair_.functions.in_echo = nullptr;
+  EXPECT_TRUE(window->AwaitQuiet(absl::ZeroDuration()));
+  EXPECT_EQ(memcmp(memory_.data() + half, original_.data(), half), 0);
+  ExpectWorks();
 }
 
 TEST_P(BulkSessionTest, AWorkerThatDrainsStopsWhatHasNotRun) {
@@ -324,10 +347,10 @@ TEST_P(BulkSessionTest, AWorkerThatDrainsStopsWhatHasNotRun) {
 }
 
 TEST_P(BulkSessionTest, MemoryThatTransfersMayTouchStaysCountedAfterTheSession) {
-  const std::shared_ptr<ClientWindow> window = windows_[both_];
   Start(Halves());
   ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget->used() > 0; }));
-  ASSERT_TRUE(pair_.executor().ForgetWindow(both_).ok());
+  const std::shared_ptr<ClientWindow> window = Forget(both_);
+  ASSERT_NE(window, nullptr);
   // As a rule they are under way; no fabric promises it.
   const bool under_way = pair_.executor_reactor().operations().outstanding() > 0;
   pair_.EndExecutor();
@@ -377,10 +400,10 @@ TEST_P(OneSlotTest, AResponseThatTheFabricHasNotTakenYetIsInHand) {
 
 // What the worker was told does not have to be true.
 TEST_P(BulkSessionTest, AWindowThatIsNoMemoryOfTheClientsEndsTheCallOrTheSession) {
-  auto registered = pair_.executor().RegisterWindow(
+  const absl::StatusOr<uint16_t> registered = windows().Register(
       {regions_[0].remote_base(), memory_.size(), regions_[0].key() ^ 0x5555}, true, true);
   ASSERT_TRUE(registered.ok()) << registered.status();
-  const uint16_t number = registered->number;
+  const uint16_t number = *registered;
   pair_.bulk_budget->stall_ns = 50'000'000;
   Call* const call = Start({number, number, 0, kPiece, kPiece, kPiece});
   // Some fabrics fail the read, and perhaps the connection; some never end it.

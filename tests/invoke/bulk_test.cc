@@ -377,6 +377,42 @@ TEST_P(BulkTest, AfterADeadlineTheWindowGoesOnceTheExecutorHasAnswered) {
   EXPECT_TRUE(client_->status().ok()) << client_->status();
 }
 
+// Who lends memory does not wait for the executor's thread, whoever else keeps it.
+TEST_P(BulkTest, WhileAFunctionRunsMemoryIsLentAndTakenBack) {
+  ASSERT_NO_FATAL_FAILURE(Serve());
+  const std::unique_ptr<Client> other = served_->Connect();
+  Future gate = other->InvokeAsync(Find(*other, "gate"), "");
+  served_->functions.entered.WaitForNotification();
+  std::vector<std::byte> memory = Stamped(4 * kPiece, 1);
+  std::optional<RegisteredWindow> window = Register(&memory, WindowAccess::kReadWrite);
+  window.reset();
+  CallOptions options;
+  options.timeout = absl::Milliseconds(20);
+  std::vector<std::byte> output(memory.size());
+  const absl::Status status =
+      client_->InvokeLarge(Find(*client_, "echo"), memory, absl::MakeSpan(output), options)
+          .status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  // The time was not spent on registering.
+  EXPECT_EQ(GetCallFate(status), CallFate::kMaybeExecuted) << status;
+  served_->functions.open.Notify();
+  EXPECT_TRUE(gate.Get().ok());
+  EXPECT_TRUE(client_->InvokeLarge(Find(*client_, "echo"), memory, absl::MakeSpan(output)).ok());
+  EXPECT_EQ(output, memory);
+}
+
+TEST_P(BulkTest, ALargeCallWithoutTimeIsNotSent) {
+  ASSERT_NO_FATAL_FAILURE(Serve());
+  std::vector<std::byte> memory = Stamped(4 * kPiece, 1);
+  CallOptions options;
+  options.timeout = absl::ZeroDuration();
+  const absl::Status status =
+      client_->InvokeLarge(Find(*client_, "echo"), memory, absl::MakeSpan(memory), options)
+          .status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(GetCallFate(status), CallFate::kNotSent) << status;
+}
+
 TEST_P(BulkTest, AServerThatStopsRefusesWhatItHasNotRun) {
   ASSERT_NO_FATAL_FAILURE(Serve());
   std::vector<std::byte> memory = Stamped(2 * kPiece, 1);

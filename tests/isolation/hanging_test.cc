@@ -185,7 +185,8 @@ TEST_F(HangingLoadTest, RequestsBehindAFunctionThatNeverReturnsEndWithTheirExecu
   EXPECT_FALSE(call.Get().ok());
 }
 
-// Nor does whoever asks for his request, or takes memory back, even behind one who waits.
+// Nor does whoever asks for his request, or lends memory or takes it back, even behind one who
+// waits.
 TEST_F(HangingLoadTest, WhatWaitsForNoFunctionIsAnsweredBeforeWhatDoes) {
   WatchedExecutor executor(spawner_.get());
   ASSERT_TRUE(executor.ok());
@@ -201,26 +202,28 @@ TEST_F(HangingLoadTest, WhatWaitsForNoFunctionIsAnsweredBeforeWhatDoes) {
   ASSERT_TRUE(first.ok()) << first.status();
   Future call = (*client)->InvokeAsync(*block, begun_.path());
   EXPECT_TRUE(begun_.Wait(kPatience));
-  absl::Notification registered;
-  std::thread registering([&] {
-    EXPECT_FALSE(process.RegisterWindow(session, window, true, true).ok());
-    registered.Notify();
+  absl::Notification switched;
+  std::thread switching([&] {
+    const transport::Notification notification = transport::Notification::kSendAfterWrite;
+    EXPECT_FALSE(process.SwitchNotification(session, notification, "the test asks for it").ok());
+    switched.Notify();
   });
   absl::Notification answered;
   std::thread asking([&] {
-    // Each question takes a while, so that the last is behind the registration.
+    // Each question takes a while, so that the last is behind the switch.
     for (int i = 0; i < 10; ++i) {
       const absl::StatusOr<bootstrap::RequestState> state = process.FindRequest(session, 1);
       ASSERT_TRUE(state.ok()) << state.status();
       EXPECT_EQ(*state, bootstrap::RequestState::kInHand);
     }
     EXPECT_EQ(process.ForgetWindow(session, *first), absl::OkStatus());
+    EXPECT_TRUE(process.RegisterWindow(session, window, true, true).ok());
     answered.Notify();
   });
   EXPECT_TRUE(answered.WaitForNotificationWithTimeout(kPatience));
-  EXPECT_FALSE(registered.HasBeenNotified());
+  EXPECT_FALSE(switched.HasBeenNotified());
   process.Stop(absl::Milliseconds(100));
-  registering.join();
+  switching.join();
   asking.join();
   (*client)->Close();
   executor.WaitForEnd();
