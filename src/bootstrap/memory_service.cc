@@ -27,7 +27,8 @@ grpc::Status MemoryService::RegisterWindow(grpc::ServerContext* context,
       message->lease(), message->handle(), {window.base(), window.length(), window.key()},
       message->readable(), message->writable());
   if (!number.ok()) return ToGrpc(number.status());
-  // Nobody learns the number any more: nobody could take the window back.
+  // Nobody learns the number any more: nobody could take the window back. While the answer is on
+  // its way that may still happen; such a window goes with the session.
   if (context->IsCancelled()) {
     host_->ForgetWindow(message->lease(), message->handle(), *number).IgnoreError();
     return ToGrpc(absl::CancelledError("the client does not wait for the window any more"));

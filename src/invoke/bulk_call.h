@@ -68,6 +68,10 @@ class BulkCall final : public transport::OperationOwner {
   // The function has run, and has failed, which has been answered.
   void EndAnswered();
 
+  // Whether the client has taken a window back that the call still needs, so that it is to be moved
+  // on, and ends.
+  bool Forgotten() const;
+
   // Ends the call with this status, once nothing is under way. The first reason stays.
   void Stop(StatusCode status, std::string reason);
 
@@ -94,8 +98,6 @@ class BulkCall final : public transport::OperationOwner {
   bool TakeMemory();
   absl::Status Allocate(uint64_t bytes, transport::MemoryRegion* region);
   bool PostMore();
-  // Whether the client has taken a window back that the call still needs.
-  bool Forgotten() const;
   void StopForgotten();
   // Of the direction under way.
   ClientWindow* window() const {

@@ -107,8 +107,9 @@ bool BulkSession::Advance(int64_t now_ns, bool draining) {
     if (!call->has_run() && IsMarkedCancelled(call->flags())) {
       call->Stop(StatusCode::kCancelled, "");
     }
-    // Who came first has memory first. A deadline may pass meanwhile all the same.
-    if (waits && memory_is_short && !call->Overdue(now_ns)) continue;
+    // Who came first has memory first. A deadline may pass meanwhile all the same, or a client take
+    // its memory back.
+    if (waits && memory_is_short && !call->Overdue(now_ns) && !call->Forgotten()) continue;
     moved |= call->Advance(now_ns);
     memory_is_short |= call->state() == BulkCall::State::kWaiting;
   }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/optimization.h"
@@ -29,6 +30,19 @@ namespace invoker {
 // Every method may be called from any thread, and blocks only where it says so.
 class CallDriver : public std::enable_shared_from_this<CallDriver> {
  public:
+  // While there is one, what this thread starts runs no callbacks of other calls: they may wait for
+  // what the thread has yet to do.
+  class CallbacksElsewhere {
+   public:
+    CallbacksElsewhere() : before_(std::exchange(t_leaves_callbacks_, true)) {}
+    ~CallbacksElsewhere() { t_leaves_callbacks_ = before_; }
+    CallbacksElsewhere(const CallbacksElsewhere&) = delete;
+    CallbacksElsewhere& operator=(const CallbacksElsewhere&) = delete;
+
+   private:
+    const bool before_;
+  };
+
   // `hot_timeout` is how long a waiting thread busy-polls before it sleeps.
   CallDriver(std::unique_ptr<transport::Reactor> reactor, absl::Duration hot_timeout);
   ~CallDriver();
@@ -183,6 +197,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // True on a thread that runs callbacks: what it still has to take or deliver itself it cannot
   // wait for.
   static thread_local bool t_delivers_;
+  // CallbacksElsewhere's.
+  static thread_local bool t_leaves_callbacks_;
 
   std::unique_ptr<transport::Reactor> reactor_;
   std::unique_ptr<ClientSession> session_;

@@ -104,14 +104,18 @@ absl::Status CallDriver::WaitToStartLocked(const ClientSession::Request& request
 // been noticed. True if something came.
 bool CallDriver::PollForRoomLocked() {
   if (driven_ || reactor_->Poll() == 0) return false;
-  RunFinishedLocked();
+  if (t_leaves_callbacks_) {
+    LeaveCallbacksToHelperLocked();
+  } else {
+    RunFinishedLocked();
+  }
   return true;
 }
 
 // Whether cells can become free though no call is under way.
 bool CallDriver::MayBeReleasedLocked(WhenFull when_full) const {
   return (when_full == WhenFull::kWaitForResponses && held_responses_ > 0) ||
-         (running_ + delivering_ > 0 && !t_delivers_);
+         (!t_delivers_ && (running_ + delivering_ > 0 || !session_->finished().empty()));
 }
 
 void CallDriver::WaitForRoomLocked(int64_t deadline_ns) {

@@ -25,6 +25,7 @@ constexpr int64_t kLastWatchNs = 200'000;
 }  // namespace
 
 thread_local bool CallDriver::t_delivers_ = false;
+thread_local bool CallDriver::t_leaves_callbacks_ = false;
 
 void CallDriver::DriveHere(Call* call, int64_t deadline_ns) {
   helper_leads_ = false;

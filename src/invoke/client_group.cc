@@ -1,10 +1,12 @@
 #include "src/invoke/client_group.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "src/invoke/call_deadline.h"
+#include "src/invoke/call_driver.h"
 #include "src/invoke/connection.h"
 
 namespace invoker {
@@ -309,35 +311,47 @@ absl::Status ClientGroup::StartTry(const std::shared_ptr<Retried>& call,
 
 // On whichever thread has brought the news.
 void ClientGroup::StartAgain(const std::shared_ptr<Retried>& call) {
-  if (StartIfThereIsRoom(call, /*delivers=*/true)) return;
-  const bool waits =
-      deferred_.Add([this, call] { return StartIfThereIsRoom(call, /*delivers=*/false); });
+  if (std::optional<absl::Status> status = StartIfThereIsRoom(call, /*delivers=*/true)) {
+    if (!status->ok()) call->End(*std::move(status));
+    return;
+  }
+  const bool waits = deferred_.Add([this, call] {
+    const std::optional<absl::Status> status = StartIfThereIsRoom(call, /*delivers=*/false);
+    if (!status.has_value()) return false;
+    if (!status->ok()) deferred_.End([call, status] { call->End(*status); });
+    return true;
+  });
   if (waits) return;
   call->End(WithFate(absl::ResourceExhaustedError("the session's windows have no room now, and "
                                                   "the system has no thread to wait for some"),
                      CallFate::kNotSent));
 }
 
-// False if the call is to wait for room, and for that alone; if it cannot be started, ends it. A
+// Nothing if the call is to wait for room, and for that alone; if it cannot be started, why. A
 // thread that `delivers` cannot tell whether there will be room: it may have to make some itself.
-bool ClientGroup::StartIfThereIsRoom(const std::shared_ptr<Retried>& call, bool delivers) {
+std::optional<absl::Status> ClientGroup::StartIfThereIsRoom(const std::shared_ptr<Retried>& call,
+                                                            bool delivers) {
   if (call->deadline.passed()) {
-    call->End(WithFate(
+    return WithFate(
         absl::DeadlineExceededError("the deadline passed while the call waited for room in the "
                                     "session's windows"),
-        CallFate::kNotSent));
-    return true;
+        CallFate::kNotSent);
   }
   CallOptions options = call->options;
   // Asked when the call would have to wait.
   options.interrupted = [] { return true; };
+  // Others' callbacks may wait for what this thread has yet to do.
+  const CallDriver::CallbacksElsewhere elsewhere;
   absl::Status status = StartTry(call, options);
-  if (status.ok()) return true;
+  if (status.ok()) return status;
   const bool full = absl::IsCancelled(status) || (delivers && absl::IsResourceExhausted(status));
   const bool interrupted = call->options.interrupted != nullptr && call->options.interrupted();
-  if (full && left() > 0 && !interrupted) return false;
-  call->End(std::move(status));
-  return true;
+  if (!full || interrupted) return status;
+  if (left() > 0) return std::nullopt;
+  // The wait was this function's own, and no reason to end.
+  status = loads_->status();
+  if (status.ok()) return std::nullopt;
+  return WithFate(std::move(status), CallFate::kNotSent);
 }
 
 MapRun ClientGroup::StartMap(const GroupFunction& function, MapSource source, MapOptions options,

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -147,7 +148,8 @@ class ClientGroup {
                         CallDone done);
   absl::Status StartTry(const std::shared_ptr<Retried>& call, const CallOptions& options);
   void StartAgain(const std::shared_ptr<Retried>& call);
-  bool StartIfThereIsRoom(const std::shared_ptr<Retried>& call, bool delivers);
+  std::optional<absl::Status> StartIfThereIsRoom(const std::shared_ptr<Retried>& call,
+                                                 bool delivers);
 
   std::vector<std::unique_ptr<Client>> owned_;  // changed by the reconnector's thread
   const std::vector<std::unique_ptr<Lease>> leases_;

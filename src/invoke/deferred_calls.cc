@@ -33,7 +33,8 @@ bool DeferredCalls::Add(Try call) {
       return true;
     }
   }
-  call();
+  while (!call()) {
+  }
   return true;
 }
 
@@ -58,7 +59,6 @@ void DeferredCalls::Run() {
     }
     calls.swap(waiting_);
     mutex_.Unlock();
-    // Callbacks may run inside, and add others.
     const size_t before = calls.size();
     calls.erase(std::remove_if(calls.begin(), calls.end(), [](Try& call) { return call(); }),
                 calls.end());

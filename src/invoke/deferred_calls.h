@@ -2,23 +2,26 @@
 //
 // They are those which are tried again when their executor was lost: the thread that brings the
 // news has others to tell, and must not wait. The thread tries each now and then, and starts with
-// the first call.
+// the first call. It runs no callbacks, which may wait for calls that wait here.
 
 #ifndef INVOKER_SRC_INVOKE_DEFERRED_CALLS_H_
 #define INVOKER_SRC_INVOKE_DEFERRED_CALLS_H_
 
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "src/bootstrap/work_threads.h"
 
 namespace invoker {
 
 class DeferredCalls {
  public:
-  // Starts the call or ends it, and does not wait for room. False: it is to be tried again.
+  // Starts the call or has it ended, by End, and does not wait for room. False: it is to be tried
+  // again.
   using Try = std::function<bool()>;
 
   DeferredCalls() = default;
@@ -29,8 +32,13 @@ class DeferredCalls {
   // False if the system has no thread for it. Does not block. Any thread.
   bool Add(Try call) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // No session takes calls any more, so that each call that waits ends when it is tried once more.
-  // So does what comes from now on, by Add itself. Waits for the thread.
+  // Runs a callback, soon, on a thread where others do not wait for it: 64 may block at a time. On
+  // this one if the system has no other.
+  void End(std::function<void()> callback) { ends_.Run(std::move(callback)); }
+
+  // Sessions take no calls any more, so that each call that waits ends when it is tried again. So
+  // does what comes from now on, in Add itself. Waits for the thread, and not for callbacks: the
+  // destructor does.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -41,6 +49,7 @@ class DeferredCalls {
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Try> waiting_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
+  bootstrap::WorkThreads ends_{64};
 };
 
 }  // namespace invoker

@@ -268,7 +268,7 @@ FromExecutor ExecutorHost::Answer(const ToExecutor& request, std::vector<UniqueF
 }
 
 FromExecutor ExecutorHost::AnswerPrompt(const ToExecutor& request) {
-  absl::MutexLock lock(&prompt_mutex_);
+  absl::ReaderMutexLock lock(&prompt_mutex_);
   return Answer(request, {});
 }
 

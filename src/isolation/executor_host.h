@@ -67,7 +67,8 @@ class ExecutorHost {
   std::vector<std::unique_ptr<FunctionLibrary>> libraries_;  // never unloaded
   std::vector<UniqueFd> library_fds_;  // their numbers are part of names that must not come again
   std::unique_ptr<Worker> worker_;
-  absl::Mutex prompt_mutex_;  // held while worker_ is used for a prompt request, and when it goes
+  absl::Mutex
+      prompt_mutex_;  // shared while worker_ is used for a prompt request; held when it goes
 };
 
 }  // namespace invoker

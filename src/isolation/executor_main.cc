@@ -39,12 +39,20 @@ absl::StatusOr<ExecutorRequest> Next(ControlSocket* socket) {
 
 // Twice what the server asks at a time: each of its 2048 threads waits for one answer.
 constexpr size_t kMostOrdered = 4096;
-// Each may take the 100 ms for which a FindRequest looks, and whoever asks waits for 10 s at most.
-constexpr size_t kMostPrompt = 128;
+// Each may take the 100 ms for which it looks, and whoever asks waits for 10 s at most.
+constexpr size_t kMostQuestions = 128;
+// More than a lease asks at a time.
+constexpr size_t kMostMemory = 512;
 
 struct Queues {
-  RequestQueue ordered{kMostOrdered};  // the main thread's
-  RequestQueue prompt{kMostPrompt};    // ServePrompt's
+  RequestQueue ordered{kMostOrdered};      // the main thread's
+  RequestQueue questions{kMostQuestions};  // one ServePrompt's
+  RequestQueue memory{kMostMemory};        // another one's
+
+  RequestQueue& For(const ToExecutor& request) {
+    if (!ExecutorHost::IsPrompt(request)) return ordered;
+    return request.has_find_request() ? questions : memory;
+  }
 };
 
 void Reply(ControlSocket* socket, uint64_t id, FromExecutor* answer) {
@@ -74,8 +82,7 @@ void Read(ControlSocket* socket, ExecutorHost* host, Queues* queues) {
     stopping |= message.has_stop();
     if (message.has_drain()) continue;
     const uint64_t id = message.id();
-    RequestQueue& queue = ExecutorHost::IsPrompt(message) ? queues->prompt : queues->ordered;
-    if (!queue.Put(&*request)) Refuse(socket, id);
+    if (!queues->For(message).Put(&*request)) Refuse(socket, id);
   }
 }
 
@@ -122,7 +129,8 @@ void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks)
   Reply(socket, start->message.id(), &answer);
   if (!started.ok()) EndQuietly();
 
-  std::thread(&ServePrompt, socket, host, &queues->prompt).detach();
+  std::thread(&ServePrompt, socket, host, &queues->questions).detach();
+  std::thread(&ServePrompt, socket, host, &queues->memory).detach();
   std::thread(&Read, socket, host, queues).detach();
   while (true) {
     ExecutorRequest request = queues->ordered.Take();

@@ -26,8 +26,9 @@ constexpr uintptr_t kApart = 2 * 1024 * kGiB;
 constexpr uintptr_t kBlock = 64 * kGiB;
 #endif
 
-// For one piece. The next one looks on from there.
-constexpr int kBlocksLookedAt = 64;
+// For one piece: some would have to reserve 16 TiB beside one another to be in its way. The next
+// one looks on from there.
+constexpr int kBlocksLookedAt = 256;
 
 size_t RoundUp(size_t size, size_t unit) { return (size + unit - 1) / unit * unit; }
 
@@ -91,7 +92,7 @@ absl::StatusOr<HostBuffer> AddressRun::Allocate(size_t size) {
   absl::MutexLock lock(&mutex_);
   Run& run = is_large ? large_ : small_;
   Run next = run;
-  for (int looked_at = 0; looked_at <= kBlocksLookedAt; ++looked_at) {
+  for (int looked_at = 0;; ++looked_at) {
     const uintptr_t ends[] = {next.last_end, next.lowest};
     for (const uintptr_t end : ends) {
       if (end - next.block < mapped) continue;
@@ -104,7 +105,7 @@ absl::StatusOr<HostBuffer> AddressRun::Allocate(size_t size) {
       return HostBuffer::Own(at, size, mapped);
     }
     // It has not begun, its block is full, or somebody else is there.
-    const uintptr_t end = GetBlocks().Next(block);
+    const uintptr_t end = looked_at < kBlocksLookedAt ? GetBlocks().Next(block) : 0;
     if (end == 0) break;
     next = {end, end, end - block};
   }

@@ -123,7 +123,7 @@ absl::Status AwaitCall(const Setup& setup, const std::function<absl::Status()>& 
 
 namespace {
 
-// On a session that should be lost: all of them have to fail like the first one.
+// On a session that should be lost: all of them have to fail, and like the first one.
 void CallAfterwards(const Setup& setup, Client* client, Outcome* outcome) {
   for (size_t i = 0; i < setup.outstanding && outcome->next_differ == 0; ++i) {
     const uint64_t number = setup.marks->NextNumber();
@@ -136,7 +136,7 @@ void CallAfterwards(const Setup& setup, Client* client, Outcome* outcome) {
                                          : absl::StrCat(absl::StatusCodeToString(status.code()),
                                                         " ", CallFateName(fate));
     if (i == 0) outcome->next_call = text;
-    if (text != outcome->next_call) ++outcome->next_differ;
+    if (status.ok() || text != outcome->next_call) ++outcome->next_differ;
   }
 }
 

@@ -67,8 +67,21 @@ TEST_P(ReconnectTest, AGroupOfOneServerOutlivesItsRestartUnderLoad) {
       }
     });
   }
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  Rendezvous rendezvous;
+  const std::string path = rendezvous.path();
+  absl::Notification ended;
+  group->InvokeAsync(*hold, {reinterpret_cast<const std::byte*>(path.data()), path.size()}, {},
+                     [&](absl::StatusOr<Response> response) {
+                       EXPECT_FALSE(response.ok());
+                       ended.Notify();
+                     });
+  // In a function: a fabric in shared memory may not outlive who dies in the middle of a post.
+  EXPECT_TRUE(rendezvous.WaitUntilRunning());
   server->Kill();
   EXPECT_TRUE(AwaitLeft(*group, 0));
+  ended.WaitForNotification();
   server = StartAgain(address);
   EXPECT_TRUE(AwaitAll(*group));
   stop = true;

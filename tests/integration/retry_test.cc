@@ -129,6 +129,58 @@ TEST_P(RetryTest, ACallThatIsTriedAgainWaitsForRoomByItself) {
   }
 }
 
+// What one of them is told may wait for what another one is.
+TEST_P(RetryTest, ACallThatEndsWhileItWaitsForRoomHoldsUpNoOther) {
+  Rendezvous rendezvous;
+  std::vector<ServerProcess*> servers = {StartServer(), StartServer(), StartServer()};
+  for (ServerProcess* server : servers) ASSERT_NE(server, nullptr);
+  absl::Notification first_ended;
+  absl::Notification second_ended;
+  std::atomic<int> waits{0};
+  const std::unique_ptr<ClientGroup> group = Group(
+      {servers[0]->address(), servers[1]->address(), servers[2]->address()}, /*reconnect=*/false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  const Bytes input(reinterpret_cast<const std::byte*>(rendezvous.path().data()),
+                    rendezvous.path().size());
+  CallOptions large;
+  // A window has room for one such answer.
+  large.response_capacity = static_cast<uint32_t>(group->client(0).max_payload() / 2 + 1);
+  absl::Notification kept_ended;
+  group->InvokeAsync(*hold, input, large, [&](absl::StatusOr<Response> response) {
+    EXPECT_TRUE(response.ok()) << response.status();
+    kept_ended.Notify();
+  });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  size_t kept = 0;
+  while (group->calls(kept) == 0) ++kept;
+  CallOptions twice = large;
+  twice.retry = 1;
+  twice.timeout = absl::Seconds(3);
+  group->InvokeAsync(*hold, input, twice, [&](absl::StatusOr<Response> response) {
+    EXPECT_EQ(response.status().code(), absl::StatusCode::kDeadlineExceeded) << response.status();
+    ++waits;
+    EXPECT_TRUE(second_ended.WaitForNotificationWithTimeout(kPatience));
+    first_ended.Notify();
+  });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  twice.timeout = absl::Seconds(4);
+  group->InvokeAsync(*hold, input, twice, [&](absl::StatusOr<Response> response) {
+    EXPECT_EQ(response.status().code(), absl::StatusCode::kDeadlineExceeded) << response.status();
+    EXPECT_EQ(waits, 1);
+    second_ended.Notify();
+  });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  for (size_t i = 0; i < servers.size(); ++i) {
+    if (i != kept) servers[i]->Kill();
+  }
+  EXPECT_TRUE(second_ended.WaitForNotificationWithTimeout(kPatience));
+  first_ended.WaitForNotification();
+  rendezvous.Release();
+  kept_ended.WaitForNotification();
+}
+
 TEST_P(RetryTest, ARetriedCallRunsOnAnotherExecutorAndOthersAreNotTriedAgain) {
   Rendezvous rendezvous;
   ServerProcess* doomed = StartServer();

@@ -228,7 +228,7 @@ if grep -q SKIPPED "$groups_log"; then problem "control groups: skipped"; fi
 # How long it took is not judged here, so peers are patient.
 heading "A worker, the cable and an executor fail, with calls under way"
 (cd "$binaries" && timeout --kill-after=5 "$limit" "$failures" --soft_roce --outstanding=64 --warm_calls=300 \
-  --peer_timeout=20s --failure=server_killed,fabric_cut,executor_crashes) 2>&1 || problem "failures, with status $?"
+  --peer_timeout=20s --within=60s --others_within=60s --failure=server_killed,fabric_cut,executor_crashes) 2>&1 || problem "failures, with status $?"
 nothing_is_left "processes that were killed"
 
 heading "Result"
