@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -46,12 +47,13 @@ class ServiceTest : public testing::Test {
 
 TEST_F(ServiceTest, TellsEveryFieldOfEveryRecord) {
   const bootstrap::UsageRecord record = SampleRecord();
-  host_.records = {record, {}};
-  host_.records[1].contributed = true;
+  bootstrap::UsageRecord contributed;
+  contributed.contributed = true;
+  host_.set_records({record, contributed});
   Serve(nullptr);
   auto records = client_->GetUsage("alice", kPatience);
   ASSERT_TRUE(records.ok()) << records.status();
-  EXPECT_EQ(host_.asked_for, "alice");
+  EXPECT_EQ(host_.TakeAskedFor(), "alice");
   ASSERT_EQ(records->size(), 2u);
   const bootstrap::UsageRecord& got = records->front();
   EXPECT_EQ(got.tenant, record.tenant);
@@ -71,31 +73,32 @@ TEST_F(ServiceTest, TellsEveryFieldOfEveryRecord) {
 }
 
 TEST_F(ServiceTest, AnOpenLeasesUsageIsToldToWhoKnowsItsId) {
-  host_.records = {SampleRecord()};
-  host_.lease_usage = SampleRecord().usage;
+  host_.set_records({SampleRecord()});
+  host_.set_lease_usage(SampleRecord().usage);
   Serve(nullptr);
   auto lease = bootstrap::Lease::Acquire(client_.get(), {}, {}, kPatience);
   ASSERT_TRUE(lease.ok()) << lease.status();
   const auto usage = client_->GetLeaseUsage((*lease)->id(), kPatience);
   ASSERT_TRUE(usage.ok()) << usage.status();
-  EXPECT_EQ(host_.asked_for_lease, (*lease)->id());
+  EXPECT_EQ(host_.TakeAskedForLease(), (*lease)->id());
   EXPECT_EQ(usage->calls, SampleRecord().usage.calls);
   EXPECT_EQ(usage->bytes_out, SampleRecord().usage.bytes_out);
   EXPECT_EQ(usage->lease_time, SampleRecord().usage.lease_time);
   // The host is asked for no other.
-  host_.asked_for_lease = 0;
   const absl::Status unknown = client_->GetLeaseUsage((*lease)->id() ^ 1, kPatience).status();
   EXPECT_TRUE(absl::IsNotFound(unknown)) << unknown;
   const uint64_t id = (*lease)->id();
   ASSERT_TRUE((*lease)->Release(kPatience).ok());
   EXPECT_TRUE(absl::IsNotFound(client_->GetLeaseUsage(id, kPatience).status()));
-  EXPECT_EQ(host_.asked_for_lease, 0u);
+  EXPECT_EQ(host_.TakeAskedForLease(), 0u);
 }
 
 TEST_F(ServiceTest, ManyRecordsArriveWhole) {
+  std::vector<bootstrap::UsageRecord> many;
   for (uint64_t lease = 1; lease <= 5000; ++lease) {
-    host_.records.push_back({"a tenant with a name of some length", lease, 1, true, {}, false});
+    many.push_back({"a tenant with a name of some length", lease, 1, true, {}, false});
   }
+  host_.set_records(std::move(many));
   Serve(nullptr);
   auto records = client_->GetUsage("", kPatience);
   ASSERT_TRUE(records.ok()) << records.status();

@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker {
@@ -14,19 +17,42 @@ namespace invoker {
 class BilledHost final : public bootstrap::FakeHost {
  public:
   std::vector<bootstrap::UsageRecord> GetUsage(absl::string_view tenant) override {
-    asked_for = std::string(tenant);
-    return records;
+    absl::MutexLock lock(&mutex_);
+    asked_for_ = std::string(tenant);
+    return records_;
   }
 
   absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override {
-    asked_for_lease = lease;
-    return lease_usage;
+    absl::MutexLock lock(&mutex_);
+    asked_for_lease_ = lease;
+    return lease_usage_;
   }
 
-  absl::StatusOr<bootstrap::Usage> lease_usage = bootstrap::Usage();  // set before anybody asks
-  uint64_t asked_for_lease = 0;
-  std::vector<bootstrap::UsageRecord> records;  // set before anybody asks
-  std::string asked_for;
+  void set_records(std::vector<bootstrap::UsageRecord> records) {
+    absl::MutexLock lock(&mutex_);
+    records_ = std::move(records);
+  }
+  void set_lease_usage(const bootstrap::Usage& usage) {
+    absl::MutexLock lock(&mutex_);
+    lease_usage_ = usage;
+  }
+
+  // What was asked last, since it was asked for here.
+  std::string TakeAskedFor() {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(asked_for_, "nobody has asked");
+  }
+  uint64_t TakeAskedForLease() {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(asked_for_lease_, 0);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  bootstrap::Usage lease_usage_ ABSL_GUARDED_BY(mutex_);
+  uint64_t asked_for_lease_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<bootstrap::UsageRecord> records_ ABSL_GUARDED_BY(mutex_);
+  std::string asked_for_ ABSL_GUARDED_BY(mutex_);
 };
 
 // With another number in each field.

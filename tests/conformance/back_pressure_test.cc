@@ -1,7 +1,5 @@
 // What a fabric refuses for now is posted later; what nobody takes ends.
 
-#include <signal.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -84,7 +82,7 @@ class BackPressure : public WaysSuite {
     const auto dead = PeerProcess::Start(sender_.get(), GetParam());
     ASSERT_NE(dead, nullptr);
     ASSERT_NO_FATAL_FAILURE(Reach(*dead));
-    dead->Signal(SIGSTOP);
+    dead->StandStill();
     for (uint32_t i = 0; i < 2 * count; ++i) {
       if (i == count) dead->Kill();
       sender_->Write(GetParam(), dead->window(), 0, kPeerBytes, i);

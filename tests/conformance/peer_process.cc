@@ -4,14 +4,17 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "tests/conformance/tested_fabric.h"
 #include "tests/integration/server_process.h"
 
@@ -24,6 +27,9 @@ using transport::Way;
 
 // Turns without work before a peer sleeps: tests share few cores.
 constexpr int kIdleTurns = 2000;
+
+// A signal that comes just before it does not end the sleep.
+constexpr absl::Duration kLongestWait = absl::Milliseconds(20);
 
 // What one side says of itself: address in hexadecimal, then base, length and key of its window.
 std::string Describe(const Node& node, const std::string& address) {
@@ -51,6 +57,9 @@ void TakePort(const std::string& old, transport::FabricChoice* choice) {
         reinterpret_cast<const sockaddr_in6*>(old.data())->sin6_port;
   }
 }
+
+// By StandStill.
+std::atomic<bool> g_stand_still{false};
 
 int Complain(const std::string& what) {
   std::fprintf(stderr, "peer: %s\n", what.c_str());
@@ -91,15 +100,17 @@ int RunPeer(int argc, char** argv) {
     memcpy(node->source.data(), node->window.data(), kPeerBytes);
     answered &= node->Write(*way, other, 0, kPeerBytes, token);
   };
+  signal(SIGUSR1, [](int) { g_stand_still.store(true, std::memory_order_relaxed); });
   std::printf("%s\n", Describe(*node, node->reactor().address()).c_str());
   std::fflush(stdout);
   int idle = 0;
   while (!ended || node->outstanding() > 0) {
+    if (g_stand_still.exchange(false, std::memory_order_relaxed)) raise(SIGSTOP);
     if (!answered) return Complain("every operation is taken");
     if (!node->failures.empty()) return Complain(node->failures[0].status.ToString());
     idle = node->reactor().Poll() > 0 ? 0 : idle + 1;
     if (idle > kIdleTurns && node->outstanding() == 0) {
-      node->reactor().Wait(absl::InfiniteDuration());
+      node->reactor().Wait(kLongestWait);
     }
   }
   return 0;
@@ -162,12 +173,34 @@ int PeerProcess::End() {
   EXPECT_TRUE(transport::PollUntil({node_}, [&] { return node_->outstanding() == 0; }));
   // Some fabrics move a write only while the writer polls.
   for (int i = 0; i < 2000; ++i) node_->reactor().Poll();
+  ended_ = true;
   return child_->Wait();
 }
 
+void PeerProcess::StandStill() {
+  child_->Signal(SIGUSR1);
+  const absl::Time limit = absl::Now() + kPatience;
+  while (absl::Now() < limit) {
+    // "PID (name) S ...", of a name without parentheses; nothing of a process that has gone.
+    std::ifstream stat(absl::StrCat("/proc/", pid(), "/stat"));
+    std::string line;
+    std::getline(stat, line);
+    const size_t end = line.rfind(')');
+    if (end == std::string::npos || end + 2 >= line.size()) return;
+    const char state = line[end + 2];
+    if (state == 'T' || state == 'Z' || state == 'X') return;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  ADD_FAILURE() << "the peer process does not come to stand still " << log();
+}
+
 void PeerProcess::Kill() {
-  child_->Signal(SIGKILL);
-  child_->Wait();
+  if (!ended_) {
+    StandStill();
+    child_->Signal(SIGKILL);
+    child_->Wait();
+    ended_ = true;
+  }
   for (const std::string& name : SharedMemoryOf(pid())) unlink(("/dev/shm/" + name).c_str());
 }
 

@@ -52,9 +52,11 @@ class PeerProcess {
 
   // Lets the peer end in the regular way. Its exit status.
   int End();
-  // SIGKILL, waits, and removes what it left in shared memory.
+  // Stops it as SIGSTOP does, but not in the middle of a poll: where processes share memory it may
+  // hold a lock there, and who waits for that would wait for good. Waits until it stands.
+  void StandStill();
+  // Lets it stand still, SIGKILL, waits, and removes what it left in shared memory.
   void Kill();
-  void Signal(int number) { child_->Signal(number); }
   pid_t pid() const { return child_->pid(); }
   std::string log() { return child_->Errors(); }
 
@@ -68,6 +70,7 @@ class PeerProcess {
   std::string address_;
   transport::RemoteWindow window_;
   const transport::Peer* peer_ = nullptr;
+  bool ended_ = false;  // and waited for
 };
 
 }  // namespace invoker::conformance

@@ -39,7 +39,7 @@ class InvokerUsageTest : public testing::Test {
     bootstrap::UsageRecord elsewhere = ended;
     elsewhere.contributed = true;
     elsewhere.tenant = "";
-    host_.records = {open, shared, ended, elsewhere};
+    host_.set_records({open, shared, ended, elsewhere});
   }
 
   Finished Run(std::vector<std::string> arguments) {
@@ -75,7 +75,7 @@ TEST_F(InvokerUsageTest, ATableHasALineForEachRecord) {
   EXPECT_EQ(Words(lines[3])[1], "alice");
   EXPECT_EQ(Words(lines[4])[0], "elsewhere");
   EXPECT_EQ(Words(lines[4])[1], "-");
-  EXPECT_EQ(host_.asked_for, "");
+  EXPECT_EQ(host_.TakeAskedFor(), "");
 }
 
 TEST_F(InvokerUsageTest, JsonIsOneLineWithEveryField) {
@@ -105,11 +105,11 @@ TEST_F(InvokerUsageTest, JsonIsOneLineWithEveryField) {
 
 TEST_F(InvokerUsageTest, TheTenantIsAskedFor) {
   EXPECT_EQ(Run({"--tenant=bob"}).exit_code, 0);
-  EXPECT_EQ(host_.asked_for, "bob");
+  EXPECT_EQ(host_.TakeAskedFor(), "bob");
 }
 
 TEST_F(InvokerUsageTest, WithNothingUsedThereIsAHeading) {
-  host_.records.clear();
+  host_.set_records({});
   const Finished finished = Run({});
   EXPECT_EQ(finished.exit_code, 0) << finished.errors;
   EXPECT_THAT(finished.output, StartsWith("LEASE"));
