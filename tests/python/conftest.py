@@ -80,6 +80,36 @@ class Server:
         remove_shared_memory(self.process.pid)
 
 
+class Serving:
+    """A process that serves remote_functions.py."""
+
+    def __init__(self, provider):
+        program = os.path.join(os.path.dirname(__file__), "remote_functions.py")
+        self.process = subprocess.Popen(
+            [sys.executable, program, provider],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=prepare_child,
+        )
+        self.address = self.process.stdout.readline().strip()
+        assert self.address, "it did not start: exit code %s" % self.process.wait()
+
+    def stop(self):
+        """Ends it in good order."""
+        self.process.stdin.close()
+        assert self.process.wait() == 0
+        self.process.stdout.close()
+
+    def kill(self):
+        """Ends it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        remove_shared_memory(self.process.pid)
+
+
 @pytest.fixture(scope="session", params=PROVIDERS)
 def server(request):
     running = Server(request.param)
