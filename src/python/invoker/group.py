@@ -87,15 +87,18 @@ class Group(Calls, Leasing, Closing):
         """As Client.acall(), on one of the sessions."""
         again = _retry.Tries(self, options)
         while True:
-            places = [self._take()]
+            places: List[Place] = []
             try:
+                places.append(self._take())
                 return await places[0].session.client.acall(name, data, **again.options())
             except InvokerError as error:
-                self._note(places[0].session, error)
+                if places:
+                    self._note(places[0].session, error)
                 if not again.may_try(error):
                     raise
             finally:
-                self._give_back(places.pop())
+                if places:
+                    self._give_back(places.pop())
 
     @overload
     def function(self, function: str) -> GroupFunction: ...
