@@ -6,6 +6,8 @@ import glob
 import json
 import os
 import pwd
+import random
+import select
 import signal
 import subprocess
 import sys
@@ -17,7 +19,11 @@ import pytest
 SERVER = os.path.abspath("tools/invoker_server")
 LIBRARIES = ",".join(
     os.path.abspath(path)
-    for path in ("examples/functions/libexample_functions.so", "tests/functions/test_functions.so")
+    for path in (
+        "examples/functions/libexample_functions.so",
+        "tests/functions/test_functions.so",
+        "tests/integration/rendezvous_function.so",
+    )
 )
 PROVIDERS = ["tcp;ofi_rxm", "shm"]
 
@@ -39,15 +45,20 @@ def remove_shared_memory(process):
             os.unlink(path)
 
 
+def loopback_address_of_its_own():
+    """One of 127.0.0.0/8. Who is to come back on its port listens there: on 127.0.0.1 another program may take it."""
+    return "127.%d.%d.%d" % tuple(random.randint(1, 250) for _ in range(3))
+
+
 class Server:
     """A server process of its own, with one provider or several, separated by commas."""
 
-    def __init__(self, provider, *options, listen="127.0.0.1:0"):
+    def __init__(self, provider, *options, listen=None):
         self.provider = provider
         self.process = subprocess.Popen(
             [
                 SERVER,
-                "--listen=" + listen,
+                "--listen=" + (listen or loopback_address_of_its_own() + ":0"),
                 "--provider=" + provider,
                 "--functions=" + LIBRARIES,
                 "--hot_timeout=1ms",
@@ -60,6 +71,10 @@ class Server:
         assert line, "the server did not start: exit code %s" % self.process.wait()
         self.ready = json.loads(line)
         self.address = self.ready["listen"]
+
+    def start_again(self):
+        """Another one in its place: on its port, with its provider."""
+        return Server(self.provider, listen=self.address)
 
     def stop(self):
         """Ends it in good order."""
@@ -108,6 +123,40 @@ class Serving:
         self.process.stdin.close()
         self.process.stdout.close()
         remove_shared_memory(self.process.pid)
+
+
+class Rendezvous:
+    """The test's side of test.rendezvous: knows that a call runs, and decides when it ends, without a clock."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "call").encode()
+        self._started, self._release = (self._make_fifo(end) for end in (b".started", b".release"))
+
+    def _make_fifo(self, end):
+        os.mkfifo(self.path + end)
+        # For both, so that neither side waits for the other, and nobody sees an end of file.
+        return os.open(self.path + end, os.O_RDWR)
+
+    def wait_until_running(self):
+        """Until a call runs of which no wait_until_running() knows."""
+        ready, _, _ = select.select([self._started], [], [], 60)
+        assert ready, "no call has begun"
+        os.read(self._started, 1)
+
+    def release(self):
+        """Lets one call end."""
+        os.write(self._release, b"x")
+
+    def close(self):
+        os.close(self._started)
+        os.close(self._release)
+
+
+@pytest.fixture
+def rendezvous(tmp_path):
+    made = Rendezvous(str(tmp_path))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session", params=PROVIDERS)
