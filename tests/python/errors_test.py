@@ -6,6 +6,7 @@ import pickle
 import signal
 import socket
 import struct
+import time
 
 import invoker
 import pytest
@@ -133,6 +134,8 @@ def test_calls_wait_for_a_server_that_was_stopped_as_long_as_their_client_says(o
             for call in impatient:
                 error = call.exception(60)
                 assert isinstance(error, invoker.Unavailable) and error.fate == "maybe_executed"
+            # Were the patient one as impatient, it would have ended as well by now.
+            time.sleep(1.5)
         finally:
             own_server.process.send_signal(signal.SIGCONT)
         for _ in range(3):
