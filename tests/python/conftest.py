@@ -46,19 +46,19 @@ def remove_shared_memory(process):
 
 
 def loopback_address_of_its_own():
-    """One of 127.0.0.0/8. Who is to come back on its port listens there: on 127.0.0.1 another program may take it."""
-    return "127.%d.%d.%d" % tuple(random.randint(1, 250) for _ in range(3))
+    """Where a server listens that is to come back on its port: on 127.0.0.1 another program may take it meanwhile."""
+    return "127.%d.%d.%d:0" % tuple(random.randint(1, 250) for _ in range(3))
 
 
 class Server:
     """A server process of its own, with one provider or several, separated by commas."""
 
-    def __init__(self, provider, *options, listen=None):
+    def __init__(self, provider, *options, listen="127.0.0.1:0"):
         self.provider = provider
         self.process = subprocess.Popen(
             [
                 SERVER,
-                "--listen=" + (listen or loopback_address_of_its_own() + ":0"),
+                "--listen=" + listen,
                 "--provider=" + provider,
                 "--functions=" + LIBRARIES,
                 "--hot_timeout=1ms",
@@ -73,7 +73,7 @@ class Server:
         self.address = self.ready["listen"]
 
     def start_again(self):
-        """Another one in its place: on its port, with its provider."""
+        """Another one in its place: on its port, with its provider. It has listened at an address of its own."""
         return Server(self.provider, listen=self.address)
 
     def stop(self):
@@ -199,8 +199,8 @@ def worker():
 
 @pytest.fixture(params=PROVIDERS)
 def own_server(request):
-    """A server that the test may treat as it likes."""
-    running = Server(request.param)
+    """A server that the test may treat as it likes, and have come back."""
+    running = Server(request.param, listen=loopback_address_of_its_own())
     yield running
     if running.process.returncode is None:
         running.kill()

@@ -132,8 +132,7 @@ def test_calls_wait_for_a_server_that_was_stopped_as_long_as_their_client_says(o
         own_server.process.send_signal(signal.SIGSTOP)
         try:
             for call in impatient:
-                error = call.exception(60)
-                assert isinstance(error, invoker.Unavailable) and error.fate == "maybe_executed"
+                assert isinstance(call.exception(60), invoker.Unavailable)
             # Were the patient one as impatient, it would have ended as well by now.
             time.sleep(1.5)
         finally:

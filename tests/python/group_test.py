@@ -11,7 +11,6 @@ from concurrent.futures import Future
 import invoker
 import pytest
 from conftest import Server
-from invoker import _invoker, _reconnect
 
 
 def raise_unavailable():
@@ -327,77 +326,6 @@ def test_an_exception_that_is_kept_keeps_no_session_busy(way):
     with pytest.raises(invoker.NotFound) as kept:
         WAYS[way](group)
     assert kept.traceback and not is_busy(group)
-
-
-def test_connecting_again_goes_on_whatever_a_try_ends_with():
-    class Lost:
-        tries = 0
-        back = threading.Event()
-
-        def _ended_sessions(self):
-            return []
-
-        def _connect_again(self, index, longest_step):
-            self.tries += 1
-            if self.tries == 1:
-                raise MemoryError
-            if self.tries == 2:
-                raise OSError("no descriptors left")
-            self.back.set()
-            return True
-
-    lost = Lost()
-    reconnector = _reconnect.Reconnector(lost, _invoker.Bell())
-    reconnector.start()
-    reconnector.lost(0)
-    lost.back.wait()
-    reconnector.stop()
-
-
-def test_a_session_that_is_lost_while_it_is_being_replaced_is_replaced_again():
-    class LostTwice:
-        tries = 0
-        again = threading.Event()
-
-        def _ended_sessions(self):
-            return []
-
-        def _connect_again(self, index, longest_step):
-            self.tries += 1
-            if self.tries == 1:
-                # The new one is in place, and the old one is being closed.
-                reconnector.lost(index)
-            else:
-                self.again.set()
-            return True
-
-    lost = LostTwice()
-    reconnector = _reconnect.Reconnector(lost, _invoker.Bell())
-    reconnector.start()
-    reconnector.lost(0)
-    assert lost.again.wait(60)
-    reconnector.stop()
-
-
-def test_the_thread_that_connects_again_ends_with_its_group():
-    class Lost:
-        back = threading.Event()
-
-        def _ended_sessions(self):
-            return []
-
-        def _connect_again(self, index, longest_step):
-            self.back.set()
-            return True
-
-    lost = Lost()
-    reconnector = _reconnect.Reconnector(lost, _invoker.Bell())
-    reconnector.start()
-    reconnector.lost(0)
-    lost.back.wait()
-    del lost
-    reconnector._thread.join(60)
-    assert not reconnector._thread.is_alive()
 
 
 def test_a_call_counts_until_it_is_known_that_its_session_has_gone():
