@@ -148,7 +148,8 @@ class Executor {
   // one without, and wake the thread up to a millisecond late. Does not block.
   void SetHotTimeout(absl::Duration hot_timeout);
 
-  // From now on requests are refused as "draining"; the one that runs finishes. Does not block.
+  // From now on requests are refused as "draining", but those for more of an earlier call's answer
+  // (FunctionEntry); the one that runs finishes. Does not block.
   void Drain() { shared_.draining.store(true, std::memory_order_relaxed); }
 
   // Blocks until the turn under way, and so the function that runs, has ended.

@@ -174,6 +174,13 @@ bool ExecutorSession::CountVerdict(SequenceWindow::Verdict verdict) {
   return false;
 }
 
+bool ExecutorSession::AsksForMore(RequestHeader request, const std::byte* payload) const {
+  const FunctionEntry* function = FindFunction(request.function_id);
+  return function != nullptr && function->asks_for_more != nullptr &&
+         function->asks_for_more(
+             {reinterpret_cast<const uint8_t*>(payload), request.payload_bytes});
+}
+
 // Whether the tag is right. The cheap question first: a doorbell that is rung again for a message
 // that has been served costs no look at its payload.
 const std::byte* ExecutorSession::OpenSealed(HeaderSnapshot snapshot, uint64_t sequence,
@@ -236,7 +243,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
     Respond(header, StatusCode::kOk, bytes, 0);
     return;
   }
-  if (ABSL_PREDICT_FALSE(parts_.draining->load(std::memory_order_relaxed))) {
+  if (ABSL_PREDICT_FALSE(parts_.draining->load(std::memory_order_relaxed)) &&
+      !AsksForMore(header, payload)) {
     Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
     return;
   }

@@ -194,6 +194,8 @@ class ExecutorSession final : public transport::OperationOwner,
   ABSL_ATTRIBUTE_NOINLINE void Drop(uint64_t DropCounters::*reason);
   // Nullptr if there is none with this id, or none for this client.
   const FunctionEntry* FindFunction(uint16_t id) const;
+  // FunctionEntry's.
+  ABSL_ATTRIBUTE_NOINLINE bool AsksForMore(RequestHeader request, const std::byte* payload) const;
   bool Unclocked(uint16_t function_id, uint32_t deadline_us);
   // `flags` is the header's byte in the window, where the client may still write.
   void Run(const RequestHeader& header, const std::byte* payload, const std::byte* flags);

@@ -32,6 +32,9 @@ struct FunctionEntry {
   void* context = nullptr;  // handed to the function in invoker_call
   std::string doc;          // one line for people, often empty
   std::string library;      // where it came from, for messages
+  // Whether a request only asks for more of an earlier call's answer, and so is taken while the
+  // worker drains, too. Null: none does.
+  bool (*asks_for_more)(absl::Span<const std::uint8_t> input) = nullptr;
 };
 
 class FunctionRegistry {

@@ -4,11 +4,17 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
+#include <optional>
+
+#include "absl/time/time.h"
 #include "src/invoke/version.h"
+#include "src/python/bell.h"
 #include "src/python/bound_function.h"
 #include "src/python/credentials.h"
 #include "src/python/executor_program.h"
 #include "src/python/fork_mark.h"
+#include "src/python/gil.h"
 #include "src/python/memory.h"
 #include "src/python/native_client.h"
 #include "src/python/native_lease.h"
@@ -19,10 +25,12 @@
 namespace py = pybind11;
 using invoker::CallTicket;
 using invoker::RemoteFunction;
+using invoker::python::Bell;
 using invoker::python::CredentialsOf;
 using invoker::python::NativeClient;
 using invoker::python::NativeLease;
 using invoker::python::NativeServer;
+using invoker::python::WithoutGil;
 
 PYBIND11_MODULE(_invoker, module) {
   module.doc() = "The native half of the package invoker. Use the package.";
@@ -40,6 +48,22 @@ PYBIND11_MODULE(_invoker, module) {
   // Opaque; of the client that returned it.
   py::class_<CallTicket>(module, "CallTicket");
 
+  py::class_<Bell, std::shared_ptr<Bell>>(module, "Bell")
+      .def(py::init<>())
+      .def("ring", &Bell::Ring)
+      .def(
+          "wait",
+          [](Bell& bell, std::optional<double> timeout) {
+            const absl::Duration limit =
+                timeout.has_value() ? absl::Seconds(*timeout) : absl::InfiniteDuration();
+            WithoutGil([&] {
+              bell.Wait(limit);
+              return true;
+            });
+          },
+          py::arg("timeout"))
+      .def_property_readonly("rings", &Bell::rings);
+
   py::class_<NativeClient>(module, "NativeClient")
       .def("function", &NativeClient::Function, py::arg("name"))
       .def("function_names", &NativeClient::FunctionNames)
@@ -54,6 +78,8 @@ PYBIND11_MODULE(_invoker, module) {
       .def("next_results", &NativeClient::NextResults)
       .def("wake", &NativeClient::Wake)
       .def("ping", &NativeClient::Ping, py::arg("size"), py::arg("timeout"))
+      .def("watch", &NativeClient::Watch, py::arg("bell"))
+      .def_property_readonly("ended", &NativeClient::ended)
       .def("close", &NativeClient::Close)
       .def_property_readonly("closed", &NativeClient::closed)
       .def_property_readonly("forked", &NativeClient::forked)

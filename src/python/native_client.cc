@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/invoke/connection.h"
 #include "src/python/buffer.h"
 #include "src/python/errors.h"
 #include "src/python/frame_parts.h"
@@ -380,6 +381,17 @@ double NativeClient::Ping(int64_t size, std::optional<double> timeout_s) {
   });
   RaiseUnlessOk(status);
   return absl::ToDoubleSeconds(elapsed);
+}
+
+void NativeClient::Watch(std::shared_ptr<Bell> bell) {
+  // Nobody waits for the end of a client that has been closed.
+  if (client_ == nullptr || forked()) return;
+  client_->connection().set_on_ended(
+      [bell = std::move(bell), ended = ended_](const absl::Status& reason) {
+        static_cast<void>(reason);
+        ended->store(true, std::memory_order_release);
+        bell->Ring();
+      });
 }
 
 void NativeClient::Close() {

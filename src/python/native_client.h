@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/invoke/client.h"
+#include "src/python/bell.h"
 #include "src/python/fork_mark.h"
 #include "src/python/result_queue.h"
 #include "src/security/client_credentials.h"
@@ -91,6 +92,12 @@ class NativeClient {
   // A round trip with that many bytes; returns the seconds it took.
   double Ping(int64_t size, std::optional<double> timeout_s);
 
+  // From now on the bell is rung once the worker, or its lease, has ended the session; at once if
+  // that has happened already.
+  void Watch(std::shared_ptr<Bell> bell);
+  // Whether Watch's bell has been rung. Cheap.
+  bool ended() const { return ended_->load(std::memory_order_acquire); }
+
   // Ends calls under way and the session. Blocks for a round trip to the server. Again: does
   // nothing.
   void Close();
@@ -121,6 +128,7 @@ class NativeClient {
   std::shared_ptr<Client> client_;  // under the GIL; nullptr once closed
   std::shared_ptr<ResultQueue> results_ = std::make_shared<ResultQueue>();
   std::atomic<uint64_t> frames_in_place_{0};
+  const std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
   const bool owned_;  // closed by this
   const ForkMark mark_;
 };

@@ -94,6 +94,14 @@ int64_t FramedAnswer(invoker_call* call, PyObject* result) {
   return INVOKER_OUTPUT_TOO_SMALL;
 }
 
+// Whether a framed function is asked for a part of an answer that is kept: by the frame's first
+// bytes (invoker/_frames.py).
+bool IsFetch(absl::Span<const uint8_t> request) {
+  constexpr uint8_t kFetch[] = {'I', 'N', 'V', 'P', /*version=*/1, /*kind=*/2};
+  return request.size() >= sizeof(kFetch) &&
+         std::memcmp(request.data(), kFetch, sizeof(kFetch)) == 0;
+}
+
 // Runs `body`, which throws Python's exceptions, and makes what it throws the call's failure.
 template <typename Body>
 int64_t Guarded(invoker_call* call, Body&& body) {
@@ -122,6 +130,7 @@ FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::stri
   entry.context = this;
   entry.doc = std::move(doc);
   entry.library = std::move(library);
+  if (form_ == Form::kFramed) entry.asks_for_more = &IsFetch;
   return entry;
 }
 

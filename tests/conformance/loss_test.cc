@@ -69,12 +69,13 @@ TEST_P(Loss, AServerStopsCleanlyWithSessionsOpen) {
 }
 
 TEST_P(Loss, AServerThatRestartsOnItsPortServesNewClients) {
-  ServerProcess* first = StartServer();
+  ServerOptions options;
+  options.listen = LoopbackAddressOfItsOwn() + ":0";
+  ServerProcess* first = StartServer(options);
   ASSERT_NE(first, nullptr);
   ASSERT_NE(Connect(first), nullptr);
   const std::string listen = first->address();
   EXPECT_EQ(first->Stop(), 0) << first->log();
-  ServerOptions options;
   options.listen = listen;
   ServerProcess* second = StartServer(options);
   ASSERT_NE(second, nullptr);

@@ -5,9 +5,11 @@ broke its rules, anything that is no Exception, a crash, or a hang. Addresses ar
 """
 
 import array
+import asyncio
 import concurrent.futures
 import contextlib
 import math
+import pathlib
 import struct
 
 import invoker
@@ -129,6 +131,10 @@ class _Maker:
         """Mostly one that ends soon."""
         return self.any() if self.byte() % 4 == 0 else 1.0
 
+    def path(self):
+        """Of a file that is not there, or cannot be one of credentials."""
+        return self.pick([None, None, "", "/dev/null", "/", pathlib.Path("/nonexistent"), "\0", self.any()])
+
     def options(self):
         """Of a call."""
         options = {"timeout": self.timeout()}
@@ -139,6 +145,13 @@ class _Maker:
             options["out"] = self.any()
         if which & 4:
             options["dtype"] = self.any()
+        return options
+
+    def tried_options(self):
+        """Of a call that may be tried again."""
+        options = self.options()
+        if self.byte() % 2:
+            options["retry"] = self.pick([0, 1, 2, 2**62, self.any()])
         return options
 
 
@@ -159,8 +172,10 @@ _SERVER = invoker.serve(
     window=65536,
 )
 _CLIENT = invoker.connect(_SERVER.address, provider="tcp;ofi_rxm", fabric_address="127.0.0.1")
+_GROUP = invoker.connect(",".join([_SERVER.address] * 2), provider="tcp;ofi_rxm", fabric_address="127.0.0.1")
 _NAMES = ["echo", "nothing", "fail", "odd", "object", "none"]
 _ADDRESSES = [_SERVER.address, "127.0.0.1:1", "", ":", "127.0.0.1", "127.0.0.1:99999", "[::1]:1", "127.0.0.1:1\0", "\ud800", ","]
+_ADDRESSES += [",".join([_SERVER.address] * 2), _SERVER.address + ",127.0.0.1:1"]
 _LISTEN = ["127.0.0.1:0", "", ":", "127.0.0.1", "127.0.0.1:-1", "127.0.0.1:99999", "[::1", "\ud800", "\0"]
 
 
@@ -168,21 +183,30 @@ def _name(maker):
     return maker.any() if maker.byte() % 8 == 0 else maker.pick(_NAMES)
 
 
+def _target(maker):
+    return maker.pick([_CLIENT, _CLIENT, _GROUP])
+
+
 def _call(maker):
-    _CLIENT.call(_name(maker), maker.any(), **maker.options())
+    _target(maker).call(_name(maker), maker.any(), **maker.tried_options())
 
 
 def _submit(maker):
-    _CLIENT.submit(_name(maker), maker.any(), **maker.options()).result(_WAIT)
+    _target(maker).submit(_name(maker), maker.any(), **maker.tried_options()).result(_WAIT)
+
+
+def _acall(maker):
+    coroutine = _target(maker).acall(_name(maker), maker.any(), **maker.tried_options())
+    asyncio.run(asyncio.wait_for(coroutine, _WAIT))
 
 
 def _function(maker):
-    function = _CLIENT.function(_name(maker))
+    function = _target(maker).function(_name(maker))
     function(maker.any(), **maker.options())
 
 
 def _remote(maker):
-    remote = _CLIENT.remote(_name(maker), timeout=maker.timeout(), response_capacity=maker.any())
+    remote = _target(maker).remote(_name(maker), timeout=maker.timeout(), response_capacity=maker.any())
     remote(*[maker.any() for _ in range(maker.byte() % 3)])
 
 
@@ -192,19 +216,20 @@ def _object(maker):
 
 def _map(maker):
     inputs = [maker.any() for _ in range(maker.byte() % 4)]
-    results = _CLIENT.map(
+    results = _target(maker).map(
         _name(maker),
         inputs if maker.byte() % 4 else maker.any(),
         ordered=maker.any(),
         max_in_flight=maker.pick([None, 1, 2, maker.any()]),
         timeout=1.0,
+        retry=maker.pick([0, 0, 1, maker.any()]),
     )
     for _ in results:
         pass
 
 
 def _ping(maker):
-    _CLIENT.ping(maker.any(), timeout=maker.timeout())
+    _target(maker).ping(maker.any(), timeout=maker.timeout())
 
 
 def _native(maker):
@@ -234,24 +259,45 @@ def _pieces(maker):
     piece()
 
 
+_TERMS = ["hot_timeout", "ttl", "polling", "call_limit", "wait", "tenant", "python"]
+
+
 def _lease(maker):
-    _CLIENT.lease(
-        executors=maker.any(),
-        memory=maker.any(),
-        **{maker.pick(["cores", "kind", "duration", "wait", "timeout", "tenant"]): maker.any()},
+    _target(maker).lease(
+        executors=maker.pick([1, 2, maker.any()]),
+        memory=maker.pick([None, "1M", maker.any()]),
+        **{maker.pick(_TERMS): maker.any() for _ in range(maker.byte() % 4)},
     )
+
+
+_CREDENTIALS = [
+    [],
+    [],
+    ["tls_ca"],
+    ["tls_ca", "tls_cert", "tls_key"],
+    ["tls_ca", "tls_server_name"],
+    ["token_file"],
+]
 
 
 def _connect(maker):
     if maker.byte() % 8:
         return
+    credentials = {name: maker.path() for name in maker.pick(_CREDENTIALS)}
+    # Whoever speaks of certificates to one that has none gets no answer.
+    timeouts = [0.05, 0.2] if credentials else [0.05, 0.2, -1, maker.any() if maker.byte() % 4 == 0 else 0.1]
     invoker.connect(
         maker.pick(_ADDRESSES) if maker.byte() % 4 else maker.pick([None, 5, b"127.0.0.1:1"]),
         provider=maker.pick(["tcp;ofi_rxm", "none", "", "\0", 5]),
         fabric_address=maker.pick(["127.0.0.1", "none", "\0", 5]),
         notify=maker.pick(["auto", "write_imm", "send_after_write", maker.any()]),
-        window=maker.any(),
-        connect_timeout=maker.pick([0.05, 0.2, -1, maker.any() if maker.byte() % 4 == 0 else 0.1]),
+        data_auth=maker.pick(["off", "header", "full", maker.any()]),
+        window=maker.pick([None, 4096, maker.any()]),
+        peer_timeout=maker.pick([1.0, 0.02, math.inf, 1e-9, maker.any()]),
+        reconnect=maker.pick([None, True, False, maker.any()]),
+        plaintext=maker.any(),
+        connect_timeout=maker.pick(timeouts),
+        **credentials,
     ).close()
 
 
@@ -270,7 +316,10 @@ def _serve(maker):
     ).close()
 
 
-_STEPS = [_call, _call, _submit, _function, _remote, _object, _map, _ping, _native, _pieces, _pieces, _lease, _connect, _serve]
+_STEPS = [
+    *[_call, _call, _submit, _acall, _function, _remote, _object, _map, _ping],
+    *[_native, _pieces, _pieces, _lease, _connect, _serve],
+]
 
 
 def run(data):

@@ -28,10 +28,13 @@ TEST_P(LostServerTest, EveryCallEndsWhenTheServerIsKilled) {
   ASSERT_TRUE(rendezvous.WaitUntilRunning());
   for (int i = 0; i < 20; ++i) futures.push_back(client->InvokeAsync(echo, "lost"));
   server->Kill();
-  for (Future& future : futures) {
-    const absl::Status status = future.Get().status();
+  for (size_t i = 0; i < futures.size(); ++i) {
+    const absl::Status status = futures[i].Get().status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-    EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+    // Behind the one that runs, a fabric may have taken no more.
+    const CallFate fate = GetCallFate(status);
+    EXPECT_TRUE(fate == CallFate::kMaybeExecuted || (i > 0 && fate == CallFate::kNotSent))
+        << status;
   }
   EXPECT_EQ(client->status().code(), absl::StatusCode::kUnavailable) << client->status();
   const absl::Status later = client->Invoke(echo, "late").status();

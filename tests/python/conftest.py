@@ -6,6 +6,8 @@ import glob
 import json
 import os
 import pwd
+import random
+import select
 import signal
 import subprocess
 import sys
@@ -17,7 +19,11 @@ import pytest
 SERVER = os.path.abspath("tools/invoker_server")
 LIBRARIES = ",".join(
     os.path.abspath(path)
-    for path in ("examples/functions/libexample_functions.so", "tests/functions/test_functions.so")
+    for path in (
+        "examples/functions/libexample_functions.so",
+        "tests/functions/test_functions.so",
+        "tests/integration/rendezvous_function.so",
+    )
 )
 PROVIDERS = ["tcp;ofi_rxm", "shm"]
 
@@ -37,6 +43,11 @@ def remove_shared_memory(process):
         # A server removes the same of clients whose lease it had.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+
+def loopback_address_of_its_own():
+    """Where a server listens that is to come back on its port: on 127.0.0.1 another program may take it meanwhile."""
+    return "127.%d.%d.%d:0" % tuple(random.randint(1, 250) for _ in range(3))
 
 
 class Server:
@@ -61,6 +72,10 @@ class Server:
         self.ready = json.loads(line)
         self.address = self.ready["listen"]
 
+    def start_again(self):
+        """Another one in its place: on its port, with its provider. It has listened at an address of its own."""
+        return Server(self.provider, listen=self.address)
+
     def stop(self):
         """Ends it in good order."""
         self.process.send_signal(signal.SIGTERM)
@@ -78,6 +93,70 @@ class Server:
         self.process.wait()
         self.process.stdout.close()
         remove_shared_memory(self.process.pid)
+
+
+class Serving:
+    """A process that serves remote_functions.py."""
+
+    def __init__(self, provider):
+        program = os.path.join(os.path.dirname(__file__), "remote_functions.py")
+        self.process = subprocess.Popen(
+            [sys.executable, program, provider],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=prepare_child,
+        )
+        self.address = self.process.stdout.readline().strip()
+        assert self.address, "it did not start: exit code %s" % self.process.wait()
+
+    def stop(self):
+        """Ends it in good order."""
+        self.process.stdin.close()
+        assert self.process.wait() == 0
+        self.process.stdout.close()
+
+    def kill(self):
+        """Ends it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        remove_shared_memory(self.process.pid)
+
+
+class Rendezvous:
+    """The test's side of test.rendezvous: knows that a call runs, and decides when it ends, without a clock."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "call").encode()
+        self._started, self._release = (self._make_fifo(end) for end in (b".started", b".release"))
+
+    def _make_fifo(self, end):
+        os.mkfifo(self.path + end)
+        # For both, so that neither side waits for the other, and nobody sees an end of file.
+        return os.open(self.path + end, os.O_RDWR)
+
+    def wait_until_running(self):
+        """Until a call runs of which no wait_until_running() knows."""
+        ready, _, _ = select.select([self._started], [], [], 60)
+        assert ready, "no call has begun"
+        os.read(self._started, 1)
+
+    def release(self):
+        """Lets one call end."""
+        os.write(self._release, b"x")
+
+    def close(self):
+        os.close(self._started)
+        os.close(self._release)
+
+
+@pytest.fixture
+def rendezvous(tmp_path):
+    made = Rendezvous(str(tmp_path))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session", params=PROVIDERS)
@@ -120,8 +199,8 @@ def worker():
 
 @pytest.fixture(params=PROVIDERS)
 def own_server(request):
-    """A server that the test may treat as it likes."""
-    running = Server(request.param)
+    """A server that the test may treat as it likes, and have come back."""
+    running = Server(request.param, listen=loopback_address_of_its_own())
     yield running
     if running.process.returncode is None:
         running.kill()

@@ -1,9 +1,12 @@
 """What goes wrong, as exceptions."""
 
 import asyncio
+import contextlib
 import pickle
+import signal
 import socket
 import struct
+import time
 
 import invoker
 import pytest
@@ -118,6 +121,32 @@ def test_nobody_there_is_unavailable():
     assert caught.value.fate == "unknown"
 
 
+def test_calls_wait_for_a_server_that_was_stopped_as_long_as_their_client_says(own_server, rendezvous):
+    with contextlib.ExitStack() as opened:
+        clients = [
+            opened.enter_context(invoker.connect(own_server.address, **options))
+            for options in ({"peer_timeout": 0.2}, {}, {"peer_timeout": 3600})
+        ]
+        *impatient, patient = [client.submit("test.rendezvous", rendezvous.path) for client in clients]
+        rendezvous.wait_until_running()
+        own_server.process.send_signal(signal.SIGSTOP)
+        try:
+            for call in impatient:
+                assert isinstance(call.exception(60), invoker.Unavailable)
+            # Were the patient one as impatient, it would have ended as well by now.
+            time.sleep(1.5)
+        finally:
+            own_server.process.send_signal(signal.SIGCONT)
+        for _ in range(3):
+            rendezvous.release()
+        assert patient.result(60) == b"held"
+
+
+def test_a_peer_timeout_too_short_for_heartbeats_is_refused(server):
+    with pytest.raises(invoker.InvalidArgument, match="a peer timeout of 1ms"):
+        invoker.connect(server.address, peer_timeout=0.001)
+
+
 def test_another_provider_than_the_workers_is_refused(server):
     other = "shm" if server.ready["provider"] != "shm" else "tcp;ofi_rxm"
     with pytest.raises(invoker.InvokerError) as caught:
@@ -139,6 +168,9 @@ def test_another_provider_than_the_workers_is_refused(server):
         {"hot_timeout": -1},
         {"connect_timeout": 0},
         {"connect_timeout": -1},
+        {"peer_timeout": 0},
+        {"peer_timeout": -1},
+        {"peer_timeout": float("nan")},
         {"provider": "\udc80"},
     ],
     ids=ascii,
@@ -161,6 +193,8 @@ def test_options_out_of_range_are_value_errors(server, options):
         {"window": 4096.0},
         {"connect_timeout": "1"},
         {"hot_timeout": None},
+        {"peer_timeout": "1"},
+        {"peer_timeout": None},
     ],
     ids=str,
 )

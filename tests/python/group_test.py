@@ -10,8 +10,7 @@ from concurrent.futures import Future
 
 import invoker
 import pytest
-from conftest import Server, microseconds
-from invoker import _reconnect
+from conftest import Server
 
 
 def raise_unavailable():
@@ -163,6 +162,9 @@ def test_a_server_that_has_gone_gets_no_more_calls(workers, group):
 class Session:
     """In the place of a client: a session whose calls fail like this, or return b"here"."""
 
+    # To nowhere: nothing can be connected to again.
+    _connecting = None
+
     def __init__(self, error=None):
         self.error = error
         self.calls = 0
@@ -178,6 +180,12 @@ class Session:
 
     def _end_calls(self):
         pass
+
+    def _watch(self, bell):
+        pass
+
+    def _has_ended(self):
+        return False
 
 
 @pytest.mark.parametrize(
@@ -247,7 +255,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize(
+tried_twice_more = pytest.mark.parametrize(
     "call",
     [
         lambda group: group.call("name", retry=2),
@@ -255,6 +263,9 @@ WAYS = {
         lambda group: run_at_once(group.acall("name", retry=2)),
     ],
 )
+
+
+@tried_twice_more
 @pytest.mark.parametrize("last", ["not_sent", "not_executed"])
 def test_the_fate_of_a_call_is_that_of_all_its_tries(call, last):
     first = Prompt(invoker.Unavailable("gone", fate="maybe_executed"))
@@ -263,6 +274,19 @@ def test_the_fate_of_a_call_is_that_of_all_its_tries(call, last):
         call(invoker.Group([first, second]))
     assert (first.calls, second.calls) == (1, 1)
     assert end.value.fate == "maybe_executed"
+
+
+@tried_twice_more
+def test_the_fate_is_that_of_all_tries_also_when_no_session_is_left_for_the_next(call, monkeypatch):
+    group = invoker.Group([Prompt(invoker.Unavailable("gone", fate="maybe_executed"))], reconnect=True)
+    try:
+        # The last one has gone between the look whether there is one and its being taken.
+        monkeypatch.setattr(group, "_others_left", lambda: True)
+        with pytest.raises(invoker.Unavailable, match="none of the 1 sessions is left") as end:
+            call(group)
+        assert end.value.fate == "maybe_executed"
+    finally:
+        group.close()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -304,65 +328,6 @@ def test_an_exception_that_is_kept_keeps_no_session_busy(way):
     assert kept.traceback and not is_busy(group)
 
 
-def test_connecting_again_goes_on_whatever_a_try_ends_with():
-    class Lost:
-        tries = 0
-        back = threading.Event()
-
-        def _connect_again(self, index, longest_step):
-            self.tries += 1
-            if self.tries == 1:
-                raise MemoryError
-            if self.tries == 2:
-                raise OSError("no descriptors left")
-            self.back.set()
-            return True
-
-    lost = Lost()
-    reconnector = _reconnect.Reconnector(lost)
-    reconnector.lost(0)
-    lost.back.wait()
-    reconnector.stop()
-
-
-def test_a_session_that_is_lost_while_it_is_being_replaced_is_replaced_again():
-    class LostTwice:
-        tries = 0
-        again = threading.Event()
-
-        def _connect_again(self, index, longest_step):
-            self.tries += 1
-            if self.tries == 1:
-                # The new one is in place, and the old one is being closed.
-                reconnector.lost(index)
-            else:
-                self.again.set()
-            return True
-
-    lost = LostTwice()
-    reconnector = _reconnect.Reconnector(lost)
-    reconnector.lost(0)
-    assert lost.again.wait(60)
-    reconnector.stop()
-
-
-def test_the_thread_that_connects_again_ends_with_its_group():
-    class Lost:
-        back = threading.Event()
-
-        def _connect_again(self, index, longest_step):
-            self.back.set()
-            return True
-
-    lost = Lost()
-    reconnector = _reconnect.Reconnector(lost)
-    reconnector.lost(0)
-    lost.back.wait()
-    del lost
-    reconnector._thread.join(60)
-    assert not reconnector._thread.is_alive()
-
-
 def test_a_call_counts_until_it_is_known_that_its_session_has_gone():
     future = Future()
     group = invoker.Group([Session()])
@@ -378,190 +343,6 @@ def test_all_or_none_are_connected(workers):
         invoker.connect(workers[0].server.address + ",nowhere")
     with pytest.raises(invoker.ResourceExhausted):
         invoker.connect(",".join(worker.server.address for worker in workers)).lease()
-
-
-def test_a_group_connects_again_to_a_server_that_is_back(own_server):
-    other = Server(own_server.provider)
-    back = None
-    try:
-        addresses = "%s,%s" % (own_server.address, other.address)
-        with invoker.connect(addresses) as group:
-            gone = other.address
-            other.kill()
-            with pytest.raises(invoker.Unavailable):
-                while True:
-                    group.call("echo", b"x")
-            # What follows goes to the one that is left.
-            for _ in range(10):
-                assert group.call("echo", b"left") == b"left"
-            back = Server(own_server.provider, listen=gone)
-            while any(session.gone for session in group._sessions):
-                time.sleep(0.005)
-            for _ in range(4):
-                assert group.call("echo", b"both") == b"both"
-            assert group.clients[1].call("echo", b"new") == b"new"
-    finally:
-        other.stop_if_running()
-        if back is not None:
-            back.stop()
-
-
-def test_a_group_of_one_outlives_a_restart(own_server):
-    address = own_server.address
-    with invoker.connect(address, reconnect=True) as group:
-        assert isinstance(group, invoker.Group) and len(group) == 1
-        assert group.call("echo", b"before") == b"before"
-        own_server.kill()
-        with pytest.raises(invoker.Unavailable):
-            while True:
-                group.call("echo", b"x")
-        with pytest.raises(invoker.Unavailable, match="connects again") as caught:
-            group.call("echo", b"x")
-        assert caught.value.fate == "not_sent"
-        again = Server(own_server.provider, listen=address)
-        try:
-            while True:
-                try:
-                    assert group.call("echo", b"after") == b"after"
-                    break
-                except invoker.Unavailable:
-                    time.sleep(0.005)
-        finally:
-            again.stop()
-
-
-def comes_true(condition, seconds=60.0):
-    """Waits until the condition does. False if it does not, or fails as long."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        try:
-            if condition():
-                return True
-        except invoker.InvokerError:
-            pass
-        time.sleep(0.005)
-    return False
-
-
-def test_a_callback_may_wait_for_its_server_to_be_back_though_others_are_due(own_server):
-    again = None
-    saw_it = []
-    ended = threading.Semaphore(0)
-
-    def wait(future):
-        saw_it.append(comes_true(lambda: group.call("echo", b"back?") == b"back?"))
-        ended.release()
-
-    try:
-        with invoker.connect(own_server.address, reconnect=True) as group:
-            for _ in range(2):
-                group.submit("test.sleep", microseconds(60_000_000)).add_done_callback(wait)
-            own_server.kill()
-            again = Server(own_server.provider, listen=own_server.address)
-            ended.acquire()
-            ended.acquire()
-            assert saw_it == [True, True]
-    finally:
-        if again is not None:
-            again.kill()
-
-
-def test_a_callback_may_wait_for_another_server_to_be_back(own_server):
-    other = Server(own_server.provider)
-    servers = [own_server, other]
-    saw_them = []
-    ended = threading.Event()
-
-    def wait(future):
-        saw_them.append(comes_true(lambda: all(client.ping() > 0 for client in group.clients)))
-        ended.set()
-
-    try:
-        with invoker.connect("%s,%s" % (own_server.address, other.address)) as group:
-            group.submit("test.sleep", microseconds(60_000_000)).add_done_callback(wait)
-            # Nobody calls the other one while it is away, so that this is to find it out.
-            group.submit("test.sleep", microseconds(60_000_000))
-            for server in servers[:2]:
-                server.kill()
-            servers.append(Server(own_server.provider, listen=own_server.address))
-            assert comes_true(lambda: group.clients[0].ping() > 0)
-            servers.append(Server(own_server.provider, listen=other.address))
-            ended.wait()
-            assert saw_them == [True]
-            assert {group.call("echo", b"x").tobytes() for _ in range(4)} == {b"x"}
-    finally:
-        for server in servers[1:]:
-            if server.process.returncode is None:
-                server.kill()
-
-
-def test_a_call_that_is_tried_again_waits_for_room_by_itself(own_server):
-    doomed = Server(own_server.provider)
-    try:
-        addresses = "%s,%s" % (own_server.address, doomed.address)
-        with invoker.connect(addresses, reconnect=False) as group:
-            # A window has room for one such answer.
-            large = {"response_capacity": group.max_payload // 2 + 1}
-            keeps = group.submit("test.sleep", microseconds(5_000_000), **large)
-
-            def one_on_each():
-                return [
-                    group.submit("test.sleep", microseconds(500_000), response_capacity=1)
-                    for _ in range(2)
-                ]
-
-            # That of the doomed one first.
-            before = one_on_each()
-            tried = group.submit("test.sleep", microseconds(500_000), retry=1, **large)
-            after = one_on_each()
-            doomed.kill()
-            # Whichever of them is told first.
-            assert {call.exception(60).fate for call in (before[0], after[1])} == {"maybe_executed"}
-            assert not keeps.done()
-            assert tried.result(60) == b""
-            assert keeps.done() and before[1].result(60) == after[0].result(60) == b""
-    finally:
-        doomed.stop_if_running()
-
-
-def test_a_call_that_is_tried_again_waits_for_room_no_longer_than_it_has_time(own_server):
-    doomed = Server(own_server.provider)
-    try:
-        addresses = "%s,%s" % (own_server.address, doomed.address)
-        with invoker.connect(addresses, reconnect=False) as group:
-            large = {"response_capacity": group.max_payload // 2 + 1}
-            keeps = group.submit("test.sleep", microseconds(6_000_000), **large)
-            tried = group.submit(
-                "test.sleep", microseconds(6_000_000), retry=1, timeout=2, **large
-            )
-            doomed.kill()
-            error = tried.exception(60)
-            # By the first try.
-            assert isinstance(error, invoker.DeadlineExceeded) and error.fate == "maybe_executed"
-            assert not keeps.done()
-    finally:
-        doomed.stop_if_running()
-
-
-def test_a_call_is_tried_again_only_if_its_caller_asks(own_server):
-    for retry in (0, 1):
-        doomed = Server(own_server.provider)
-        try:
-            with invoker.connect(
-                "%s,%s" % (doomed.address, own_server.address), reconnect=False
-            ) as group:
-                future = group.submit("test.sleep", microseconds(3_000_000), retry=retry)
-                doomed.kill()
-                if retry:
-                    assert future.result() == b""
-                else:
-                    assert future.exception().fate == "maybe_executed"
-                # Functions' failures are their callers'.
-                with pytest.raises(invoker.FunctionFailed):
-                    group.call("test.fail", b"why", retry=5)
-                assert list(group.map("echo", [b"a", b"b"], retry=2)) == [b"a", b"b"]
-        finally:
-            doomed.stop_if_running()
 
 
 def test_a_function_learns_that_its_call_was_cancelled():

@@ -2,41 +2,16 @@
 
 import asyncio
 import gc
-import os
 import pickle
 import struct
-import subprocess
-import sys
 import threading
 import weakref
 
 import invoker
 import numpy
 import pytest
-from conftest import PROVIDERS, prepare_child, run_script
+from conftest import PROVIDERS, Serving, run_script
 from invoker import _frames
-
-
-class Serving:
-    """A process that serves remote_functions.py."""
-
-    def __init__(self, provider):
-        program = os.path.join(os.path.dirname(__file__), "remote_functions.py")
-        self.process = subprocess.Popen(
-            [sys.executable, program, provider],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            preexec_fn=prepare_child,
-        )
-        self.address = self.process.stdout.readline().strip()
-        assert self.address, "it did not start: exit code %s" % self.process.wait()
-
-    def stop(self):
-        """Ends it in good order."""
-        self.process.stdin.close()
-        assert self.process.wait() == 0
-        self.process.stdout.close()
 
 
 @pytest.fixture(scope="module", params=PROVIDERS)

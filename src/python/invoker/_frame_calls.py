@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional
 from invoker import _arguments, _frames, _invoker
 from invoker._dispatch import Dispatcher
 from invoker._large_calls import LargeCalls
-from invoker.errors import InvalidArgument, RemoteError, RemoteTraceback
+from invoker.errors import InvalidArgument, InvokerError, RemoteError, RemoteTraceback
 
 
 class FrameCalls:
@@ -88,7 +88,12 @@ class FrameCalls:
     ) -> Any:
         kind, value = self._decode(function, answer)
         if kind == _frames.KEPT:
-            kind, value = self._decode(function, self._fetch(function, deadline, *value))
+            try:
+                whole = self._fetch(function, deadline, *value)
+            except InvokerError as error:
+                _settle_unfetched(function, error)
+                raise
+            kind, value = self._decode(function, whole)
         if kind == _frames.RETURNED:
             return value
         if kind == _frames.RAISED:
@@ -119,6 +124,13 @@ class FrameCalls:
             bound.call(request, _left(deadline), length, target, None)
             offset += length
         return whole
+
+
+def _settle_unfetched(function: _invoker.RemoteFunction, error: InvokerError) -> None:
+    """Has the error of a call that was to fetch an answer tell of the function's own call, of which no answer has come."""
+    error.args = ("%s has run, and its answer could not be fetched: %s" % (function.name, error),)
+    if error.fate != "executed":
+        error.fate = "maybe_executed"
 
 
 def _not_of_objects(function: _invoker.RemoteFunction, answer: Any) -> InvalidArgument:

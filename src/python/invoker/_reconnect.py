@@ -6,7 +6,9 @@ import random
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Dict, List, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+
+from invoker._invoker import Bell
 
 if TYPE_CHECKING:
     from invoker.client import Client
@@ -26,10 +28,12 @@ class Reconnector:
     Refers to the group weakly, so that one that nobody refers to any more can go.
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, bell: Bell) -> None:
+        """The bell is also rung when a session of the group's has ended."""
         self._group = weakref.ref(group)
-        self._changed = threading.Condition()
-        # Under the condition's lock: by session, when to try next, and the pause after that.
+        self._bell = bell
+        self._lock = threading.Lock()
+        # Under the lock: by session, when to try next, and the pause after that.
         self._lost: Dict[int, Tuple[float, float]] = {}
         # Under the lock too: what has been replaced, and nobody uses any more.
         self._unused: List[Client] = []
@@ -37,62 +41,60 @@ class Reconnector:
         self._thread: threading.Thread = threading.Thread(
             target=self._run, name="invoker-reconnect", daemon=True
         )
-        self._started = False
+
+    def start(self) -> None:
+        """Starts the thread, which ends with stop() or the group."""
+        self._thread.start()
+        group = self._group()
+        if group is not None:
+            weakref.finalize(group, self._end)
 
     def lost(self, index: int) -> None:
         """The session has been lost."""
-        with self._changed:
-            if self._stopping or index in self._lost:
+        with self._lock:
+            if index in self._lost:
                 return
             self._lost[index] = (time.monotonic() + _jitter(_FIRST_PAUSE), 2 * _FIRST_PAUSE)
-            if not self._started:
-                self._started = True
-                self._thread.start()
-            self._changed.notify()
+        self._bell.ring()
 
     def unused(self, client: Client) -> None:
         """The client has been replaced, and no call uses it any more: it is closed, except for callbacks."""
-        with self._changed:
+        with self._lock:
             self._unused.append(client)
-            self._changed.notify()
+        self._bell.ring()
 
     def stop(self) -> None:
         """Ends the thread; waits for a try that is under way."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify()
-            started = self._started
-        if started and self._thread is not threading.current_thread():
+        self._end()
+        if self._thread is not threading.current_thread():
             self._thread.join()
 
+    def _end(self) -> None:
+        self._stopping = True
+        self._bell.ring()
+
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._stopping and not self._unused and not self._due():
-                    if self._group() is None:
-                        return
-                    self._changed.wait(self._until_due())
-                if self._stopping:
-                    return
-                if self._unused:
-                    unused = self._unused.pop()
-                else:
-                    unused = None
-                    index = self._due()[0]
-                    # Taken out: who reports it during the try means another loss.
-                    pause = self._lost.pop(index)[1]
-            if unused is not None:
-                unused._let_go()
-                del unused
-                continue
+        while not self._stopping:
             group = self._group()
             if group is None:
                 return
-            done = self._try(group, index)
+            for index in group._ended_sessions():
+                self.lost(index)
             del group
-            with self._changed:
-                if not done:
-                    self._lost[index] = (
+            with self._lock:
+                unused = self._unused.pop() if self._unused else None
+                due = [] if unused is not None else self._due()
+                # Taken out: who reports it during the try means another loss.
+                pause = self._lost.pop(due[0])[1] if due else 0.0
+                until_due = self._until_due()
+            if unused is not None:
+                unused._let_go()
+                del unused
+            elif not due:
+                self._bell.wait(until_due)
+            elif not self._try(due[0]):
+                with self._lock:
+                    self._lost[due[0]] = (
                         time.monotonic() + _jitter(pause),
                         min(2 * pause, _LONGEST_PAUSE),
                     )
@@ -101,15 +103,15 @@ class Reconnector:
         now = time.monotonic()
         return [index for index, (at, _) in self._lost.items() if at <= now]
 
-    def _until_due(self) -> float:
-        # A group that nobody refers to ends the thread at the next look.
+    def _until_due(self) -> Optional[float]:
         if not self._lost:
-            return _LONGEST_PAUSE
+            return None
         return max(min(at for at, _ in self._lost.values()) - time.monotonic(), 0.0)
 
-    def _try(self, group: Group, index: int) -> bool:
+    def _try(self, index: int) -> bool:
+        group = self._group()
         try:
-            return group._connect_again(index, _LONGEST_STEP)
+            return group is None or group._connect_again(index, _LONGEST_STEP)
         except Exception:
             # Whatever it is, such as want of memory or of descriptors: it may be over at the next try, and without this
             # thread there would be none.

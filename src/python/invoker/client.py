@@ -183,6 +183,14 @@ class Client(Calls, Leasing, Closing):
         self._bound.clear()
         self._dispatcher.stop(wait=False)
 
+    def _watch(self, bell: _invoker.Bell) -> None:
+        """For Group: the bell is rung once the worker, or its lease, has ended the session."""
+        self._native.watch(bell)
+
+    def _has_ended(self) -> bool:
+        """For Group: whether that bell has been rung. Cheap."""
+        return self._native.ended
+
     def _has_gone(self) -> bool:
         """For Group: whether it has been let go of, and no callback of a future runs any more."""
         return self._dispatcher.ended()

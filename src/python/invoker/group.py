@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar, Union, overload
 
-from invoker import _frames, _map, _reconnect, _retry
+from invoker import _frames, _invoker, _map, _reconnect, _retry
 from invoker._calls import Calls
 from invoker._closing import Closing
 from invoker._futures import CallFuture
@@ -33,7 +33,7 @@ class Group(Calls, Leasing, Closing):
     """Several sessions as one, made by connect() with several servers. A context manager; close() ends them all.
 
     A call goes to the session with the fewest calls under way that are this group's; of those that are equal, in turn. A
-    session whose worker has gone gets no more calls while another one works. The call that finds it out fails, with
+    session whose worker has gone gets no more calls while another one works. Calls that are under way there then fail, with
     Unavailable: nothing is retried in silence, but with retry=. The group connects again to a worker that has gone, in the
     background, as soon as it is there (connect()'s reconnect=); a lease does not, since what its executors had in
     memory is gone.
@@ -46,7 +46,8 @@ class Group(Calls, Leasing, Closing):
     def __init__(self, clients: Sequence[Client], reconnect: bool = False) -> None:
         """For connect() and Lease."""
         Leasing.__init__(self, None)
-        self._reconnector = _reconnect.Reconnector(self) if reconnect else None
+        self._bell = _invoker.Bell()
+        self._reconnector = _reconnect.Reconnector(self, self._bell) if reconnect else None
         self._clients = list(clients)
         self._lock = threading.Lock()
         # Under the lock.
@@ -55,7 +56,13 @@ class Group(Calls, Leasing, Closing):
         self._followed: List[Client] = []
         self._ending = False
         self._last = -1
+        # What the bell has been rung for, and looked at.
+        self._heard = 0
         self._waiting = Waiting()
+        for client in self._clients:
+            client._watch(self._bell)
+        if self._reconnector is not None:
+            self._reconnector.start()
 
     @property
     def clients(self) -> List[Client]:
@@ -87,15 +94,18 @@ class Group(Calls, Leasing, Closing):
         """As Client.acall(), on one of the sessions."""
         again = _retry.Tries(self, options)
         while True:
-            places = [self._take()]
+            places: List[Place] = []
             try:
+                places.append(self._take())
                 return await places[0].session.client.acall(name, data, **again.options())
             except InvokerError as error:
-                self._note(places[0].session, error)
+                if places:
+                    self._note(places[0].session, error)
                 if not again.may_try(error):
                     raise
             finally:
-                self._give_back(places.pop())
+                if places:
+                    self._give_back(places.pop())
 
     @overload
     def function(self, function: str) -> GroupFunction: ...
@@ -194,6 +204,7 @@ class Group(Calls, Leasing, Closing):
 
     def _take(self) -> Place:
         with self._lock:
+            self._hear()
             count = len(self._sessions)
             alive = [session for session in self._sessions if not session.gone]
             if not alive and self._reconnector is not None:
@@ -208,6 +219,20 @@ class Group(Calls, Leasing, Closing):
             )
             self._last = session.index
             return Place(session)
+
+    def _hear(self) -> None:
+        """Under the lock: notes what has ended since the last time, so that no call has to find it out."""
+        rings = self._bell.rings
+        if rings != self._heard:
+            self._heard = rings
+            for session in self._sessions:
+                session.gone = session.gone or session.client._has_ended()
+
+    def _ended_sessions(self) -> List[int]:
+        """For the reconnector: those that have ended and that none has followed."""
+        with self._lock:
+            self._hear()
+            return [session.index for session in self._sessions if session.client._has_ended()]
 
     def _give_back(self, place: Place) -> None:
         session = place.session
@@ -228,6 +253,7 @@ class Group(Calls, Leasing, Closing):
     def _others_left(self) -> bool:
         """Whether a call may find a session whose worker has not gone."""
         with self._lock:
+            self._hear()
             return not all(session.gone for session in self._sessions)
 
     def _connect_again(self, index: int, longest_step: float) -> bool:
@@ -250,6 +276,7 @@ class Group(Calls, Leasing, Closing):
                 self._followed.append(old.client)
                 old.followed = True
             unused = not old.under_way
+        new._watch(self._bell)
         if ending:
             new.close()
         elif unused and self._reconnector is not None:
