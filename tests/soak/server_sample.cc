@@ -61,16 +61,18 @@ ServerSample Sample(pid_t server, const faults::LiveCounts& counts) {
 }
 
 std::string Growth(const ServerSample& before, const ServerSample& after, int64_t lost) {
-  return absl::StrCat(
-      // A sanitizer keeps what has been freed.
+  // A sanitizer keeps what has been freed, and maps memory of its own.
+  const std::string memory =
       getenv("INVOKER_SANITIZER") != nullptr
           ? ""
-          : Grew("resident memory (KB)", before.resident_kb, after.resident_kb, kResidentSlackKb),
-      Grew("descriptors", before.descriptors, after.descriptors, kDescriptorSlack),
-      Grew("mappings", before.mappings, after.mappings, kMappingSlack),
-      Grew("endpoints", before.endpoints, after.endpoints, 0),
-      Grew("registrations", before.regions, after.regions, 0),
-      Grew("addresses", 0, after.addresses, lost));
+          : absl::StrCat(Grew("resident memory (KB)", before.resident_kb, after.resident_kb,
+                              kResidentSlackKb),
+                         Grew("mappings", before.mappings, after.mappings, kMappingSlack));
+  return absl::StrCat(memory,
+                      Grew("descriptors", before.descriptors, after.descriptors, kDescriptorSlack),
+                      Grew("endpoints", before.endpoints, after.endpoints, 0),
+                      Grew("registrations", before.regions, after.regions, 0),
+                      Grew("addresses", 0, after.addresses, lost));
 }
 
 }  // namespace invoker::soak
