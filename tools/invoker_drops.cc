@@ -41,7 +41,8 @@ std::string AsJson(const std::string& server, const std::vector<DropCount>& drop
 int Run(const Settings& settings) {
   const absl::Duration timeout = settings.server.client.connect_timeout;
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-      bootstrap::BootstrapClient::Connect(settings.server.server, timeout);
+      bootstrap::BootstrapClient::Connect(settings.server.server, timeout,
+                                          settings.server.client.credentials);
   if (!client.ok()) return FailConnect(client.status());
   absl::StatusOr<std::vector<DropCount>> drops = (*client)->GetDropped(timeout);
   if (!drops.ok()) return FailConnect(drops.status());
