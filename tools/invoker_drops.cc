@@ -41,7 +41,8 @@ std::string AsJson(const std::string& server, const std::vector<DropCount>& drop
 int Run(const Settings& settings) {
   const absl::Duration timeout = settings.server.client.connect_timeout;
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-      bootstrap::BootstrapClient::Connect(settings.server.server, timeout);
+      bootstrap::BootstrapClient::Connect(settings.server.server, timeout,
+                                          settings.server.client.credentials);
   if (!client.ok()) return FailConnect(client.status());
   absl::StatusOr<std::vector<DropCount>> drops = (*client)->GetDropped(timeout);
   if (!drops.ok()) return FailConnect(drops.status());
@@ -56,9 +57,9 @@ Command AddDropsCommand(CLI::App* app, CLI::App** command) {
   auto settings = std::make_shared<Settings>();
   *command = app->add_subcommand("drops",
                                  "Prints how many messages the server's executors, leased ones "
-                                 "included, have dropped since its "
-                                 "start, by reason "
-                                 "(docs/security.md says what each means).");
+                                 "included, have dropped since its start, or refused as what no "
+                                 "client should send, by reason (docs/security.md says what each "
+                                 "means).");
   AddServerOptions(*command, &settings->server);
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
   return [settings] { return Run(*settings); };

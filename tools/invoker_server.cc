@@ -280,7 +280,7 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
                                 ? ""
                                 : absl::StrCat(" (", DescribeDrops(counters.dropped), ")");
   LogLine(absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
-                       ", bad messages dropped: ", TotalDrops(counters.dropped), drops,
+                       ", bad messages: ", TotalDrops(counters.dropped), drops,
                        ", sessions that gave up write_imm: ", (*worker)->downgrades()));
   doings.Finish();
   LogRefusals(**access, counters.dropped.forbidden, (*server)->refused_session_tokens());

@@ -15,6 +15,10 @@ namespace {
 // use the cells of its requests again before they have been answered, so the window is no bound.
 constexpr size_t kMostCalls = SequenceWindow::kWidth;
 
+BulkSession::Refusal Invalid(absl::string_view why) {
+  return {StatusCode::kInvalidRequest, std::string(why), &DropCounters::invalid_request};
+}
+
 }  // namespace
 
 bool BulkSession::Has(uint64_t sequence) const {
@@ -52,26 +56,27 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
     return Refusal{StatusCode::kNoMemory,
                    absl::StrCat(calls_.size(),
                                 " calls with large payloads are under way in the "
-                                "session, which is all it can; wait for some")};
+                                "session, which is all it can; wait for some"),
+                   &DropCounters::too_many_calls};
   }
   BulkCall::Parts parts;
   if (request.kind != MessageKind::kRequest || request.payload_bytes < kBulkDescriptorBytes ||
       !DecodeBulkDescriptor(payload, &parts.descriptor)) {
-    return Refusal{StatusCode::kInvalidRequest, "a bulk request without a valid descriptor"};
+    return Invalid("a bulk request without a valid descriptor");
   }
   const BulkDescriptor& descriptor = parts.descriptor;
   absl::StatusOr<std::shared_ptr<ClientWindow>> in =
       FindWindow(descriptor.input_window, descriptor.input_offset, descriptor.input_length, false);
-  if (!in.ok()) return Refusal{StatusCode::kInvalidRequest, std::string(in.status().message())};
+  if (!in.ok()) return Invalid(in.status().message());
   absl::StatusOr<std::shared_ptr<ClientWindow>> out = FindWindow(
       descriptor.output_window, descriptor.output_offset, descriptor.output_capacity, true);
-  if (!out.ok()) return Refusal{StatusCode::kInvalidRequest, std::string(out.status().message())};
+  if (!out.ok()) return Invalid(out.status().message());
   const uint32_t inline_bytes = request.payload_bytes - kBulkDescriptorBytes;
   if (*in != nullptr && inline_bytes > 0) {
-    return Refusal{StatusCode::kInvalidRequest, "a bulk request with two inputs"};
+    return Invalid("a bulk request with two inputs");
   }
   if (*out != nullptr && request.response_capacity < kBulkResultBytes) {
-    return Refusal{StatusCode::kInvalidRequest, "a response without room for the output's length"};
+    return Invalid("a response without room for the output's length");
   }
   // The lengths lie in windows, so that each is less than 2^64, but both may not be.
   const uint64_t limit = budget_->limit();
@@ -81,7 +86,8 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
                    absl::StrCat("an input of ", descriptor.input_length, " bytes and an output of ",
                                 descriptor.output_capacity, " are more than the ", limit,
                                 " bytes that the worker gives to large payloads: of its own "
-                                "executors --bulk_memory, of a lease's its memory sets that")};
+                                "executors --bulk_memory, of a lease's its memory sets that"),
+                   /*counted=*/nullptr};
   }
   parts.reactor = reactor_;
   parts.budget = budget_;

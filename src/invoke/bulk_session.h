@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "src/invoke/bulk_call.h"
+#include "src/invoke/drop_counters.h"
 #include "src/invoke/session_windows.h"
 #include "src/invoke/wire.h"
 #include "src/transport/reactor.h"
@@ -37,6 +38,7 @@ class BulkSession {
   struct Refusal {
     StatusCode status;
     std::string reason;
+    uint64_t DropCounters::*counted;  // nullptr: a client that keeps to the protocol may ask for it
   };
   // Starts the call of a request whose header has been admitted, or refuses to: too many at a time,
   // too. `output` is the response's place.

@@ -1,5 +1,6 @@
-// Why messages were dropped. None of them is fatal, and none is answered: whoever sent it may not
-// be who it says. Only calls of what is not for their client are, as calls of what is not there.
+// Why messages led to nothing. None of them is fatal. What may be from somebody else than it says
+// is dropped without an answer; a request that has been admitted and makes no sense is answered as
+// refused.
 //
 // Counted by whoever drives the session or the endpoint; an executor's sums may be read by any
 // thread (CountShared, LoadShared).
@@ -32,7 +33,11 @@ struct DropCounters {
   uint64_t replayed = 0;
   uint64_t stale_sequence = 0;  // too old or too far ahead to judge
   uint64_t bad_tag = 0;         // forged, or changed on its way
-  uint64_t forbidden = 0;       // of a function that is not for the session's client: answered
+  // Admitted requests, by session: answered, and not run.
+  uint64_t unknown_function = 0;
+  uint64_t forbidden = 0;        // of a function that is not for the session's client
+  uint64_t invalid_request = 0;  // bulk, with a descriptor or windows that cannot be
+  uint64_t too_many_calls = 0;   // bulk, and more at a time than a session can have
   // By endpoint.
   uint64_t unknown_session = 0;  // a doorbell of none that is open, or no doorbell at all
   uint64_t stray_message = 0;    // sent to an endpoint, and nothing that may be acted on
@@ -62,7 +67,10 @@ inline constexpr DropReason<DropCounters> kDropReasons[] = {
     {"replayed", &DropCounters::replayed},
     {"stale_sequence", &DropCounters::stale_sequence},
     {"bad_tag", &DropCounters::bad_tag},
+    {"unknown_function", &DropCounters::unknown_function},
     {"forbidden", &DropCounters::forbidden},
+    {"invalid_request", &DropCounters::invalid_request},
+    {"too_many_calls", &DropCounters::too_many_calls},
 };
 inline constexpr DropReason<ResponseDropCounters> kResponseDropReasons[] = {
     {"unknown_session", &ResponseDropCounters::unknown_session},

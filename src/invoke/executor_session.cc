@@ -131,7 +131,8 @@ void ExecutorSession::Refuse(RequestHeader request, StatusCode status, absl::str
 
 // A function that is not for this client is answered as one that is not there.
 void ExecutorSession::RefuseUnknown(RequestHeader request) {
-  if (parts_.functions->Find(request.function_id) != nullptr) Drop(&DropCounters::forbidden);
+  const bool there = parts_.functions->Find(request.function_id) != nullptr;
+  Drop(there ? &DropCounters::forbidden : &DropCounters::unknown_function);
   Refuse(request, StatusCode::kUnknownFunction,
          absl::StrCat("the worker has no function with id ", request.function_id, "; it has ",
                       parts_.functions->size()));

@@ -18,6 +18,7 @@ void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* pa
   }
   if (FindFunction(header.function_id) == nullptr) return RefuseUnknown(header);
   if (windows_ == nullptr) {
+    Drop(&DropCounters::invalid_request);
     return Refuse(header, StatusCode::kInvalidRequest, "this executor takes no large payloads");
   }
   if (bulk_ == nullptr) {
@@ -27,7 +28,10 @@ void ExecutorSession::StartBulk(const RequestHeader& header, const std::byte* pa
   const std::optional<BulkSession::Refusal> refusal =
       bulk_->Start(header, payload, requests_.data() + geometry_.OffsetOf(cell) + kFlagsOffset,
                    {output, header.response_capacity}, transport::MonotonicNs());
-  if (refusal.has_value()) return Refuse(header, refusal->status, refusal->reason);
+  if (refusal.has_value()) {
+    if (refusal->counted != nullptr) Drop(refusal->counted);
+    return Refuse(header, refusal->status, refusal->reason);
+  }
   std::vector<uint16_t>* unfinished = parts_.unfinished;
   if (unfinished != nullptr &&
       std::find(unfinished->begin(), unfinished->end(), parts_.number) == unfinished->end()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/transport/notifier.h"
 #include "tests/hostile/raw_session.h"
 
 namespace invoker::hostile {
@@ -51,11 +50,9 @@ std::byte* Attacker::NextPlace(absl::Span<const std::byte> bytes) {
   return place;
 }
 
-void Attacker::Write(const bootstrap::WindowDescriptor& window, uint64_t offset,
-                     absl::Span<const std::byte> bytes, uint32_t token) {
+void Attacker::Post(const transport::Notifier* notifier, const bootstrap::WindowDescriptor& window,
+                    uint64_t offset, absl::Span<const std::byte> bytes, uint32_t token) {
   const transport::RemoteWindow remote = {peer_->address, window.base, window.length, window.key};
-  const transport::Notifier* notifier =
-      transport::GetNotifier(reactor_->profile().notification, reactor_->profile().send_order);
   const std::byte* place = NextPlace(bytes);
   const int64_t give_up_ns = transport::MonotonicNs() + kPatienceNs;
   while (!reactor_->PostWrite(notifier, remote, offset, place, source_.descriptor(), bytes.size(),

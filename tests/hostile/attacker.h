@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "src/bootstrap/messages.h"
+#include "src/transport/notifier.h"
 #include "src/transport/reactor.h"
 
 namespace invoker::hostile {
@@ -28,17 +29,32 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
 
   // Writes to `offset` in the window, wherever that is, and rings `token`.
   void Write(const bootstrap::WindowDescriptor& window, uint64_t offset,
-             absl::Span<const std::byte> bytes, uint32_t token);
+             absl::Span<const std::byte> bytes, uint32_t token) {
+    Post(transport::GetNotifier(reactor_->profile().notification, reactor_->profile().send_order),
+         window, offset, bytes, token);
+  }
+  // The same, and rings only once the target's side has confirmed the write. What that refuses
+  // fails, or is never confirmed; otherwise a fabric may say nothing of it.
+  void WriteConfirmed(const bootstrap::WindowDescriptor& window, uint64_t offset,
+                      absl::Span<const std::byte> bytes, uint32_t token) {
+    Post(transport::GetNotifier(transport::Notification::kSendAfterWrite,
+                                transport::SendOrder::kAfterDelivery),
+         window, offset, bytes, token);
+  }
   // Sends a message to the receive ring.
   void Send(absl::Span<const std::byte> message);
   // Rings a doorbell and nothing else.
   void Ring(uint32_t token);
 
-  // Whether a fabric may end the connection over what it sends. Elsewhere, where processes share
-  // memory, nobody can, and a message that is longer than what is copied through that memory and
-  // than the receive it meets makes its receiver copy for ever (docs/security.md, "shm").
+  // Whether a fabric may end the connection over what it sends, and says so. Elsewhere, where
+  // processes share memory, nobody can, and a message that is longer than what is copied through
+  // that memory and than the receive it meets makes its receiver copy for ever (docs/security.md,
+  // "shm").
   bool connects() const { return !reactor_->profile().same_host_only; }
   size_t longest() const { return connects() ? 16 * 1024 : reactor_->profile().inject_bytes; }
+
+  // What has neither left nor failed.
+  size_t outstanding() const { return reactor_->operations().outstanding(); }
 
   // Until everything has left or failed, or for a good many turns.
   void Settle();
@@ -51,6 +67,8 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
   Attacker(std::unique_ptr<transport::Reactor> reactor, uint64_t* refused)
       : reactor_(std::move(reactor)), refused_(refused) {}
 
+  void Post(const transport::Notifier* notifier, const bootstrap::WindowDescriptor& window,
+            uint64_t offset, absl::Span<const std::byte> bytes, uint32_t token);
   std::byte* NextPlace(absl::Span<const std::byte> bytes);
 
   // A provider may use them until their sends have completed. Outlive the endpoint.

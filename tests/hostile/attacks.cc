@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 
 namespace invoker::hostile {
 namespace {
@@ -45,12 +46,36 @@ absl::Status Battle::Renew() {
   return absl::OkStatus();
 }
 
+void Battle::Demand(absl::StatusCode code, const absl::Status& status) {
+  if (status.code() == code) return Met();
+  Unmet(absl::InternalError(absl::StrCat("answered otherwise than ", absl::StatusCodeToString(code),
+                                         ": ", status.ToString())));
+}
+
 std::unique_ptr<Attacker> Battle::AgainstServer() {
   return OpenOrDie(provider, own->reply().endpoint_address, &refused);
 }
 
 std::unique_ptr<Attacker> Battle::AgainstVictim() {
   return OpenOrDie(provider, victim.endpoint, &refused);
+}
+
+void Battle::WriteWrongly(Attacker* attacker, const bootstrap::WindowDescriptor& window,
+                          uint64_t offset, absl::Span<const std::byte> bytes, uint32_t token,
+                          uint64_t i, uint64_t tries) {
+  const bool last = i + 1 == tries;
+  if (attacker->connects() ? i % 2 == 0 : last) {
+    attacker->WriteConfirmed(window, offset, bytes, token);
+  } else {
+    attacker->Write(window, offset, bytes, token);
+  }
+  attacker->Settle();
+  if (attacker->connects() || !last) return;
+  // The server has got past it.
+  Demand(absl::StatusCode::kOk,
+         own->Run(own->FunctionId("counts"), "", absl::Seconds(60)).status());
+  attacker->Settle();
+  unconfirmed += attacker->outstanding();
 }
 
 RequestHeader OwnRequest(Battle* battle, uint64_t sequence) {

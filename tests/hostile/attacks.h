@@ -5,6 +5,7 @@
 #ifndef INVOKER_TESTS_HOSTILE_ATTACKS_H_
 #define INVOKER_TESTS_HOSTILE_ATTACKS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,6 +59,12 @@ class Battle {
     if (*attacker == nullptr || (*attacker)->connects()) *attacker = AgainstServer();
   }
 
+  // Writes where the attacker must not, the `i`th of `tries`, so that what the fabric makes of it
+  // is seen. A fabric that connects says that it refuses. On others the server's end drops the
+  // write without a word, and goes on with what comes behind it: the last one is never confirmed.
+  void WriteWrongly(Attacker* attacker, const bootstrap::WindowDescriptor& window, uint64_t offset,
+                    absl::Span<const std::byte> bytes, uint32_t token, uint64_t i, uint64_t tries);
+
   uint64_t Random() { return random(); }
 
   // The attack did not come to what it was to try, or got what it must not: the first such is kept.
@@ -70,6 +77,11 @@ class Battle {
     absl::MutexLock lock(&mutex_);
     return unmet_;
   }
+  // A try was answered as it must be. Any thread.
+  void Met() { ++met_; }
+  uint64_t met() const { return met_; }
+  // The same of a status: Unmet unless it has this code.
+  void Demand(absl::StatusCode code, const absl::Status& status);
 
   const std::string provider;
   const std::string server;
@@ -82,20 +94,30 @@ class Battle {
   std::mt19937_64 random;
   // What the attacker has called in its own session, and may: once each.
   uint64_t own_calls = 0;
-  uint64_t refused = 0;  // by the fabric
+  uint64_t refused = 0;      // by the fabric
+  uint64_t unconfirmed = 0;  // by a fabric that does not refuse
 
  private:
+  std::atomic<uint64_t> met_{0};
   mutable absl::Mutex mutex_;
   absl::Status unmet_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct Attack {
-  const char* name;
+  const char* name = nullptr;
   // Who can do it: knows nothing but addresses, has a session of its own, or has a key that is not
   // its own.
-  const char* knows;
+  const char* knows = nullptr;
   std::function<void(Battle*, uint64_t tries)> run;
-  // Without tags it succeeds; with them it must not.
+  // What must have seen it, or it has not attacked: counters of the server, of the victim
+  // ("client: NAME"), or what the fabric refused ("fabric") or never confirmed ("unconfirmed").
+  // Each of them grows; of "one|other", one does. Nothing: the attack itself looks at how it is
+  // answered, and says so (Battle::Met).
+  std::vector<std::string> seen = {};
+  // The same where tags say otherwise, and, if not empty, on fabrics where nothing connects.
+  std::vector<std::string> seen_with_tags = seen;
+  std::vector<std::string> seen_unconnected = {};
+  // Without tags it succeeds, which shows enough; with them it must not.
   bool succeeds_without_tags = false;
   // Tries at most, where each takes long.
   uint64_t most = UINT64_MAX;

@@ -46,7 +46,8 @@ void ForgedRequests(Battle* battle, uint64_t tries) {
   const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
   // Ahead of the victim, who will take long to get there, and within what an executor accepts.
   absl::StatusOr<nlohmann::json> state = battle->ask("stat");
-  const uint64_t ahead = (state.ok() ? (*state)["calls"].get<uint64_t>() : 0) + 900'000;
+  if (!state.ok()) return battle->Unmet(state.status());
+  const uint64_t ahead = (*state)["calls"].get<uint64_t>() + 900'000;
   for (uint64_t i = 0; i < tries; ++i) {
     WriteToVictim(battle, attacker.get(), VictimRequest(battle, ahead + i), i);
   }
@@ -58,7 +59,7 @@ void ForgedResponses(Battle* battle, uint64_t tries) {
   for (uint64_t i = 0; i < tries; ++i) {
     const std::unique_ptr<Attacker> attacker = battle->AgainstVictim();
     const absl::StatusOr<nlohmann::json> parked = battle->ask("park");
-    if (!parked.ok()) return;
+    if (!parked.ok()) return battle->Unmet(parked.status());
     ResponseHeader header;
     header.payload_bytes = 4;
     header.sequence = (*parked)["sequence"];
@@ -70,7 +71,7 @@ void ForgedResponses(Battle* battle, uint64_t tries) {
         battle->victim.response_window, battle->geometry.OffsetOf(cell), message,
         Immediate{MessageKind::kResponse, battle->victim.response_session, cell}.Encode());
     attacker->Settle();
-    battle->ask("").IgnoreError();
+    if (auto ended = battle->ask(""); !ended.ok()) return battle->Unmet(ended.status());
   }
 }
 
@@ -78,9 +79,21 @@ void ForgedResponses(Battle* battle, uint64_t tries) {
 
 std::vector<Attack> AttacksWithAKey() {
   return {
-      {"guessed epochs", "victim's request key", GuessedEpochs},
-      {"forged requests", "victim's request key, epoch, sequence", ForgedRequests, true},
-      {"forged responses", "victim's response key, epoch, sequence", ForgedResponses, true, 3},
+      {.name = "guessed epochs",
+       .knows = "victim's request key",
+       .run = GuessedEpochs,
+       .seen = {"wrong_epoch"}},
+      {.name = "forged requests",
+       .knows = "victim's request key, epoch, sequence",
+       .run = ForgedRequests,
+       .seen = {"bad_tag"},
+       .succeeds_without_tags = true},
+      {.name = "forged responses",
+       .knows = "victim's response key, epoch, sequence",
+       .run = ForgedResponses,
+       .seen = {"client: bad_tag"},
+       .succeeds_without_tags = true,
+       .most = 3},
   };
 }
 

@@ -1,5 +1,6 @@
 // Attacks of a client that has a session of its own, and with it the right to write into a window.
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -14,6 +15,9 @@
 
 namespace invoker::hostile {
 namespace {
+
+// For an answer, on a loaded machine.
+constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // Rings for a message in the attacker's own window, where the ones before it are still to be seen:
 // each has another place.
@@ -69,14 +73,15 @@ void CellsBeyondTheWindow(Battle* battle, uint64_t tries) {
   for (uint64_t i = 0; i < tries; ++i) {
     // A fabric may end a connection over one of them.
     if (i % 5 == 0) battle->Replace(&attacker);
-    // Just behind its window, before it, and where the victim's is.
-    const uint64_t offset = i % 3 == 0   ? own.length + battle->Random() % own.length
+    // Just behind its window, as the last, before it, and where the victim's is.
+    const uint64_t offset = i % 3 == 0 || i + 1 == tries
+                                ? own.length + battle->Random() % own.length
                             : i % 3 == 1 ? uint64_t{0} - 1 - battle->Random() % own.length
                                          : battle->victim.request_window.base - own.base;
     if (offset <= own.length - request.size()) continue;
-    attacker->Write(own, offset, request,
-                    Immediate{MessageKind::kRequest, battle->victim.request_session, 9}.Encode());
-    attacker->Settle();
+    battle->WriteWrongly(
+        attacker.get(), own, offset, request,
+        Immediate{MessageKind::kRequest, battle->victim.request_session, 9}.Encode(), i, tries);
   }
 }
 
@@ -84,7 +89,9 @@ void CellsBeyondTheWindow(Battle* battle, uint64_t tries) {
 void ReplaysInAnyOrder(Battle* battle, uint64_t tries) {
   const uint16_t own_call = battle->own->FunctionId("own_call");
   for (uint64_t i = 0; i < tries; ++i) {
-    if (battle->own->Run(own_call, "mine", absl::Seconds(20)).ok()) ++battle->own_calls;
+    const auto answer = battle->own->Run(own_call, "mine", kPatience);
+    if (!answer.ok()) return battle->Unmet(answer.status());
+    ++battle->own_calls;
   }
   const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
   std::vector<uint32_t> cells(std::min<uint64_t>(tries, battle->geometry.cells()));
@@ -100,7 +107,7 @@ void UnknownFunctions(Battle* battle, uint64_t tries) {
   const size_t known = battle->own->reply().functions.size();
   for (uint64_t i = 0; i < tries; ++i) {
     const uint16_t id = static_cast<uint16_t>(known + battle->Random() % (0x10000 - known));
-    battle->own->Run(id, "who", absl::Seconds(20)).IgnoreError();
+    battle->Demand(absl::StatusCode::kNotFound, battle->own->Run(id, "who", kPatience).status());
   }
 }
 
@@ -114,22 +121,17 @@ void MalformedBulkRequests(Battle* battle, uint64_t tries) {
     descriptor.resize(i % 2 == 0 ? descriptor.size() : battle->Random() % descriptor.size());
     request.input = {reinterpret_cast<const std::byte*>(descriptor.data()), descriptor.size()};
     request.response_capacity = 256;
-    request.deadline_ns = transport::MonotonicNs() + 20'000'000'000;
-    if (Call* call = battle->own->session().Start(request); call != nullptr) {
-      battle->own->Await(call).IgnoreError();
-    }
+    request.deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(kPatience);
+    Call* const call = battle->own->session().Start(request);
+    if (call == nullptr) return battle->Unmet(absl::ResourceExhaustedError("no room for a call"));
+    battle->Demand(absl::StatusCode::kInvalidArgument, battle->own->Await(call).status());
   }
 }
 
-// As many at once as the window holds, again and again, and all answers in the same cells: none of
-// them has to wait for one before it.
+// With nothing to transfer, as many at once as the window holds, again and again, and all answers
+// in the same cells: none of them has to wait for one before it.
 void FloodOfBulkRequests(Battle* battle, uint64_t tries) {
   constexpr uint64_t kWritten = 6;  // halves of the window, in a try
-  const bootstrap::WindowDescriptor responses = battle->own->request().response_window;
-  auto window = battle->own->bootstrap().RegisterWindow(
-      battle->own->lease(), battle->own->reply().handle, {responses.base, 64, responses.key},
-      /*readable=*/true, /*writable=*/false, absl::Seconds(20));
-  if (!window.ok()) return;
   const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
   const uint32_t cells =
       battle->geometry.CellsFor(battle->geometry.MessageBytes(kBulkDescriptorBytes));
@@ -156,7 +158,7 @@ void FloodOfRequests(Battle* battle, uint64_t tries) {
   uint64_t started = 0;
   while (started < tries || !calls.empty()) {
     while (started < tries && calls.size() < 500) {
-      Call* call = battle->own->Start(own_call, "flood", absl::Seconds(20));
+      Call* call = battle->own->Start(own_call, "flood", kPatience);
       if (call == nullptr) break;
       calls.push_back(call);
       ++started;
@@ -165,7 +167,8 @@ void FloodOfRequests(Battle* battle, uint64_t tries) {
     calls.erase(std::remove_if(calls.begin(), calls.end(),
                                [battle](Call* call) {
                                  if (!call->ended()) return false;
-                                 if (call->status.ok()) ++battle->own_calls;
+                                 battle->Demand(absl::StatusCode::kOk, call->status);
+                                 ++battle->own_calls;
                                  battle->own->session().Finish(call, false);
                                  return true;
                                }),
@@ -178,42 +181,44 @@ std::string AnotherAddress(const std::string& provider, const std::string& addre
                            uint16_t which) {
   if (transport::FindRow(provider).address_is_ip) {
     std::string other = address;
-    memcpy(&other[offsetof(sockaddr_in, sin_port)], &which, sizeof(which));
+    const uint16_t port = htons(which);
+    memcpy(&other[offsetof(sockaddr_in, sin_port)], &port, sizeof(port));
     return other;
   }
   // A name.
   return absl::StrCat(address.c_str(), "-", which, absl::string_view("", 1));
 }
 
-// As many sessions of one lease as the server opens, each at an address of its own and with the
-// largest windows and copies. They are held until the attack is judged: others get sessions all the
-// same.
+// As many sessions of one lease as the server opens, and more, each at an address of its own and
+// with the largest windows and copies. They are held until the attack is judged: others get
+// sessions all the same.
 void ManySessionsOfOneLease(Battle* battle, uint64_t tries) {
   constexpr uint64_t kSessions = 300;  // more peers than an executor can have on some fabrics
   auto holder = RawSession::Open(battle->server, battle->provider);
-  if (!holder.ok()) return;
+  if (!holder.ok()) return battle->Unmet(holder.status());
   bootstrap::OpenSessionRequest request = (*holder)->request();
   const std::string own = request.endpoint_address;
   request.session_token.clear();
   request.data_auth = DataAuth::kFull;
+  bool full = false;
   for (uint64_t i = 0; i < tries * kSessions; ++i) {
     request.endpoint_address =
         AnotherAddress(battle->provider, own, static_cast<uint16_t>(20'000 + i));
-    (*holder)
-        ->bootstrap()
-        .OpenSession((*holder)->lease(), request, absl::Seconds(60))
-        .status()
-        .IgnoreError();
+    const absl::Status opened =
+        (*holder)->bootstrap().OpenSession((*holder)->lease(), request, kPatience).status();
+    // Once there are too many, there are.
+    full = full || !opened.ok();
+    battle->Demand(full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk, opened);
   }
+  if (!full) battle->Unmet(absl::InternalError("every session was opened"));
   battle->held.push_back(*std::move(holder));
 }
 
-// A session of the attacker's whose answers go to the victim's endpoint, with a key that is none:
-// what the fabric makes of such a write may cost the server its connection to the victim.
+// A session of another lease whose answers would go to the victim's endpoint, with a key that is
+// none: what the fabric makes of such a write may cost the server its connection to the victim.
 void SessionsAtTheVictimsEndpoint(Battle* battle, uint64_t tries) {
-  constexpr absl::Duration kStep = absl::Seconds(60);
-  auto lease = bootstrap::Lease::Acquire(&battle->own->bootstrap(), {}, {}, kStep);
-  if (!lease.ok()) return;
+  auto lease = bootstrap::Lease::Acquire(&battle->own->bootstrap(), {}, {}, kPatience);
+  if (!lease.ok()) return battle->Unmet(lease.status());
   for (uint64_t i = 0; i < tries; ++i) {
     bootstrap::OpenSessionRequest request = battle->own->request();
     request.session_token.clear();
@@ -221,20 +226,9 @@ void SessionsAtTheVictimsEndpoint(Battle* battle, uint64_t tries) {
     request.response_window = battle->victim.response_window;
     request.response_window.key ^= 0x1234567;
     request.response_session = battle->victim.response_session;
-    const auto opened = battle->own->bootstrap().OpenSession((*lease)->id(), request, kStep);
-    if (!opened.ok()) continue;
-    uint64_t refused = 0;
-    auto attacker = Attacker::Open(battle->provider, opened->endpoint_address, &refused);
-    if (!attacker.ok()) continue;
-    RequestHeader header;
-    header.function_id = battle->own->FunctionId("own_call");
-    header.sequence = request.first_sequence;
-    header.epoch = opened->epoch;
-    header.response_capacity = 64;
-    ++battle->own_calls;
-    (*attacker)->Write(opened->request_window, 0, Encode(header, ""),
-                       Immediate{MessageKind::kRequest, opened->request_session, 0}.Encode());
-    (*attacker)->Settle();
+    battle->Demand(
+        absl::StatusCode::kAlreadyExists,
+        battle->own->bootstrap().OpenSession((*lease)->id(), request, kPatience).status());
   }
 }
 
@@ -242,16 +236,47 @@ void SessionsAtTheVictimsEndpoint(Battle* battle, uint64_t tries) {
 
 std::vector<Attack> AttacksFromASession() {
   return {
-      {"half-written messages", "own session", HalfWrittenMessages},
-      {"lengths beyond the window", "own session", LengthsBeyondTheWindow},
-      {"cells beyond the window", "own session", CellsBeyondTheWindow, false, 150},
-      {"replays in any order", "own session", ReplaysInAnyOrder},
-      {"unknown functions", "own session", UnknownFunctions},
-      {"malformed bulk requests", "own session", MalformedBulkRequests},
-      {"a flood of requests", "own session", FloodOfRequests},
-      {"many sessions of one lease", "own session", ManySessionsOfOneLease, false, 1},
-      {"sessions at the victim's endpoint", "own session", SessionsAtTheVictimsEndpoint, false, 20},
-      {"a flood of bulk requests", "own session", FloodOfBulkRequests, false, 5},
+      {.name = "half-written messages",
+       .knows = "own session",
+       .run = HalfWrittenMessages,
+       .seen = {"wrong_epoch"}},
+      {.name = "lengths beyond the window",
+       .knows = "own session",
+       .run = LengthsBeyondTheWindow,
+       .seen = {"outside_window", "bad_response_run"}},
+      {.name = "cells beyond the window",
+       .knows = "own session",
+       .run = CellsBeyondTheWindow,
+       .seen = {"fabric"},
+       .seen_unconnected = {"unconfirmed"},
+       .most = 150},
+      {.name = "replays in any order",
+       .knows = "own session",
+       .run = ReplaysInAnyOrder,
+       .seen = {"replayed"}},
+      {.name = "unknown functions",
+       .knows = "own session",
+       .run = UnknownFunctions,
+       .seen = {"unknown_function"}},
+      {.name = "malformed bulk requests",
+       .knows = "own session",
+       .run = MalformedBulkRequests,
+       .seen = {"invalid_request"}},
+      {.name = "a flood of requests", .knows = "own session", .run = FloodOfRequests},
+      {.name = "many sessions of one lease",
+       .knows = "own session",
+       .run = ManySessionsOfOneLease,
+       .most = 1},
+      {.name = "sessions at the victim's endpoint",
+       .knows = "own session",
+       .run = SessionsAtTheVictimsEndpoint,
+       .most = 20},
+      {.name = "a flood of bulk requests",
+       .knows = "own session",
+       .run = FloodOfBulkRequests,
+       .seen = {"too_many_calls"},
+       .seen_with_tags = {"bad_tag"},
+       .most = 5},
   };
 }
 

@@ -2,7 +2,8 @@
 // it and checks every byte of every response. Prints what came of it: a table of attack, tries,
 // executed, crashed, others disturbed, and what counted the tries. Exit status 1 if anything is not
 // as it must be: nothing executes, crashes or is disturbed, but for what is said to succeed in
-// sessions without tags, and that must succeed there.
+// sessions without tags, and that must succeed there; and every attack was seen by what must see
+// it, or it has not been one.
 
 #include <algorithm>
 #include <cstdio>
@@ -15,9 +16,12 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
 #include "nlohmann/json.hpp"
+#include "src/transport/provider_profile.h"
 #include "tests/hostile/attacks.h"
 
 namespace invoker::hostile {
@@ -44,15 +48,30 @@ std::string Built(absl::string_view path) {
 
 using Drops = std::map<std::string, uint64_t>;
 
-// Names of counters and by how much they have grown.
-std::string Growth(const Drops& before, const Drops& after) {
-  std::string text;
+// By how much counters have grown, those that have, with `prefix` before their names.
+void AddGrowth(const Drops& before, const Drops& after, const std::string& prefix, Drops* grown) {
   for (const auto& [reason, count] : after) {
     const auto had = before.find(reason);
-    const uint64_t grown = count - (had == before.end() ? 0 : had->second);
-    if (grown > 0) absl::StrAppend(&text, text.empty() ? "" : ", ", reason, " ", grown);
+    const uint64_t more = count - (had == before.end() ? 0 : had->second);
+    if (more > 0) (*grown)[prefix + reason] = more;
   }
-  return text;
+}
+
+std::string Describe(const Drops& grown) {
+  if (grown.empty()) return "nothing";
+  return absl::StrJoin(grown, ", ", absl::PairFormatter(" "));
+}
+
+// OK if each of `wanted` (Attack::seen) has grown.
+absl::Status CheckSeen(const std::vector<std::string>& wanted, const Drops& grown) {
+  for (const std::string& any : wanted) {
+    const std::vector<std::string> names = absl::StrSplit(any, '|');
+    if (std::none_of(names.begin(), names.end(),
+                     [&grown](const std::string& name) { return grown.count(name) > 0; })) {
+      return absl::InternalError(absl::StrCat("not seen by ", any));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // How often functions have run.
@@ -130,7 +149,8 @@ struct Outcome {
   uint64_t disturbed = 0;  // calls of the victim that failed
   uint64_t wrong = 0;      // answers of the victim's that were not its own
   uint64_t calls = 0;      // of the victim meanwhile
-  std::string counted;
+  Drops grown;             // what has seen the attack
+  absl::Status unmet;      // why it has not been one
 };
 
 class Siege {
@@ -172,16 +192,22 @@ class Siege {
         (chance        ? outcome->executed == 0
          : may_succeed ? succeeded
                        : !succeeded && outcome->disturbed == 0 && outcome->calls > 0);
+    // What can only succeed by attacking has attacked, and may have cost the victim's session.
+    if (outcome->unmet.ok() && !(may_succeed && succeeded)) {
+      outcome->unmet = CheckSeen(WhatMustSee(attack), outcome->grown);
+    }
     bench::Row row;
     row.Label("fabric", provider_)
         .Label("data_auth", DataAuthName(auth_))
         .Label("attack", attack.name)
         .Label("knows", attack.knows)
-        .Label("verdict", !as_it_must   ? "WRONG"
+        .Label("verdict", !as_it_must ? "WRONG"
+                          : !outcome->unmet.ok()
+                              ? absl::StrCat("NO ATTACK: ", outcome->unmet.message())
                           : may_succeed ? "succeeds, as documented"
                           : chance      ? "a race, as documented"
                                         : "fails")
-        .Label("counted", outcome->counted.empty() ? "nothing" : outcome->counted)
+        .Label("counted", Describe(outcome->grown))
         .Value("tries", static_cast<double>(tries))
         .Value("executed", static_cast<double>(outcome->executed))
         .Value("crashed", static_cast<double>(outcome->crashed))
@@ -189,10 +215,17 @@ class Siege {
         .Value("wrong_bytes", static_cast<double>(outcome->wrong))
         .Value("victim_calls", static_cast<double>(outcome->calls));
     table->rows.push_back(std::move(row));
-    return as_it_must;
+    return as_it_must && outcome->unmet.ok();
   }
 
  private:
+  const std::vector<std::string>& WhatMustSee(const Attack& attack) const {
+    if (!attack.seen_unconnected.empty() && transport::FindRow(provider_).same_host_only) {
+      return attack.seen_unconnected;
+    }
+    return auth_ == DataAuth::kOff ? attack.seen : attack.seen_with_tags;
+  }
+
   absl::StatusOr<Outcome> Run(const Attack& attack, uint64_t tries, bool may_succeed) {
     auto victim = Victim::Start(address_, provider_);
     if (!victim.ok()) return victim.status();
@@ -208,9 +241,15 @@ class Siege {
     if (!drops_before.ok()) return drops_before.status();
 
     attack.run(&battle, tries);
-    if (absl::Status unmet = battle.unmet(); !unmet.ok()) return unmet;
 
     Outcome outcome;
+    outcome.unmet = battle.unmet();
+    if (attack.seen.empty() && battle.met() == 0) {
+      outcome.unmet.Update(absl::InternalError("no try was answered as it must be"));
+    }
+    if (battle.refused > 0) outcome.grown["fabric"] = battle.refused;
+    if (battle.unconfirmed > 0) outcome.grown["unconfirmed"] = battle.unconfirmed;
+    if (attack.seen.empty()) outcome.grown["answers"] = battle.met();
     // The old session stays until what was sent to it has been looked at.
     std::unique_ptr<RawSession> old = std::move(battle.own);
     absl::Status alive = battle.Renew();
@@ -225,7 +264,7 @@ class Siege {
       ++outcome.crashed;
       return outcome;
     }
-    outcome.counted = Growth(*drops_before, *drops);
+    AddGrowth(*drops_before, *drops, "", &outcome.grown);
     // A session that was taken over has no more honest calls to show.
     if (!may_succeed) Question(victim->get(), *start, &outcome);
     if (may_succeed) {
@@ -234,7 +273,7 @@ class Siege {
       if (!now.ok()) return now.status();
       outcome.executed = now->forged - before->forged;
       if (outcome.executed == 0) Question(victim->get(), *start, &outcome);
-      return Finished(battle, std::move(outcome));
+      return outcome;
     }
     const absl::StatusOr<Counts> after = ReadCounts(battle.own.get());
     if (!after.ok()) return after.status();
@@ -244,7 +283,7 @@ class Siege {
     // The victim has made some calls before this began to count.
     const uint64_t honest = after->honest - before->honest;
     if (honest > outcome.calls) outcome.executed += honest - outcome.calls;
-    return Finished(battle, std::move(outcome));
+    return outcome;
   }
 
   // Ends the victim's calling and hears how it has fared.
@@ -259,18 +298,8 @@ class Siege {
     outcome->calls = (*end)["calls"].get<uint64_t>() - start["calls"].get<uint64_t>();
     outcome->disturbed = (*end)["failed"];
     outcome->wrong = (*end)["wrong"];
-    const std::string dropped =
-        Growth(start["dropped"].get<Drops>(), (*end)["dropped"].get<Drops>());
-    if (dropped.empty()) return;
-    absl::StrAppend(&outcome->counted, outcome->counted.empty() ? "" : "; ", "client: ", dropped);
-  }
-
-  static Outcome Finished(const Battle& battle, Outcome outcome) {
-    if (battle.refused > 0) {
-      absl::StrAppend(&outcome.counted, outcome.counted.empty() ? "" : "; ", "fabric ",
-                      battle.refused);
-    }
-    return outcome;
+    AddGrowth(start["dropped"].get<Drops>(), (*end)["dropped"].get<Drops>(),
+              "client: ", &outcome->grown);
   }
 
   const Settings& settings_;
@@ -300,8 +329,11 @@ int Run(const Settings& settings) {
   report.Condition("seed", absl::StrCat(settings.seed));
   report.Note(
       "executed: functions run that no client had asked for. disturbed: calls of the victim that "
-      "failed. counted: by the server's `invoker drops`, by the victim (client), or refused by the "
-      "fabric.");
+      "failed. counted: by the server's `invoker drops`, by the victim (client), refused or never "
+      "confirmed by the fabric, or answers as they must be. NO ATTACK: what must have seen it has "
+      "not, or it was "
+      "answered otherwise than it "
+      "must be.");
   report.Note(
       "Without tags, who has the key of a window, its epoch and a sequence that is still to come "
       "can forge: documented, and the reason for --data_auth.");
@@ -332,7 +364,11 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember({"off", "header", "full"}))
       ->capture_default_str();
-  app.add_option("--attack", settings.only, "only this one");
+  std::vector<std::string> names;
+  for (const invoker::hostile::Attack& attack : invoker::hostile::AllAttacks()) {
+    names.push_back(attack.name);
+  }
+  app.add_option("--attack", settings.only, "only this one")->check(CLI::IsMember(names));
   app.add_option("--tries", settings.tries, "of each attack, but for those that take long")
       ->capture_default_str();
   app.add_option("--seed", settings.seed, "of what is random")->capture_default_str();

@@ -88,11 +88,13 @@ class BulkSessionTest : public testing::TestWithParam<Way> {
   }
   void ExpectRefused(Call* call, absl::string_view words) {
     const uint64_t refused = pair_.executor().counters().refused;
+    const uint64_t counted = pair_.executor().counters().dropped.invalid_request;
     const absl::Status status = End(call);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), words)) << status;
     EXPECT_EQ(GetCallFate(status), CallFate::kNotExecuted);
     EXPECT_EQ(pair_.executor().counters().refused, refused + 1);
+    EXPECT_EQ(pair_.executor().counters().dropped.invalid_request, counted + 1);
     EXPECT_EQ(pair_.functions.calls, 0u);
   }
   void ExpectWorks() {
@@ -172,6 +174,7 @@ TEST_P(BulkSessionTest, NoMoreCallsAreTakenThanAClientCanHaveUnderWay) {
     const auto refusal = start();
     ASSERT_TRUE(refusal.has_value());
     EXPECT_EQ(refusal->status, StatusCode::kNoMemory);
+    EXPECT_TRUE(refusal->counted == &DropCounters::too_many_calls);
     EXPECT_FALSE(session.Has(header.sequence));
   }
 }

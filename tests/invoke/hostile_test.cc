@@ -145,6 +145,36 @@ TEST_P(HostileTest, DoorbellOfAnotherKindThanTheHeader) {
   ExpectDropped(&DropCounters::kind_mismatch);
 }
 
+// Who is in the session has an answer, which here nobody waits for, and the server a count.
+TEST_P(HostileTest, FunctionThatIsNotThere) {
+  RequestHeader header = Valid();
+  header.sequence = 5;  // leaves the client's next one alone
+  header.function_id = 0xfff;
+  Send(header, Token(pair_));
+  EXPECT_EQ(pair_.executor().counters().refused, 1u);
+  ExpectDropped(&DropCounters::unknown_function);
+}
+
+TEST_P(HostileTest, BulkRequestWithoutADescriptor) {
+  RequestHeader header = Valid();
+  header.sequence = 5;
+  header.flags = kBulk;
+  Send(header, Token(pair_));
+  EXPECT_EQ(pair_.executor().counters().refused, 1u);
+  ExpectDropped(&DropCounters::invalid_request);
+}
+
+// Who keeps to the protocol is refused too, and not counted among those who do not.
+TEST_P(HostileTest, RequestsToAWorkerThatDrainsAreNotCounted) {
+  pair_.draining = true;
+  Call* const call = pair_.StartEcho("late", 64);
+  ASSERT_TRUE(pair_.UntilEnded(call));
+  EXPECT_FALSE(call->status.ok());
+  pair_.client().Finish(call, false);
+  EXPECT_EQ(pair_.executor().counters().refused, 1u);
+  EXPECT_EQ(TotalDrops(dropped()), 0u);
+}
+
 TEST_P(HostileTest, DoorbellsOfNoSessionOrOfNoKind) {
   Send(Valid(), Immediate{MessageKind::kRequest, 12345, kCell}.Encode());
   Send(Valid(), Immediate{MessageKind::kResponse, pair_.number(), kCell}.Encode());

@@ -36,6 +36,11 @@ constexpr char kAlice[] = "alices-token-0123456789";
 constexpr char kBob[] = "bobs-token-0123456789ab";
 constexpr char kCarol[] = "carols-token-0123456789";
 
+// For a command's environment: what it could be told there of servers and secrets is not.
+const std::vector<std::string> kNothingOfInvoker = {
+    "INVOKER_SERVER",          "INVOKER_TLS_CA",     "INVOKER_TLS_CERT", "INVOKER_TLS_KEY",
+    "INVOKER_TLS_SERVER_NAME", "INVOKER_TOKEN_FILE", "INVOKER_PLAINTEXT"};
+
 std::string Tenant(const std::string& name, const std::string& token, const std::string& more) {
   return absl::StrCat("tenant {\n  name: \"", name, "\"\n  token_sha256: \"",
                       HashOf(token)->ToHex(), "\"\n", more, "}\n");
@@ -222,11 +227,6 @@ TEST_F(SecuredServerTest, TheCommandLineTakesFilesAndTheEnvironment) {
   ServerProcess* server = Start(Leasing());
   ASSERT_NE(server, nullptr);
   const ClientCredentials bob = As(kBob);
-  const Finished by_options =
-      Run({"call", "--server=" + server->address(), "--tls_ca=" + bob.tls_ca,
-           "--token_file=" + bob.token_file, "test.echo"},
-          {"INVOKER_SERVER"});
-  EXPECT_EQ(by_options.exit_code, 0) << by_options.errors;
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
            {"functions"}, {"ping", "--count=2"}, {"usage"}, {"usage", "--tenant=bob"}}) {
     const Finished finished = Run(command, EnvironmentAs(kBob, server));
@@ -255,6 +255,34 @@ TEST_F(SecuredServerTest, TheCommandLineTakesFilesAndTheEnvironment) {
   ExpectNoSecretIn(server->ready().dump());
   ExpectNoSecretIn(FileOf(server->pid(), "cmdline"));
   ExpectNoSecretIn(FileOf(server->pid(), "environ"));
+}
+
+TEST_F(SecuredServerTest, EveryCommandThatAsksAServerTakesOptionsAlone) {
+  ServerProcess* server = Start(Leasing());
+  ASSERT_NE(server, nullptr);
+  const TestFiles inputs;
+  inputs.Write("file", "hello");
+  const std::string inputs_of_map = "--inputs=" + inputs.PathOf("");
+  const std::string outputs_of_map = "--outputs=" + files_.PathOf("outputs");
+  // Who may ask all of it.
+  const ClientCredentials alice = As(kAlice);
+  for (std::vector<std::string> command :
+       std::vector<std::vector<std::string>>{{"functions"},
+                                             {"call", "test.echo"},
+                                             {"call", "--lease", "test.echo"},
+                                             {"map", "test.echo", inputs_of_map, outputs_of_map},
+                                             {"ping", "--count=2"},
+                                             {"usage"},
+                                             {"drops"},
+                                             {"fabrics", "--verify", "--provider=tcp;ofi_rxm"}}) {
+    for (const std::string& option : {"--server=" + server->address(), "--tls_ca=" + alice.tls_ca,
+                                      "--token_file=" + alice.token_file}) {
+      command.push_back(option);
+    }
+    const Finished finished = Run(command, kNothingOfInvoker);
+    EXPECT_EQ(finished.exit_code, 0) << command[0] << ": " << finished.errors;
+  }
+  EXPECT_EQ(TestFiles::Read(files_.PathOf("outputs/file")), "hello");
 }
 
 TEST_F(SecuredServerTest, AHangupReadsThePolicyAgain) {
