@@ -48,10 +48,19 @@ void LeaseReactor::Begin(std::shared_ptr<LeaseStream> self, security::AccessCont
     status = table_->Add(lease_, std::move(self), std::move(holder));
   }
   if (status.ok()) {
-    StartRead(&request_);
+    Read();
   } else {
     End(status);
   }
+}
+
+void LeaseReactor::Read() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (end_.has_value()) return;
+    request_.Clear();
+  }
+  StartRead(&request_);
 }
 
 void LeaseReactor::SendQueued(uint32_t ahead) {
@@ -139,26 +148,28 @@ void LeaseReactor::OnReadDone(bool ok) {
     table_->End(lease_);
     return;
   }
-  HandleRequest();
-  bool ending = false;
+  v1::LeaseRequest request;
   {
+    // With the mutex, so that each read sees what the one before has left, whichever of gRPC's
+    // threads they are on.
     std::lock_guard<std::mutex> lock(mutex_);
-    ending = end_.has_value();
+    request.Swap(&request_);
   }
-  if (!ending) StartRead(&request_);
+  HandleRequest(request);
+  Read();
 }
 
-void LeaseReactor::HandleRequest() {
-  if (request_.has_terms() == asked_) {
+void LeaseReactor::HandleRequest(const v1::LeaseRequest& request) {
+  if (request.has_terms() == asked_) {
     table_->Refuse(lease_,
                    absl::InvalidArgumentError(
                        asked_ ? "the lease's stream has terms that are not the first message"
                               : "the lease's stream does not begin with terms"));
     return;
   }
-  if (request_.has_terms()) {
+  if (request.has_terms()) {
     asked_ = true;
-    const absl::StatusOr<LeaseTerms> terms = TermsOf(request_.terms());
+    const absl::StatusOr<LeaseTerms> terms = TermsOf(request.terms());
     if (terms.ok()) {
       peer_timeout_ = terms->peer_timeout;
       table_->Ask(lease_, *terms);
@@ -168,16 +179,16 @@ void LeaseReactor::HandleRequest() {
     return;
   }
   table_->Renew(lease_);
-  if (request_.has_release()) {
+  if (request.has_release()) {
     table_->Release(lease_);
-  } else if (request_.has_heartbeat()) {
+  } else if (request.has_heartbeat()) {
     std::unique_lock<std::mutex> lock(mutex_);
-    acknowledge_ = request_.heartbeat().sequence();
+    acknowledge_ = request.heartbeat().sequence();
     Advance(std::move(lock));
-  } else if (request_.has_more_session_tokens()) {
+  } else if (request.has_more_session_tokens()) {
     std::unique_lock<std::mutex> lock(mutex_);
     const uint32_t more =
-        std::min(request_.more_session_tokens().count(), SessionTokens::kMostAtOnce);
+        std::min(request.more_session_tokens().count(), SessionTokens::kMostAtOnce);
     tokens_wanted_ = std::min<uint32_t>(tokens_wanted_ + more, SessionTokens::kMostOfLease);
     Advance(std::move(lock));
   }

@@ -60,8 +60,9 @@ class LeaseReactor final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
   // What the client may have of what it has asked for.
   absl::StatusOr<LeaseTerms> TermsOf(const v1::LeaseTerms& message) const;
   void FillTokens(uint32_t count, v1::LeaseEvent::SessionTokens* message);
-  // What the client said: request_.
-  void HandleRequest();
+  // Asks for the next request, unless the stream is ending.
+  void Read();
+  void HandleRequest(const v1::LeaseRequest& request);
   void Send(v1::LeaseEvent event);
   // Starts the next write or the end, if nothing is under way. Starts it without the lock: gRPC may
   // call back from inside.

@@ -27,10 +27,16 @@ void CallDriver::CloseMemory(transport::MemoryRegion region) {
 // the worker neither goes on nor goes away, never.
 void CallDriver::SettleTransfersLocked() {
   constexpr absl::Duration kLimit = absl::Milliseconds(150);
+  // One thread at a time sleeps on the reactor, and a driver may. Calls have ended, so it leaves.
+  reactor_->Submit([] {});
+  while (driven_) WaitLocked(nullptr, kForever);
   if (settled_ || reactor_->abandoned()) return;
+  driven_ = true;
   session_->SayFarewell();
   settled_ = reactor_->AwaitFarewell(kLimit);
   quiet_ = settled_;
+  driven_ = false;
+  LeaveLocked();
   if (settled_) return;
   // What is never driven again stays in others' way, where they wait for this side to take part.
   if (!reactor_->profile().close_needs_quiet) PollLocked();
