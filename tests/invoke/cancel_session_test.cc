@@ -20,6 +20,17 @@ class CancelSessionTest : public testing::TestWithParam<Way> {
     pair->client().Flush();
     return pair->client_reactor().counters().posts_refused == refused;
   }
+  // Of two posts the first may have left without the second.
+  static void ExpectFate(const Call& call, bool left) {
+    const std::string fate(Fate(call));
+    const bool two =
+        GetParam().notification == transport::Notification::kSendAfterWrite && !GetParam().eager;
+    if (left || !two) {
+      EXPECT_EQ(fate, left ? "maybe_executed" : "not_sent");
+    } else {
+      EXPECT_TRUE(fate == "maybe_executed" || fate == "not_sent") << fate;
+    }
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, CancelSessionTest, testing::ValuesIn(kWays), NameOfWay);
@@ -64,7 +75,7 @@ TEST_P(CancelSessionTest, WhatHasLeftIsMarkedInTheExecutorsWindow) {
     Call* call = pair.StartEcho("marked", 64);
     const bool left = FlushPosts(&pair);
     Cancel(&pair, call);
-    EXPECT_EQ(Fate(*call), left ? "maybe_executed" : "not_sent");
+    ExpectFate(*call, left);
     pair.client().Finish(call, false);
     ASSERT_TRUE(pair.Until([&] { return pair.AllFree(); }));
     // Once, whichever of the two was first.
@@ -109,7 +120,7 @@ TEST_P(CancelSessionTest, WhatTheProviderHasRefusedSoFarHasNotLeft) {
   Call* call = pair.StartEcho("refused", 64);
   const bool refused = !FlushPosts(&pair);
   Cancel(&pair, call);
-  EXPECT_EQ(Fate(*call), refused ? "not_sent" : "maybe_executed");
+  ExpectFate(*call, !refused);
   pair.client().Finish(call, false);
   EXPECT_TRUE(pair.Until([&] { return pair.AllFree(); }));
   EXPECT_LE(pair.functions.calls, refused ? 0u : 1u);
@@ -133,7 +144,7 @@ TEST_P(CancelSessionTest, ASessionThatEndsTellsWhatHasLeftFromWhatHasNot) {
   const bool posted = FlushPosts(&pair);
   Call* stayed = pair.StartEcho("stayed", 64);
   pair.client().Fail(absl::UnavailableError("gone"));
-  EXPECT_EQ(Fate(*left), posted ? "maybe_executed" : "not_sent");
+  ExpectFate(*left, posted);
   EXPECT_EQ(Fate(*stayed), "not_sent");
   EXPECT_EQ(left->status.code(), absl::StatusCode::kUnavailable);
   for (int i = 0; i < 100; ++i) {
