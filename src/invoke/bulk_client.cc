@@ -22,6 +22,10 @@ absl::Status NotSent(std::string message) {
   return WithFate(absl::InvalidArgumentError(message), CallFate::kNotSent);
 }
 
+absl::Status TooLateToSend() {
+  return absl::DeadlineExceededError("the timeout passed while the memory was being registered");
+}
+
 absl::Status CheckPlace(absl::string_view what, uint64_t offset, uint64_t length,
                         const RegisteredWindow& window) {
   if (length <= window.size() && offset <= window.size() - length) return absl::OkStatus();
@@ -150,6 +154,9 @@ absl::StatusOr<uint64_t> Client::InvokeLarge(const RemoteFunction& function, Byt
   const bool input_fits = input.size() <= max_payload() - kBulkDescriptorBytes;
   const bool output_fits = output.size() <= max_payload();
   const CallDeadline deadline(options.timeout);
+  const auto not_registered = [&deadline](const absl::Status& status) {
+    return WithFate(deadline.passed() ? TooLateToSend() : status, CallFate::kNotSent);
+  };
   absl::StatusOr<RegisteredWindow> input_window = absl::NotFoundError("none");
   absl::StatusOr<RegisteredWindow> output_window = absl::NotFoundError("none");
   BulkInput from;
@@ -161,7 +168,7 @@ absl::StatusOr<uint64_t> Client::InvokeLarge(const RemoteFunction& function, Byt
     // Nobody writes to what is registered to be read.
     input_window = RegisterWindowWithin(const_cast<std::byte*>(input.data()), input.size(),
                                         WindowAccess::kRead, deadline.left());
-    if (!input_window.ok()) return WithFate(input_window.status(), CallFate::kNotSent);
+    if (!input_window.ok()) return not_registered(input_window.status());
     from = {&*input_window, 0, input.size(), {}};
   }
   if (output_fits) {
@@ -170,15 +177,11 @@ absl::StatusOr<uint64_t> Client::InvokeLarge(const RemoteFunction& function, Byt
   } else {
     output_window =
         RegisterWindowWithin(output.data(), output.size(), WindowAccess::kWrite, deadline.left());
-    if (!output_window.ok()) return WithFate(output_window.status(), CallFate::kNotSent);
+    if (!output_window.ok()) return not_registered(output_window.status());
     to = {&*output_window, 0, output.size()};
   }
   with_capacity.timeout = deadline.left();
-  if (with_capacity.timeout <= absl::ZeroDuration()) {
-    return WithFate(
-        absl::DeadlineExceededError("the timeout passed while the memory was being registered"),
-        CallFate::kNotSent);
-  }
+  if (with_capacity.timeout <= absl::ZeroDuration()) return not_registered(absl::OkStatus());
   absl::StatusOr<BulkResult> result;
   if (input_fits && output_fits) {
     result = ToResult(Invoke(function, input, with_capacity), to);

@@ -259,8 +259,10 @@ class Client {
   BulkFuture InvokeBulkAsync(const RemoteFunction& function, const BulkInput& input,
                              const BulkOutput& output, const CallOptions& options = {});
   // Calls with input and output of any size, in memory of the caller's own: registers for this call
-  // what does not fit in the session's windows, which the timeout includes. Returns how many bytes
-  // of output there are.
+  // what does not fit in the session's windows, which the timeout includes, though a worker that
+  // is slow to answer that is given a second. A call that ends while its bytes are under way ends
+  // when they are, after 10 s at most, and then with the session. Returns how many bytes of output
+  // there are.
   absl::StatusOr<uint64_t> InvokeLarge(const RemoteFunction& function, Bytes input,
                                        absl::Span<std::byte> output,
                                        const CallOptions& options = {});

@@ -47,7 +47,8 @@ class Connection {
     watch_->set_on_ended(std::move(on_ended));
   }
 
-  // As BootstrapClient's, for the session. Registering takes no longer than connect_timeout.
+  // As BootstrapClient's, for the session. Registering is given a second at least,
+  // and connect_timeout at most.
   absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
                                           bool writable, absl::Duration timeout) {
     return session_->RegisterWindow(window, readable, writable, timeout);

@@ -6,13 +6,6 @@
 #include "src/invoke/executor.h"
 
 namespace invoker {
-namespace {
-
-// For transfers that are under way. They may need the client to drive, which asks again.
-constexpr absl::Duration kQuietLimit = absl::Milliseconds(50);
-
-}  // namespace
-
 absl::StatusOr<uint16_t> Executor::RegisterWindow(SessionKey key,
                                                   const bootstrap::WindowDescriptor& window,
                                                   bool readable, bool writable) {
@@ -29,7 +22,8 @@ absl::Status Executor::ForgetWindow(SessionKey key, uint16_t number) {
     return absl::NotFoundError(
         absl::StrCat("the session has no window ", number, ", or has ended"));
   }
-  if (!window->AwaitQuiet(kQuietLimit)) {
+  // They may need the client to drive, which asks again: nobody else is to wait for that.
+  if (!window->AwaitQuiet(absl::ZeroDuration())) {
     return absl::DeadlineExceededError(
         absl::StrCat("transfers of window ", number, " are under way"));
   }

@@ -18,6 +18,9 @@ using transport::NotificationName;
 // Long enough for a busy worker, short enough for a user who presses Ctrl-C.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
 
+// Memory is registered in a round trip, which waits for no function.
+constexpr absl::Duration kLeastRegistering = absl::Seconds(1);
+
 // A client that busy-polls for so long before it sleeps rarely sleeps, unless functions are slow,
 // to which it does not matter that nothing ends a sleep at once.
 constexpr absl::Duration kHotFrom = absl::Microseconds(200);
@@ -73,8 +76,11 @@ FabricSession::~FabricSession() { Close(); }
 absl::StatusOr<uint16_t> FabricSession::RegisterWindow(const bootstrap::WindowDescriptor& window,
                                                        bool readable, bool writable,
                                                        absl::Duration timeout) {
+  // Given up earlier, it would leave windows at the worker whose numbers nobody here has learnt.
+  const absl::Duration patience = std::max(timeout, kLeastRegistering);
   return setting_.bootstrap->RegisterWindow(setting_.lease, reply_.handle, window, readable,
-                                            writable, std::min(timeout, options().connect_timeout));
+                                            writable,
+                                            std::min(patience, options().connect_timeout));
 }
 
 absl::Status FabricSession::ForgetWindow(uint16_t number, absl::Duration timeout) {

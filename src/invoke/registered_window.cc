@@ -113,7 +113,11 @@ bool RegisteredWindow::TakeBack() {
     if (state_->connection->ForgetWindow(state_->number, left).ok()) return true;
     now_ns = transport::MonotonicNs();
     // The executor's transfers end only while this side drives.
-    if (driver.DriveUntil(unused, std::min(now_ns + kDrivingNs, deadline_ns))) return true;
+    if (driver.DriveUntil(unused, std::min(now_ns + kDrivingNs, deadline_ns))) {
+      // So that the worker has room for another.
+      state_->connection->ForgetWindow(state_->number, left).IgnoreError();
+      return true;
+    }
     if (now_ns >= deadline_ns) return false;
   }
   return true;

@@ -34,12 +34,6 @@ absl::StatusOr<uint16_t> SessionWindows::Register(const bootstrap::WindowDescrip
   }
   absl::MutexLock lock(&mutex_);
   if (windows_.size() >= kMostWindows) {
-    // Their clients did not come back to hear that nothing is under way any more.
-    absl::erase_if(windows_, [](const auto& entry) {
-      return entry.second->revoked() && entry.second->AwaitQuiet(absl::ZeroDuration());
-    });
-  }
-  if (windows_.size() >= kMostWindows) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the session has ", windows_.size(), " windows, which is all it can"));
   }

@@ -37,8 +37,7 @@ class SessionWindows {
   std::shared_ptr<ClientWindow> Find(uint16_t number) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // From now on Find does not find it, no transfer of it begins, and calls that need it are stopped
-  // when they are next moved on. It keeps its number until Remove, or until others need its place
-  // and nothing of it is under way. nullptr if there is none.
+  // when they are next moved on. It keeps its number until Remove. nullptr if there is none.
   std::shared_ptr<ClientWindow> Revoke(uint16_t number) ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(uint16_t number) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -102,7 +102,7 @@ size_t OpenAnonymous() {
 }
 
 TEST_P(ReconnectTest, NothingIsLeftOfServersThatDiedWithCallsUnderWay) {
-  ServerProcess* server = StartServer();
+  ServerProcess* server = StartToReturn();
   ASSERT_NE(server, nullptr);
   const std::string address = server->address();
   const std::unique_ptr<ClientGroup> group = Group({address});

@@ -279,15 +279,6 @@ TEST_P(BulkSessionTest, ThereAreSoManyWindowsAndNoMore) {
   ASSERT_NE(Forget(numbers.front()), nullptr);
   EXPECT_TRUE(windows().Register(window, true, true).ok());
   EXPECT_FALSE(windows().Register(window, true, true).ok());
-  // So do those of which nothing is under way, though their client has not asked again.
-  ASSERT_NE(windows().Revoke(numbers[1]), nullptr);
-  const std::shared_ptr<ClientWindow> in_use = windows().Find(numbers[2]);
-  ASSERT_TRUE(in_use->BeginTransfer());
-  ASSERT_NE(windows().Revoke(numbers[2]), nullptr);
-  EXPECT_TRUE(windows().Register(window, true, true).ok());
-  EXPECT_FALSE(windows().Register(window, true, true).ok());
-  in_use->EndTransfer();
-  EXPECT_TRUE(windows().Register(window, true, true).ok());
   ExpectWorks();
 }
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import invoker
 import pytest
@@ -48,6 +49,28 @@ def remove_shared_memory(process):
 def loopback_address_of_its_own():
     """Where a server listens that is to come back on its port: on 127.0.0.1 another program may take it meanwhile."""
     return "127.%d.%d.%d:0" % tuple(random.randint(1, 250) for _ in range(3))
+
+
+def come_to_rest(pid):
+    """Waits until none of its threads runs, for a while at most.
+
+    Who is killed in the middle of a poll over shm may hold a lock in the other's memory (docs/providers.md, "Traps").
+    """
+    limit = time.monotonic() + 1
+    while time.monotonic() < limit and "R" in thread_states(pid):
+        time.sleep(0.002)
+
+
+def thread_states(pid):
+    """The kernel's letter for each thread."""
+    states = []
+    for path in glob.glob("/proc/%d/task/*/stat" % pid):
+        try:
+            with open(path) as stat:
+                states.append(stat.read().rpartition(")")[2].split()[0])
+        except OSError:
+            pass  # it has ended meanwhile
+    return states
 
 
 class Server:
@@ -89,6 +112,7 @@ class Server:
 
     def kill(self):
         """Ends it as a crash would."""
+        come_to_rest(self.process.pid)
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
@@ -118,6 +142,7 @@ class Serving:
 
     def kill(self):
         """Ends it as a crash would."""
+        come_to_rest(self.process.pid)
         self.process.kill()
         self.process.wait()
         self.process.stdin.close()
