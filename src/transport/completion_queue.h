@@ -43,13 +43,13 @@ class CompletionQueue {
       sleeper_->holds_entry.store(false, std::memory_order_release);
       return 1;
     }
-    return fi_cq_read(cq_.get(), entries, count);
+    return fi_cq_read(reader_, entries, count);
   }
 
   // Lets the provider work, and leaves what has completed to the next Read.
   void Progress() {
     fi_cq_data_entry none;
-    static_cast<void>(fi_cq_read(cq_.get(), &none, 0));
+    static_cast<void>(fi_cq_read(reader_, &none, 0));
   }
 
   // False if there was no error to fetch after all.
@@ -83,6 +83,9 @@ class CompletionQueue {
 
   fid_cq* get() const { return cq_.get(); }
 
+  // From now on it is read by way of this, which stands for it.
+  void ReadThrough(fid_cq* reader) { reader_ = reader; }
+
  private:
   // Between the thread in Sleep, which fills it, and the driver, which empties it.
   struct Sleeper {
@@ -92,12 +95,13 @@ class CompletionQueue {
   };
 
   CompletionQueue(FidPtr<fid_cq> cq, fid_fabric* fabric, WaitMethod wait, int fd)
-      : cq_(std::move(cq)), fabric_(fabric), wait_(wait), fd_(fd) {}
+      : cq_(std::move(cq)), reader_(cq_.get()), fabric_(fabric), wait_(wait), fd_(fd) {}
 
   static absl::StatusOr<CompletionQueue> OpenFor(WaitMethod wait, const Fabric& fabric,
                                                  const Domain& domain, size_t entries);
 
   FidPtr<fid_cq> cq_;
+  fid_cq* reader_;
   fid_fabric* fabric_;
   WaitMethod wait_;
   int fd_;

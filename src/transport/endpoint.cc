@@ -72,4 +72,17 @@ absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& doma
   return Endpoint(std::move(enabled->endpoint), *std::move(name));
 }
 
+Endpoint::~Endpoint() {
+  if (!lost()) return;
+  static_cast<void>(guard_.release());
+  static_cast<void>(endpoint_.release());
+}
+
+void Endpoint::Guard(const Profile& profile, absl::Duration limit, CompletionQueue* cq) {
+  if (!profile.peers_share_locks || !GuardedCalls::Possible(get(), cq->get())) return;
+  guard_ = std::make_unique<GuardedCalls>(get(), cq->get(), limit, profile.left_posts_are_clean);
+  poster_ = guard_->endpoint();
+  cq->ReadThrough(guard_->queue());
+}
+
 }  // namespace invoker::transport

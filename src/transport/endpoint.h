@@ -4,12 +4,14 @@
 #ifndef INVOKER_SRC_TRANSPORT_ENDPOINT_H_
 #define INVOKER_SRC_TRANSPORT_ENDPOINT_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "src/transport/address_vector.h"
 #include "src/transport/completion_queue.h"
 #include "src/transport/domain.h"
+#include "src/transport/guarded_calls.h"
 
 namespace invoker::transport {
 
@@ -18,18 +20,35 @@ class Endpoint {
   // Opens, binds and enables. `cq` and `av` must outlive the endpoint.
   static absl::StatusOr<Endpoint> Open(const Fabric& fabric, const Domain& domain,
                                        const CompletionQueue& cq, const AddressVector& av);
+  Endpoint(Endpoint&&) = default;
+  Endpoint& operator=(Endpoint&&) = default;
+  // One that is lost stays open.
+  ~Endpoint();
+
+  // Where a peer can keep calls for ever (Profile::peers_share_locks): what is posted to poster(),
+  // and reads of `cq`, with which this was opened and which is read no more once it has gone, are
+  // left after `limit`. Does nothing elsewhere, or where that cannot be done.
+  void Guard(const Profile& profile, absl::Duration limit, CompletionQueue* cq);
+
+  // A peer has kept one for too long, so that neither can be called any more.
+  bool lost() const { return guard_ != nullptr && guard_->lost(); }
 
   // The raw bytes of fi_getname: what a peer inserts into its address vector.
   const std::string& address() const { return address_; }
 
+  // For everything but posts.
   fid_ep* get() const { return endpoint_.get(); }
+  // For posts, of those kinds that GuardedCalls has.
+  fid_ep* poster() const { return poster_; }
 
  private:
   Endpoint(FidPtr<fid_ep> endpoint, std::string address)
-      : endpoint_(std::move(endpoint)), address_(std::move(address)) {}
+      : endpoint_(std::move(endpoint)), address_(std::move(address)), poster_(endpoint_.get()) {}
 
   FidPtr<fid_ep> endpoint_;
   std::string address_;
+  fid_ep* poster_;
+  std::unique_ptr<GuardedCalls> guard_;
 };
 
 }  // namespace invoker::transport

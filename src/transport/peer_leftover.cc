@@ -22,6 +22,14 @@ namespace {
 constexpr absl::string_view kPlace = "/dev/shm/";
 constexpr absl::string_view kAfterScheme = "://";
 
+// What stands behind the scheme; nothing if there is none.
+absl::string_view NameIn(absl::string_view address) {
+  address = address.substr(0, address.find('\0'));
+  const size_t scheme = address.find(kAfterScheme);
+  if (scheme == absl::string_view::npos) return {};
+  return address.substr(scheme + kAfterScheme.size());
+}
+
 // The first of the three numbers of "PID:UID:COUNT"; 0 if it is something else.
 pid_t OwnerOf(absl::string_view name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(name, ':');
@@ -75,11 +83,11 @@ std::vector<std::string> FilesOf(pid_t pid) {
 
 }  // namespace
 
-pid_t ProcessOf(absl::string_view address) {
-  address = address.substr(0, address.find('\0'));
-  const size_t scheme = address.find(kAfterScheme);
-  if (scheme == absl::string_view::npos) return 0;
-  return OwnerOf(address.substr(scheme + kAfterScheme.size()));
+pid_t ProcessOf(absl::string_view address) { return OwnerOf(NameIn(address)); }
+
+void RemoveFileOf(absl::string_view address) {
+  const absl::string_view name = NameIn(address);
+  if (OwnerOf(name) == getpid()) unlink(absl::StrCat(kPlace, name).c_str());
 }
 
 void RemoveLeftovers(pid_t pid) {

@@ -16,6 +16,10 @@ namespace invoker::transport {
 // "SCHEME://PID:UID:COUNT". 0 for every other address, whatever a peer has sent.
 pid_t ProcessOf(absl::string_view address);
 
+// Removes the file "PID:UID:COUNT" of an endpoint of this process's, by its address, where that has
+// this form: for one that is never closed. Who has it mapped keeps it.
+void RemoveFileOf(absl::string_view address);
+
 // Removes the files "PID:UID:COUNT" that process `pid` has left: those of this process's user that
 // `pid` does not have mapped, because it has ended, or is another by now. The number is this
 // process's view: of a process in another PID namespace that lives this takes the names away. Does

@@ -107,6 +107,8 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   profile.split_bytes = may_split && row.split_bytes > profile.inject_bytes ? row.split_bytes : 0;
   profile.injected_is_placed = row.injected_is_placed;
   profile.large_source_pages = row.large_source_pages;
+  profile.peers_share_locks = row.peers_share_locks;
+  profile.left_posts_are_clean = row.left_posts_are_clean_in == fi_version();
   profile.max_message_bytes = info.ep_attr->max_msg_size;
   const uint64_t largest = std::max<uint64_t>(profile.max_message_bytes, kRingHeaderBytes);
   profile.eager_bytes = std::min<uint64_t>(row.eager_bytes, largest - kRingHeaderBytes);

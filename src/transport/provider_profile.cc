@@ -62,7 +62,9 @@ constexpr ProfileRow kRows[] = {
         .split_bytes = 8256,  // 8 KiB and a header; more gains little, and loses between far cores
         .injected_is_placed = true,
         .large_source_pages = true,
-        .same_user_only = true,  // its files have mode 0600, and a peer's memory is read by CMA
+        .same_user_only = true,     // its files have mode 0600, and a peer's memory is read by CMA
+        .peers_share_locks = true,  // of an endpoint's queue, or from libfabric 1.18 on its buffers
+        .left_posts_are_clean_in = FI_VERSION(1, 17),
         .absent_hint = "needs a writable /dev/shm",
     },
     {

@@ -91,6 +91,12 @@ struct ProfileRow {
   bool large_source_pages = false;
   bool wait_slows_polling = false;  // a queue with a wait object takes longer to poll
   bool same_user_only = false;      // works between processes of one user only
+  // Calls of ours spin for locks in memory that peers share, and that one which is killed or
+  // stopped in the middle of a call never lets go of: such calls are left (SpinEscape).
+  bool peers_share_locks = false;
+  // The libfabric (FI_VERSION) in which a post that wants such a lock holds nothing else, so that
+  // the endpoint can be used when the post has been left; 0: none is known.
+  uint32_t left_posts_are_clean_in = 0;
   // Libfabric's start opens a device for the whole process, which a fork must not use: what it has
   // there is freed only when every process that shares the device has closed it.
   bool start_per_process = false;
@@ -124,6 +130,8 @@ struct Profile {
   bool injected_is_placed = false;  // the row's
   size_t split_bytes = 0;           // more than inject_bytes, or 0: nothing goes in pieces
   bool large_source_pages = false;  // the row's
+  bool peers_share_locks = false;   // the row's
+  bool left_posts_are_clean = false;
   uint64_t max_message_bytes = 0;
   uint32_t auto_rank = 0;
   Evidence evidence = Evidence::kNone;

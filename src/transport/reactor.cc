@@ -12,6 +12,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "src/transport/peer_leftover.h"
 #include "src/transport/ring_message.h"
 #include "src/transport/status.h"
 
@@ -50,14 +51,14 @@ Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options,
       longest_sleep_ns_(absl::ToInt64Nanoseconds(options.longest_sleep)) {}
 
 Reactor::~Reactor() {
-  // A layered provider (libfabric 1.17 to 2.6) posts to the receive queue of a connection that it
-  // has just freed, where a message of that connection is unread when the endpoint closes. Messages
-  // of its own flow control are such, so that no peer writes any more does not mean that there is
-  // none.
-  if (cq_.has_value() && profile().close_needs_quiet) cq_->Discard();
   // Regions may be bound to the endpoint, so they are closed before it; their memory outlives it.
   for (Retired& retired : retired_) retired.buffer = std::move(retired.region).Close();
   for (Retired& held : held_) held.buffer = std::move(held.region).Close();
+  // A layered provider (libfabric 1.17 to 2.6) posts to the receive queue of a connection that it
+  // has just freed, where a message of that connection is unread when the endpoint closes. With the
+  // regions closed no peer's write becomes one any more, though a peer that was cut off and is back
+  // may send answers by the hundred; messages of the provider's own flow control do.
+  if (cq_.has_value() && profile().close_needs_quiet) cq_->Discard();
   if (wake_fd_ >= 0) close(wake_fd_);
 }
 
@@ -96,6 +97,7 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   absl::StatusOr<Endpoint> endpoint = Endpoint::Open(fabric_, domain_, *cq_, *av_);
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *std::move(endpoint);
+  endpoint_->Guard(profile(), options.spin_limit, &*cq_);
   av_->set_example(endpoint_->address());
   if (profile().injected_is_placed) inject_limit_ = profile().inject_bytes;
   if (profile().split_bytes > 0) {
@@ -185,6 +187,17 @@ int Reactor::Poll() {
 }
 
 void Reactor::HandleErrors(ssize_t code) {
+  if (endpoint_->lost()) {
+    if (!health_.ok()) return;
+    RemoveFileOf(endpoint_->address());
+    // What is shared by other reactors is not kept with what stays here for good.
+    for (Retired& retired : retired_) retired.share = nullptr;
+    for (Retired& held : held_) held.share = nullptr;
+    health_ = absl::UnavailableError(
+        "a peer was killed or stopped while it had the lock of this endpoint's queue, which nobody "
+        "can use any more, so every session on it ends");
+    return;
+  }
   if (code != -FI_EAVAIL) {
     if (health_.ok()) health_ = ToStatus("fi_cq_read", code);
     return;

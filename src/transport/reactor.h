@@ -83,6 +83,9 @@ struct ReactorOptions {
   uint64_t quarantine_bytes = uint64_t{4} << 40;
   // How long every slot may be taken, with nothing completing, before the reactor is given up.
   absl::Duration stall_limit = absl::Seconds(30);
+  // How long a call of the provider may spin for a lock that a peer has, on a fabric where peers
+  // share locks. Longer than a peer that has one waits for a processor.
+  absl::Duration spin_limit = absl::Milliseconds(500);
   // How long Wait sleeps at most: how late a tick may be while nothing happens.
   absl::Duration longest_sleep = absl::Milliseconds(50);
   ReactorUse use = ReactorUse::kBlocking;
@@ -125,7 +128,8 @@ class Reactor {
   // The program has memory back that a peer's write may be half received into: the provider must
   // not be called any more, since it would go on with it. Nothing is posted or polled after this.
   void Abandon() { abandoned_ = true; }
-  bool abandoned() const { return abandoned_; }
+  // Also if the endpoint is lost: then the provider is not called, whoever posts or polls.
+  bool abandoned() const { return abandoned_ || endpoint_->lost(); }
 
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -198,8 +202,8 @@ class Reactor {
   // Of a write that Injects. 0: it is over. Else PostInSlot is to be told.
   ssize_t InjectWrite(const RemoteWindow& window, uint64_t offset, const void* source,
                       uint64_t length, uint32_t token) {
-    const ssize_t code = fi_inject_writedata(endpoint_->get(), source, length, token, window.peer,
-                                             window.AddressOf(offset), window.key);
+    const ssize_t code = fi_inject_writedata(endpoint_->poster(), source, length, token,
+                                             window.peer, window.AddressOf(offset), window.key);
     if (ABSL_PREDICT_TRUE(code == 0)) ++counters_.posts;
     return code;
   }
@@ -216,7 +220,7 @@ class Reactor {
     operation->source = source;
     const bool split = GoesInPieces(length);
     if (code == 0 && notifier->is_write_imm() && ABSL_PREDICT_TRUE(!split)) {
-      code = fi_writedata(endpoint_->get(), source, length, descriptor, token, window.peer,
+      code = fi_writedata(endpoint_->poster(), source, length, descriptor, token, window.peer,
                           window.AddressOf(offset), window.key, &operation->contexts[0]);
       if (ABSL_PREDICT_TRUE(code == 0)) {
         operation->step = Operation::Step::kDone;
@@ -299,7 +303,7 @@ class Reactor {
   // connection on some fabrics, and leaves the operation outstanding for ever on others. All of it
   // stays for as long as an operation from or to it is outstanding, written off or not. Addresses
   // that peers could write to are not used again before the endpoint has been closed (Quarantine).
-  // `share`, if any, is let go of with the registration.
+  // `share`, if any, is let go of with the registration, or when the endpoint is lost.
   void Retire(MemoryRegion region, std::shared_ptr<const void> share = nullptr);
 
   // Whether something has been retired so lately that its registration stands.
@@ -318,8 +322,8 @@ class Reactor {
   const ReactorCounters& counters() const { return counters_; }
 
   // OK, or why this reactor can serve no longer (the completion queue overran, so that
-  // notifications may be lost; the provider completes nothing any more): every session on it must
-  // end.
+  // notifications may be lost; the provider completes nothing any more; the endpoint is lost to a
+  // peer): every session on it must end.
   const absl::Status& health() const { return health_; }
 
  private:

@@ -85,7 +85,8 @@ std::vector<std::unique_ptr<Reactor>> Reactor::TakeQuiet() {
 }
 
 void Reactor::Dispose(std::unique_ptr<Reactor> reactor, bool quiet) {
-  if (reactor != nullptr && !quiet && reactor->profile().close_needs_quiet) {
+  const bool half_received = reactor != nullptr && !quiet && reactor->profile().close_needs_quiet;
+  if (half_received || (reactor != nullptr && reactor->endpoint_->lost())) {
     static auto* const nobody = new Nobody;
     reactor->set_handler(nobody);
     // What is half received still goes there, however late.

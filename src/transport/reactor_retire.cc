@@ -26,6 +26,7 @@ bool AnyWithin(const MemoryRegion& region, const std::vector<uintptr_t>& sources
 void Reactor::Retire(MemoryRegion region, std::shared_ptr<const void> share) {
   if (region.data() == nullptr) return;
   region.Discard();
+  if (endpoint_->lost()) share = nullptr;
   retired_.push_back({std::move(region), {}, MonotonicNs() + retirement_ns_, std::move(share)});
 }
 

@@ -16,7 +16,7 @@ void Reactor::PostFirst(Operation* operation, ssize_t code) {
 
 void Reactor::PostStep(Operation* operation) {
   int error = 0;
-  const PostResult result = operation->notifier->Post(endpoint_->get(), operation, &error);
+  const PostResult result = operation->notifier->Post(endpoint_->poster(), operation, &error);
   Settle(operation, result, error);
 }
 

@@ -18,7 +18,7 @@ size_t StrideFor(size_t message_bytes) {
 
 ReceiveRing::ReceiveRing(const Endpoint& endpoint, MemoryRegion memory, size_t buffers,
                          size_t stride)
-    : endpoint_(endpoint.get()),
+    : endpoint_(endpoint.poster()),
       memory_(std::move(memory)),
       count_(buffers),
       stride_(stride),

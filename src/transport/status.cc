@@ -1,5 +1,6 @@
 #include "src/transport/status.h"
 
+#include <cerrno>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@ absl::StatusCode CodeOf(int error) {
     case FI_ENETUNREACH:
     case FI_ENETDOWN:
     case FI_EHOSTDOWN:
+    case EOWNERDEAD:  // SpinEscape's
       return absl::StatusCode::kUnavailable;
     case FI_ENODATA:
     case FI_ENOENT:

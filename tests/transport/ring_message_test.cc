@@ -74,7 +74,8 @@ class RawSend final : public Notifier {
 class RingMessages : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    sender_ = Node::Open(GetParam(), kBytes);
+    // The longest message has its header, too.
+    sender_ = Node::Open(GetParam(), 2 * kBytes);
     target_ = Node::Open(GetParam(), kBytes);
     ASSERT_TRUE(sender_ != nullptr && target_ != nullptr);
     window_ = sender_->WindowTo(*target_);
@@ -82,6 +83,7 @@ class RingMessages : public testing::TestWithParam<const char*> {
 
   // Returns once the target has had it.
   void Send(const std::vector<std::byte>& bytes) {
+    ASSERT_LE(bytes.size(), sender_->source.size());
     memcpy(sender_->source.data(), bytes.data(), bytes.size());
     const uint64_t before = Received();
     ASSERT_TRUE(sender_->reactor().PostWrite(&raw_, window_, 0, sender_->source.data(),
