@@ -3,13 +3,25 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "proto/bootstrap.grpc.pb.h"
 #include "src/bootstrap/client_channel.h"
 #include "src/bootstrap/convert.h"
+#include "src/bootstrap/failure.h"
 #include "src/bootstrap/host_port.h"
 #include "src/bootstrap/unary_call.h"
 
 namespace invoker::bootstrap {
+namespace {
+
+// What a second connection needs to be worth trying.
+constexpr absl::Duration kLeastToConnect = absl::Milliseconds(20);
+
+bool Accepts(const HostPort& address, absl::Duration left) {
+  return left >= kLeastToConnect && TryConnect(address, ReserveForExplanation(left)).ok();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<BootstrapClient>> BootstrapClient::Connect(
     absl::string_view target, absl::Duration timeout,
@@ -24,7 +36,12 @@ absl::StatusOr<std::unique_ptr<BootstrapClient>> BootstrapClient::Connect(
       ClientChannel::Make(*address, credentials);
   if (!channel.ok()) return channel.status();
   std::unique_ptr<BootstrapClient> client(new BootstrapClient(*std::move(channel)));
+  const absl::Time deadline = absl::Now() + timeout;
   absl::StatusOr<WorkerInfo> info = client->GetWorkerInfo(timeout);
+  if (absl::IsUnavailable(info.status()) && Accepts(*address, deadline - absl::Now())) {
+    client->channel_->Reconnect();
+    info = client->GetWorkerInfo(deadline - absl::Now());
+  }
   if (!info.ok()) return info.status();
   client->worker_info_ = *std::move(info);
   return client;

@@ -28,8 +28,11 @@ class ClientChannel;
 class BootstrapClient {
  public:
   // `target` is HOST:PORT. Connects, and returns a client only if an invoker server of the same
-  // protocol version answers. Never goes through an HTTP proxy: the fabric would not either.
-  // UNAUTHENTICATED: one side does not accept the other's certificate, or the server wants a token.
+  // protocol version answers. If the connection fails though something accepts connections there,
+  // a second one is tried: gRPC 1.51 may take one that is being made for one that failed, because
+  // it looks at connect's errno after other calls. Never goes through an HTTP proxy: the fabric
+  // would not either. UNAUTHENTICATED: one side does not accept the other's certificate, or the
+  // server wants a token.
   static absl::StatusOr<std::unique_ptr<BootstrapClient>> Connect(
       absl::string_view target, absl::Duration timeout,
       const security::ClientCredentials& credentials = {});

@@ -110,6 +110,12 @@ std::shared_ptr<grpc::Channel> ClientChannel::channel() const {
   return channel_;
 }
 
+void ClientChannel::Reconnect() {
+  absl::MutexLock lock(&mutex_);
+  const auto certificates = security::LoadCertificates(paths());
+  if (certificates.ok()) Connect(*certificates);
+}
+
 void ClientChannel::Authorize(grpc::ClientContext* context) const {
   if (credentials_.token_file.empty()) return;
   absl::MutexLock lock(&mutex_);

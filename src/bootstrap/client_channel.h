@@ -45,6 +45,8 @@ class ClientChannel {
   const std::string& name() const { return name_; }  // "HOST:PORT"
   // For a new call; one that is under way keeps its own.
   std::shared_ptr<grpc::Channel> channel() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // New calls go over a connection of their own, at once: gRPC would wait after one that failed.
+  void Reconnect() ABSL_LOCKS_EXCLUDED(mutex_);
   // Before a call: puts the token into it.
   void Authorize(grpc::ClientContext* context) const ABSL_LOCKS_EXCLUDED(mutex_);
 

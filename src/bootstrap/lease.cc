@@ -179,6 +179,7 @@ class Lease::Impl {
   absl::Status Hold() {
     Clock::time_point heard = Clock::now();
     Clock::time_point next_heartbeat = heard;  // the first at once
+    Clock::time_point next_look = heard + interval_ / kLooksPerHeartbeat;
     bool release = false;
     uint32_t tokens_wanted = 0;
     while (true) {
@@ -200,10 +201,15 @@ class Lease::Impl {
         next_heartbeat = now + interval_;
         // At the first there is nothing to look at yet.
         if (sequence_ > 1 && events_.on_heartbeat && !released_.load()) events_.on_heartbeat();
+      } else if (!stream_.writing() && now >= next_look) {
+        next_look = now + interval_ / kLooksPerHeartbeat;
+        if (events_.on_look && !released_.load()) events_.on_look();
       }
-      const Clock::time_point due_back = std::min(heard + silence_limit_, now + interval_);
-      const std::optional<ClientLeaseStream::Done> done =
-          stream_.Next(stream_.writing() ? due_back : std::min(due_back, next_heartbeat));
+      Clock::time_point due_back = std::min(heard + silence_limit_, now + interval_);
+      if (!stream_.writing()) due_back = std::min({due_back, next_heartbeat, next_look});
+      // How late this turn was has been counted in the one before.
+      due_back = std::max(due_back, now);
+      const std::optional<ClientLeaseStream::Done> done = stream_.Next(due_back);
       if (const Clock::time_point back = Clock::now(); back > due_back) heard += back - due_back;
       if (!done.has_value()) {
         if (Clock::now() < heard + silence_limit_) continue;

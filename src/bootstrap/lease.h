@@ -31,6 +31,8 @@ struct LeaseEvents {
   // With each heartbeat that is sent but the first, which is the lease's beginning: several in
   // LeaseTerms::peer_timeout.
   std::function<void()> on_heartbeat;
+  // kLooksPerHeartbeat times for each of them, as long as they can be sent.
+  std::function<void()> on_look;
   // Asked before a worker whose heartbeats fail to come is given up: whether it has shown in
   // another way that it lives, since on_heartbeat was last called.
   std::function<bool()> shows_life;

@@ -119,6 +119,8 @@ struct LeaseTerms {
 
 // How many heartbeats fit into the time after which a silent peer is given up.
 inline constexpr int kHeartbeatsPerTimeout = 5;
+// How often a client looks meanwhile whether its calls get stuck, for each of them.
+inline constexpr int kLooksPerHeartbeat = 2;
 
 inline constexpr size_t kMaxTenantBytes = 128;
 

@@ -34,10 +34,7 @@ constexpr size_t kMaxBufferBytes = size_t{512} << 20;
 // How long requests and streams that are under way may take to end by themselves when the server
 // stops.
 constexpr auto kStopGrace = std::chrono::seconds(2);
-// A connection whose other end vanished without a word is found out by gRPC's own pings, too.
-constexpr int kKeepaliveTimeMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 5'000;
-// Pings more frequent than this would be refused: the client's may be as frequent as it likes.
+// A client whose own pings keep coming faster than this is sent away.
 constexpr int kMinClientPingMs = 100;
 
 }  // namespace
@@ -47,6 +44,8 @@ class Server::Impl {
   Impl(const ServerOptions& options, SessionHost* host)
       : max_request_threads_(options.max_request_threads),
         handshake_timeout_ms_(absl::ToInt64Milliseconds(options.handshake_timeout)),
+        keepalive_interval_ms_(absl::ToInt64Milliseconds(options.keepalive_interval)),
+        keepalive_timeout_(options.keepalive_timeout),
         connection_limits_(options.connections),
         tokens_(options.session_token_expiry),
         host_(options.sessions, host),
@@ -65,8 +64,10 @@ class Server::Impl {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                               static_cast<int>(keepalive_interval_ms_));
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                               static_cast<int>(absl::ToInt64Milliseconds(keepalive_timeout_)));
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kMinClientPingMs);
@@ -81,7 +82,7 @@ class Server::Impl {
     quota.SetMaxThreads(max_request_threads_);
     builder.SetResourceQuota(quota);
     absl::StatusOr<std::unique_ptr<Acceptor>> acceptor =
-        Acceptor::Listen(address, connection_limits_, absl::Milliseconds(kKeepaliveTimeoutMs));
+        Acceptor::Listen(address, connection_limits_, keepalive_timeout_);
     if (!acceptor.ok()) return acceptor.status();
     connections_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
@@ -136,6 +137,8 @@ class Server::Impl {
 
   const int max_request_threads_;
   const int64_t handshake_timeout_ms_;
+  const int64_t keepalive_interval_ms_;
+  const absl::Duration keepalive_timeout_;
   const ConnectionLimits connection_limits_;
   SessionTokens tokens_;
   LimitedHost host_;
@@ -163,11 +166,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     return absl::InvalidArgumentError(
         absl::StrCat("a server needs 2 threads for requests, not ", options.max_request_threads));
   }
-  if (options.session_token_expiry <= absl::ZeroDuration() ||
-      options.handshake_timeout < absl::Milliseconds(1) ||
-      options.handshake_timeout > absl::Hours(1)) {
+  const auto outside = [](absl::Duration duration) {
+    return duration < absl::Milliseconds(1) || duration > absl::Hours(1);
+  };
+  if (options.session_token_expiry <= absl::ZeroDuration() || outside(options.handshake_timeout)) {
     return absl::InvalidArgumentError(
         "session tokens need an expiry of more than 0, and handshakes a timeout of 1ms to 1h");
+  }
+  if (outside(options.keepalive_interval) || outside(options.keepalive_timeout)) {
+    return absl::InvalidArgumentError(
+        "connections need a keepalive interval and a keepalive timeout of 1ms to 1h");
   }
   const security::CertificatePaths& tls = options.security.tls;
   if (tls.certificate.empty() != tls.key.empty() ||

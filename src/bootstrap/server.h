@@ -60,6 +60,10 @@ struct ServerOptions {
   absl::Duration session_token_expiry = absl::Seconds(30);
   // A connection that has not been established by then, TLS included, is closed.
   absl::Duration handshake_timeout = absl::Seconds(10);
+  // Every connection is asked so often whether its other end is there, and closed if no answer has
+  // come after `keepalive_timeout`. gRPC asks once a second at most.
+  absl::Duration keepalive_interval = absl::Seconds(10);
+  absl::Duration keepalive_timeout = absl::Seconds(5);
   // Of the server's, for requests that wait for an executor: one that finds none free is refused
   // (RESOURCE_EXHAUSTED). Leases, heartbeats and uploads need none. At least 2.
   int max_request_threads = 2048;

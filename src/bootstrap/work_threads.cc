@@ -44,10 +44,13 @@ void WorkThreads::Loop() {
     mutex_.Await(absl::Condition(this, &WorkThreads::Wanted));
     --idle_;
     if (work_.empty()) return;
-    const std::function<void()> work = std::move(work_.front());
-    work_.pop_front();
-    mutex_.Unlock();
-    work();
+    {
+      const std::function<void()> work = std::move(work_.front());
+      work_.pop_front();
+      mutex_.Unlock();
+      work();
+      // What it holds ends here, and may take its time.
+    }
     mutex_.Lock();
   }
 }

@@ -1,9 +1,13 @@
 // What a user reads when the address is wrong or the server is not what it should be.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 
 #include "proto/bootstrap.grpc.pb.h"
@@ -40,6 +44,11 @@ class OtherServer {
     server_->Wait();
   }
   const std::string& address() const { return address_; }
+  // One more client, which is connected by `fd`; takes it.
+  void Serve(int fd) {
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    grpc::AddInsecureChannelFromFd(server_.get(), fd);
+  }
 
  private:
   std::unique_ptr<grpc::Server> server_;
@@ -98,33 +107,6 @@ TEST(ClientErrorsTest, APortThatSaysNothingEndsAtTheTimeoutAndSaysSo) {
       AllOf(HasSubstr(listener.address()), HasSubstr("400ms"), HasSubstr("does not speak gRPC")));
 }
 
-TEST(ClientErrorsTest, AnotherGrpcServiceIsNotCalledAnInvokerServer) {
-  v1::Bootstrap::Service every_method_unimplemented;
-  OtherServer server(&every_method_unimplemented);
-  const absl::Status status = ConnectTo(server.address());
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr(server.address()), HasSubstr("is not an invoker_server")));
-}
-
-class FutureService : public v1::Bootstrap::Service {
- public:
-  grpc::Status GetWorkerInfo(grpc::ServerContext*, const v1::GetWorkerInfoRequest*,
-                             v1::GetWorkerInfoReply* reply) override {
-    reply->set_protocol_version(9);
-    return grpc::Status::OK;
-  }
-};
-
-TEST(ClientErrorsTest, AnotherReleasesServerIsRefusedWithBothVersions) {
-  FutureService service;
-  OtherServer server(&service);
-  const absl::Status status = ConnectTo(server.address());
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 4")));
-}
-
 // A worker that answers questions but never a heartbeat, or not even a lease.
 class MuteService : public v1::Bootstrap::Service {
  public:
@@ -155,11 +137,53 @@ class MuteService : public v1::Bootstrap::Service {
   const bool grant_;
 };
 
-TEST(ClientErrorsTest, ALeaseIsLostWhenTheServerStopsAnsweringHeartbeats) {
-  MuteService service(/*grant=*/true);
+// Closes the first connection, and gives all others to a gRPC server.
+TEST(ClientErrorsTest, AFirstConnectionThatFailsIsTriedOnceMore) {
+  MuteService service(/*grant=*/false);
   OtherServer server(&service);
-  auto client = BootstrapClient::Connect(server.address(), kPatience);
-  ASSERT_TRUE(client.ok()) << client.status();
+  std::atomic<int> connections{0};
+  RawListener listener([&](int fd) {
+    if (connections.fetch_add(1) == 0) {
+      close(fd);
+    } else {
+      server.Serve(fd);
+    }
+  });
+  ASSERT_TRUE(listener.ok());
+  const absl::Status status = ConnectTo(listener.address());
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GE(connections.load(), 2);
+}
+
+TEST(ClientErrorsTest, AnotherGrpcServiceIsNotCalledAnInvokerServer) {
+  v1::Bootstrap::Service every_method_unimplemented;
+  OtherServer server(&every_method_unimplemented);
+  const absl::Status status = ConnectTo(server.address());
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(server.address()), HasSubstr("is not an invoker_server")));
+}
+
+class FutureService : public v1::Bootstrap::Service {
+ public:
+  grpc::Status GetWorkerInfo(grpc::ServerContext*, const v1::GetWorkerInfoRequest*,
+                             v1::GetWorkerInfoReply* reply) override {
+    reply->set_protocol_version(9);
+    return grpc::Status::OK;
+  }
+};
+
+TEST(ClientErrorsTest, AnotherReleasesServerIsRefusedWithBothVersions) {
+  FutureService service;
+  OtherServer server(&service);
+  const absl::Status status = ConnectTo(server.address());
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 4")));
+}
+
+// Of a lease on these terms: why it is lost, and how often that is told.
+std::vector<absl::Status> HowItIsLost(BootstrapClient* client, const LeaseTerms& terms) {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<absl::Status> lost;
@@ -169,18 +193,39 @@ TEST(ClientErrorsTest, ALeaseIsLostWhenTheServerStopsAnsweringHeartbeats) {
     lost.push_back(std::move(status));
     changed.notify_all();
   };
-  auto lease = Lease::Acquire(client->get(), {}, events, kPatience);
-  ASSERT_TRUE(lease.ok()) << lease.status();
+  auto lease = Lease::Acquire(client, terms, events, kPatience);
+  if (!lease.ok()) return {lease.status()};
   {
     std::unique_lock<std::mutex> lock(mutex);
-    ASSERT_TRUE(
-        changed.wait_for(lock, absl::ToChronoSeconds(kPatience), [&] { return !lost.empty(); }));
+    changed.wait_for(lock, absl::ToChronoSeconds(kPatience), [&] { return !lost.empty(); });
   }
   lease->reset();
+  return lost;
+}
+
+TEST(ClientErrorsTest, ALeaseIsLostWhenTheServerStopsAnsweringHeartbeats) {
+  MuteService service(/*grant=*/true);
+  OtherServer server(&service);
+  auto client = BootstrapClient::Connect(server.address(), kPatience);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const std::vector<absl::Status> lost = HowItIsLost(client->get(), {});
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(lost[0].message()),
               AllOf(HasSubstr(server.address()), HasSubstr("not answered heartbeats for 200ms")));
+}
+
+// So that those who wait have been told when that is over, whatever the worker would allow.
+TEST(ClientErrorsTest, AClientWaitsForHeartbeatsForFourFifthsOfItsPeerTimeout) {
+  MuteService service(/*grant=*/true);
+  OtherServer server(&service);
+  auto client = BootstrapClient::Connect(server.address(), kPatience);
+  ASSERT_TRUE(client.ok()) << client.status();
+  LeaseTerms terms;
+  terms.peer_timeout = absl::Milliseconds(100);
+  const std::vector<absl::Status> lost = HowItIsLost(client->get(), terms);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_THAT(std::string(lost[0].message()), HasSubstr("not answered heartbeats for 80ms"));
 }
 
 TEST(ClientErrorsTest, ALeaseThatIsNeverGrantedEndsAtTheTimeout) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,10 +26,11 @@ inline sockaddr_in Loopback(uint16_t port) {
   return address;
 }
 
-// A listener on a free port that sends `greeting` to whoever connects and then says nothing more.
+// A listener on a free port.
 class RawListener {
  public:
-  explicit RawListener(std::string greeting) : greeting_(std::move(greeting)) {
+  // Calls `accepted` with every connection, on a thread of its own; it takes the connection.
+  explicit RawListener(std::function<void(int fd)> accepted) : accepted_(std::move(accepted)) {
     sockaddr_in address = Loopback(0);
     socklen_t size = sizeof(address);
     fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -37,27 +39,34 @@ class RawListener {
     port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { Serve(); });
   }
+  // Sends `greeting` to whoever connects and then says nothing more.
+  explicit RawListener(std::string greeting)
+      : RawListener([this, greeting = std::move(greeting)](int fd) {
+          if (send(fd, greeting.data(), greeting.size(), MSG_NOSIGNAL) < 0) {
+            shutdown(fd, SHUT_RDWR);
+          }
+          kept_.push_back(fd);
+        }) {}
   ~RawListener() {
     shutdown(fd_, SHUT_RDWR);
     thread_.join();
     close(fd_);
+    for (const int fd : kept_) close(fd);
   }
   bool ok() const { return ok_; }
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
  private:
   void Serve() {
-    std::vector<int> accepted;
     while (true) {
-      const int fd = accept(fd_, nullptr, nullptr);
+      const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
       if (fd < 0) break;
-      if (send(fd, greeting_.data(), greeting_.size(), MSG_NOSIGNAL) < 0) shutdown(fd, SHUT_RDWR);
-      accepted.push_back(fd);
+      accepted_(fd);
     }
-    for (const int fd : accepted) close(fd);
   }
 
-  const std::string greeting_;
+  const std::function<void(int fd)> accepted_;
+  std::vector<int> kept_;
   int fd_ = -1;
   bool ok_ = false;
   uint16_t port_ = 0;

@@ -56,6 +56,7 @@ int HoldSession(const std::string& server, const std::string& how) {
   LeaseOptions options;
   options.wait = kPatience;
   options.client.connect_timeout = kPatience;
+  options.client.peer_timeout = kPatience;
   auto lease = Lease::Acquire(server, options);
   if (!lease.ok()) return Fail(lease.status());
   if (how == "session") return Hold();
@@ -87,6 +88,7 @@ int HoldMany(const std::string& server, const std::string& fabric, int count) {
   client.provider = fabric;
   client.connect_timeout = kPatience;
   client.probe_timeout = kPatience;
+  client.peer_timeout = kPatience;
   const auto shared = Client::Connect(server, client);
   if (!shared.ok()) return Fail(shared.status());
   if (absl::Status status = Echo(shared->get()); !status.ok()) return Fail(status);

@@ -23,6 +23,7 @@ LeaseOptions Asking(uint32_t executors, absl::Duration wait = absl::ZeroDuration
   options.executors = executors;
   options.wait = wait;
   options.client.connect_timeout = kPatience;
+  options.client.peer_timeout = absl::Seconds(5);
   return options;
 }
 
@@ -143,6 +144,7 @@ TEST(LeasesTest, AKilledExecutorEndsItsLeaseAndNoOtherAndNoSharedSession) {
   auto server = StartLeasedServer(kTcp, 2);
   ASSERT_TRUE(server.ok()) << server.status();
   ClientOptions client_options;
+  client_options.peer_timeout = absl::Seconds(5);
   client_options.connect_timeout = kPatience;
   auto shared = Client::Connect((*server)->address(), client_options);
   ASSERT_TRUE(shared.ok()) << shared.status();

@@ -45,6 +45,7 @@ class LeaseTest : public ServerTest, public testing::WithParamInterface<const ch
     LeaseOptions options;
     options.executors = executors;
     options.client.hot_timeout = kClientHotTimeout;
+    options.client.peer_timeout = absl::Seconds(5);
     return options;
   }
   static std::unique_ptr<Lease> Acquire(const ServerProcess* server, const LeaseOptions& options) {
@@ -246,7 +247,7 @@ TEST_P(LeaseTest, AFunctionThatRunsOnLetsGoOfTheMemoryWhileOtherMemoryWaitsForIt
     ended.Notify();
   });
   CallOptions options;
-  options.timeout = absl::Seconds(2);
+  options.timeout = absl::Seconds(4);
   const absl::Status status =
       executor
           .InvokeLarge(FunctionOf(*lease, "test.rendezvous"),

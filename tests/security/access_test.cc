@@ -99,6 +99,7 @@ constexpr const char* kMethods[] = {
     "/invoker.bootstrap.v1.Bootstrap/Lease",
     "/invoker.bootstrap.v1.Bootstrap/OpenSession",
     "/invoker.bootstrap.v1.Bootstrap/SwitchNotification",
+    "/invoker.bootstrap.v1.Bootstrap/FindRequest",
     "/invoker.bootstrap.v1.Bootstrap/CloseSession",
     "/invoker.bootstrap.v1.Memory/RegisterWindow",
     "/invoker.bootstrap.v1.Memory/ForgetWindow",
@@ -239,6 +240,7 @@ TEST_F(AccessTest, NoTenantReachesAnotherOnesLease) {
       (*bob)->OpenSession(id, SampleRequest(), kPatience).status(),
       (*bob)->SwitchNotification(id, opened->handle, transport::Notification::kWriteImm, "",
                                  kPatience),
+      (*bob)->FindRequest(id, opened->handle, 1, kPatience).status(),
       (*bob)->CloseSession(id, opened->handle, kPatience),
       (*bob)->RegisterWindow(id, opened->handle, {1, 4096, 2}, true, true, kPatience).status(),
       (*bob)->ForgetWindow(id, opened->handle, 1, kPatience),
@@ -247,7 +249,8 @@ TEST_F(AccessTest, NoTenantReachesAnotherOnesLease) {
     EXPECT_EQ(refusal.code(), absl::StatusCode::kNotFound) << refusal;
   }
   // Word for word as if there were no such lease.
-  EXPECT_EQ(refusals[2], unknown);
+  EXPECT_EQ((*bob)->FindRequest(id ^ 1, opened->handle, 1, kPatience).status(), refusals[2]);
+  EXPECT_EQ(refusals[3], unknown);
   EXPECT_TRUE((*alice)->CloseSession(id, opened->handle, kPatience).ok());
 }
 

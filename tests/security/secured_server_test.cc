@@ -85,6 +85,7 @@ class SecuredServerTest : public ServerTest {
   }
   ClientOptions OptionsAs(const std::string& token) {
     ClientOptions options;
+    options.peer_timeout = absl::Seconds(5);
     options.credentials = As(token);
     options.hot_timeout = kClientHotTimeout;
     return options;
@@ -313,6 +314,7 @@ TEST_F(SecuredServerTest, AServerShowsItsTokenWhereItAddsItsUsage) {
   ASSERT_NE(here, nullptr);
   {
     ClientOptions client_options;
+    client_options.peer_timeout = absl::Seconds(5);
     client_options.hot_timeout = kClientHotTimeout;
     auto client = Client::Connect(here->address(), client_options);
     ASSERT_TRUE(client.ok()) << client.status();

@@ -30,6 +30,7 @@ class TlsTest : public ::testing::Test {
     ServerOptions options;
     options.listen = "127.0.0.1:0";
     options.security.tls = {issued.certificate, issued.key, client_authorities};
+    options.security.access = access_.get();
     options.security.log = [this](absl::string_view message) {
       std::lock_guard<std::mutex> lock(mutex_);
       log_.emplace_back(message);
@@ -77,6 +78,7 @@ class TlsTest : public ::testing::Test {
   FakeHost host_;
   std::mutex mutex_;
   std::vector<std::string> log_;
+  std::unique_ptr<security::AccessControl> access_;  // of those servers that ask who a client is
   std::unique_ptr<Server> server_;
 };
 
@@ -191,16 +193,33 @@ TEST_F(TlsTest, ABrokenNewCertificateLeavesTheOldOneInUseAndIsReportedOnce) {
 
 TEST_F(TlsTest, AClientsNewCertificateIsUsedByTheSameClient) {
   const TestAuthority clients(&files_, "clients");
+  auto access = security::AccessControl::Open(
+      {"",
+       files_.Write("policy",
+                    "tenant { name: 'alice' certificate_subject: 'CN=alice,O=Example' }\n"
+                    "tenant { name: 'bob' certificate_subject: 'CN=bob,O=Example' }\n"),
+       nullptr});
+  ASSERT_TRUE(access.ok()) << access.status();
+  access_ = *std::move(access);
   Start(authority_.Issue("server"), clients.file());
-  const IssuedFiles alice = clients.Issue("alice");
-  auto client = Connect(With(authority_, alice));
+  TestAuthority::Subject subject;
+  subject.common_name = "alice";
+  const IssuedFiles own = clients.Issue("own", subject);
+  auto client = Connect(With(authority_, own));
   ASSERT_TRUE(client.ok()) << client.status();
-  // The server knows other authorities from now on.
-  const TestAuthority next(&files_, "clients");
-  clients.Issue("ignored");
-  next.Issue("alice");
-  const auto info = (*client)->GetWorkerInfo(kPatience);
-  EXPECT_TRUE(info.ok()) << info.status();
+  const auto before = Lease::Acquire(client->get(), {}, {}, kPatience);
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ((*before)->terms().tenant, "alice");
+  // Under the same names.
+  subject.common_name = "bob";
+  clients.Issue("own", subject);
+  const auto after = Lease::Acquire(client->get(), {}, {}, kPatience);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ((*after)->terms().tenant, "bob");
+  // What alice holds is still hers, and now a stranger's to this client.
+  EXPECT_EQ((*client)->OpenSession((*before)->id(), SampleRequest(), kPatience).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_TRUE((*before)->Release(kPatience).ok());
 }
 
 TEST_F(TlsTest, FilesThatCannotBeUsedAreRefusedAtTheStart) {
