@@ -85,6 +85,7 @@ void FabricPort::PutAway() {
 }
 
 bool FabricPort::settled() const {
+  if (reactor_->abandoned()) return numbers_.empty();
   return numbers_.empty() && reactor_->operations().outstanding() == 0 &&
          !reactor_->has_retired() && reactor_->peers().quarantined() == 0;
 }

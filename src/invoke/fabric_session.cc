@@ -25,6 +25,9 @@ constexpr absl::Duration kLeastRegistering = absl::Seconds(1);
 // to which it does not matter that nothing ends a sleep at once.
 constexpr absl::Duration kHotFrom = absl::Microseconds(200);
 
+// A peer waits that long for a processor at times, with a lock.
+constexpr absl::Duration kLeastSpinLimit = absl::Milliseconds(100);
+
 }  // namespace
 
 FabricSession::Opened FabricSession::Open(const Setting& setting,
@@ -112,6 +115,8 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
   if (!copy.ok()) return copy.status();
   transport::ReactorOptions reactor_options;
   if (options().hot_timeout >= kHotFrom) reactor_options.use = transport::ReactorUse::kHot;
+  reactor_options.spin_limit =
+      std::clamp(options().peer_timeout / 2, kLeastSpinLimit, reactor_options.spin_limit);
   absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
       transport::Reactor::Open(*std::move(copy), reactor_options);
   if (!reactor.ok()) return reactor.status();

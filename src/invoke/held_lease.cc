@@ -32,7 +32,8 @@ absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
   };
   // On a machine with too few processors for all, calls may be answered where heartbeats wait.
   events.shows_life = [raw = held.get()] { return raw->Answers() != raw->answers_; };
-  events.on_heartbeat = [raw = held.get()] { raw->OnHeartbeat(); };
+  events.on_heartbeat = [raw = held.get()] { raw->answers_ = raw->Answers(); };
+  events.on_look = [raw = held.get()] { raw->CheckPaths(); };
   absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
       bootstrap::Lease::Acquire(held->contact_->bootstrap(), terms, std::move(events), timeout);
   if (!lease.ok()) return lease.status();
@@ -93,8 +94,7 @@ uint64_t HeldLease::Answers() const {
 }
 
 // Who has a watch has been given the lease: its id is there.
-void HeldLease::OnHeartbeat() {
-  answers_ = Answers();
+void HeldLease::CheckPaths() {
   for (const std::shared_ptr<SessionWatch>& watch : watches()) {
     watch->CheckPath([&](uint64_t handle, uint64_t sequence) {
       askers_.Run([this, id = lease_->id(), watch, handle, sequence] {

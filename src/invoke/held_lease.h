@@ -62,7 +62,7 @@ class HeldLease {
   std::vector<std::shared_ptr<SessionWatch>> watches() const ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnHeartbeat() ABSL_LOCKS_EXCLUDED(mutex_);
+  void CheckPaths() ABSL_LOCKS_EXCLUDED(mutex_);
   // That have come in all sessions.
   uint64_t Answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,6 +1,7 @@
 #include "src/invoke/path_check.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace invoker {
 
@@ -16,6 +17,13 @@ void PathCheck::Begin(const PathView& view, int64_t now_ns) {
   answer_.reset();
 }
 
+void PathCheck::LeaveOutAbsence(int64_t now_ns) {
+  const int64_t since_look_ns = now_ns - std::exchange(looked_ns_, now_ns);
+  if (quiet_since_ns_ == 0 || since_look_ns <= patience_ns_ * kLongestBetweenLooks) return;
+  quiet_since_ns_ = std::min(quiet_since_ns_ + since_look_ns, now_ns);
+  if (answer_.has_value()) answer_->first_ns = std::min(answer_->first_ns + since_look_ns, now_ns);
+}
+
 bool PathCheck::Waited(int64_t since_ns, int64_t now_ns) const {
   const int64_t travel_ns = static_cast<int64_t>(bytes_ * (1'000'000'000 / kLeastBytesPerSecond));
   return now_ns - since_ns >= patience_ns_ + travel_ns;
@@ -23,6 +31,8 @@ bool PathCheck::Waited(int64_t since_ns, int64_t now_ns) const {
 
 std::optional<uint64_t> PathCheck::Look(const PathView& view, int64_t now_ns, Verdict* verdict) {
   *verdict = Verdict::kFine;
+  LeaveOutAbsence(now_ns);
+  looks_since_question_ = std::min(looks_since_question_ + 1, kLooksPerQuestion);
   // A reactor that nobody polls, because a callback takes its time, sees nothing come.
   if (quiet_since_ns_ == 0 || !view.under_way || view.answers != answers_ || view.turns == turns_) {
     Begin(view, now_ns);
@@ -37,8 +47,9 @@ std::optional<uint64_t> PathCheck::Look(const PathView& view, int64_t now_ns, Ve
     *verdict = Verdict::kBroken;
     return std::nullopt;
   }
-  if (asking_) return std::nullopt;
+  if (asking_ || looks_since_question_ < kLooksPerQuestion) return std::nullopt;
   asking_ = true;
+  looks_since_question_ = 0;
   return view.oldest;
 }
 

@@ -1,10 +1,11 @@
 // Finds out that the fabric's path between a client and its worker is broken while the bootstrap's
 // is not: no provider promises to tell, and heartbeats go another way.
 //
-// While calls are under way and nothing comes, the worker is asked, over the bootstrap, what has
-// become of the oldest of them. What has not arrived there, or has been answered and does not
-// arrive here, while both sides look, is lost, once it has had the time that its bytes may take.
-// A function that runs for long is no reason: the worker says that it has the request in hand.
+// While calls are under way and nothing has come from one look to the next, the worker is asked,
+// over the bootstrap, what has become of the oldest of them. What has not arrived there, or has
+// been answered and does not arrive here, while both sides look, is lost, once it has had the time
+// that its bytes may take. A function that runs for long is no reason: the worker says that it has
+// the request in hand.
 //
 // Pure logic: whoever owns it calls it from one thread at a time, or under a lock.
 
@@ -36,9 +37,24 @@ class PathCheck {
   // its bytes have had their time.
   static constexpr uint64_t kLeastBytesPerSecond = 10'000'000;
 
-  // `patience`: how long nothing comes before a path can be called broken, beyond what the bytes
-  // take. Look is to be called some times in it.
-  explicit PathCheck(absl::Duration patience);
+  // Of the peer timeout: how long nothing comes before a path can be called broken, and how long
+  // what the worker has answered may take, beyond what the bytes take. After the failure one look
+  // may still find an answer from before, the next one asks, the worker may take a tenth of a
+  // second to tell, and a look comes after the patience: together less than 0.8.
+  static constexpr double kPatience = 0.35;
+  // Of the patience: a look that comes later after the last one was kept from coming, by a debugger
+  // or a machine that has too much to do, and what has come meanwhile is still to be found. At even
+  // intervals it is 0.29.
+  static constexpr double kLongestBetweenLooks = 0.6;
+  // The worker is asked at every so manieth look at most. The first after an answer has come finds
+  // it, and the next may ask.
+  static constexpr int kLooksPerQuestion = 2;
+
+  // For calls that are to end within that time. Look is to be called at even intervals,
+  // bootstrap::kLooksPerHeartbeat times for each heartbeat.
+  static PathCheck Within(absl::Duration peer_timeout) {
+    return PathCheck(peer_timeout * kPatience);
+  }
 
   // What a view may leave out: see PathView::oldest.
   uint64_t known_answers() const { return answers_; }
@@ -64,7 +80,10 @@ class PathCheck {
     int64_t first_ns;  // when it first said so
   };
 
+  explicit PathCheck(absl::Duration patience);
   void Begin(const PathView& view, int64_t now_ns);
+  // What was not watched is not counted.
+  void LeaveOutAbsence(int64_t now_ns);
   bool Waited(int64_t since_ns, int64_t now_ns) const;
 
   int64_t patience_ns_;
@@ -72,7 +91,9 @@ class PathCheck {
   uint64_t turns_ = 0;
   uint64_t bytes_ = 0;
   int64_t quiet_since_ns_ = 0;  // 0: nobody has looked yet
+  int64_t looked_ns_ = 0;
   bool asking_ = false;
+  int looks_since_question_ = kLooksPerQuestion;
   std::optional<Answer> answer_;
   absl::string_view symptom_;
 };

@@ -14,6 +14,8 @@ namespace {
 
 // Between two times that the worker is asked whether its transfers have ended.
 constexpr int64_t kDrivingNs = 20'000'000;
+// For the worker to answer. One that is silent ends the session, which is looked for in between.
+constexpr absl::Duration kAnswerLimit = absl::Seconds(1);
 
 transport::RegionUse UseFor(WindowAccess access) {
   switch (access) {
@@ -110,12 +112,17 @@ bool RegisteredWindow::TakeBack() {
   // A session that has ended has no windows; nor may the connection be there any more.
   while (driver.status().ok()) {
     const absl::Duration left = absl::Nanoseconds(deadline_ns - now_ns);
-    if (state_->connection->ForgetWindow(state_->number, left).ok()) return true;
+    const absl::Status forgotten =
+        state_->connection->ForgetWindow(state_->number, std::min(left, kAnswerLimit));
+    if (forgotten.ok()) return true;
     now_ns = transport::MonotonicNs();
     // The executor's transfers end only while this side drives.
     if (driver.DriveUntil(unused, std::min(now_ns + kDrivingNs, deadline_ns))) {
-      // So that the worker has room for another.
-      state_->connection->ForgetWindow(state_->number, left).IgnoreError();
+      const absl::Duration rest = absl::Nanoseconds(deadline_ns - transport::MonotonicNs());
+      // So that the worker has room for another. One that does not answer is not waited for again.
+      if (!absl::IsUnavailable(forgotten) && driver.status().ok() && rest > kAnswerLimit) {
+        state_->connection->ForgetWindow(state_->number, kAnswerLimit).IgnoreError();
+      }
       return true;
     }
     if (now_ns >= deadline_ns) return false;

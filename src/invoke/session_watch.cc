@@ -9,12 +9,6 @@ namespace {
 // How long responses are looked for that a worker sent just before it ended the session.
 constexpr int64_t kDeliveryNs = 10'000'000;
 
-// Of the peer timeout: a call may have been sent a heartbeat after the last answer, what is found
-// may be found a heartbeat late, and then calls have to be told.
-constexpr double kShareForPath = 0.3;
-
-absl::Duration PathPatience(absl::Duration peer_timeout) { return peer_timeout * kShareForPath; }
-
 absl::Status Closed(absl::string_view reason) {
   return absl::UnavailableError(absl::StrCat("the worker ended the session: ", reason));
 }
@@ -22,7 +16,9 @@ absl::Status Closed(absl::string_view reason) {
 }  // namespace
 
 SessionWatch::SessionWatch(std::string worker, absl::Duration peer_timeout)
-    : worker_(std::move(worker)), peer_timeout_(peer_timeout), path_(PathPatience(peer_timeout)) {}
+    : worker_(std::move(worker)),
+      peer_timeout_(peer_timeout),
+      path_(PathCheck::Within(peer_timeout)) {}
 
 void SessionWatch::Begin(std::shared_ptr<CallDriver> driver) {
   absl::MutexLock lock(&mutex_);
@@ -31,7 +27,7 @@ void SessionWatch::Begin(std::shared_ptr<CallDriver> driver) {
   ended_ = absl::OkStatus();
   early_.clear();
   proven_ = false;
-  path_ = PathCheck(PathPatience(peer_timeout_));
+  path_ = PathCheck::Within(peer_timeout_);
 }
 
 void SessionWatch::Proven() {

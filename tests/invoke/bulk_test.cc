@@ -152,7 +152,9 @@ TEST_P(BulkTest, ACallMayNameNoWindow) {
   result = future.Get();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->response->data(), absl::MakeConstSpan(bytes));
-  EXPECT_EQ(calls(), 3u);
+  // The dropped one may not have left, where the fabric took nothing at first.
+  EXPECT_GE(calls(), 2u);
+  EXPECT_LE(calls(), 3u);
 }
 
 TEST_P(BulkTest, InvokeLargeTakesWhateverThereIs) {

@@ -141,34 +141,6 @@ TEST_P(DataAuthTest, AReplayIsDroppedBeforeItsTagIsLookedAt) {
   EXPECT_EQ(pair_.functions.calls, 1u);
 }
 
-// An honest request whose payload the attacker overwrites before the executor looks.
-TEST_P(DataAuthTest, AChangedPayloadIsSeenInFullOnly) {
-  pair_.CheckEcho("before");
-  attacker_ = pair_.AttackExecutor();
-  const std::string honest(2000, 'h');
-  Call* call = pair_.StartEcho(honest, 2000);
-  const uint32_t cell = call->request.first;
-  // The executor does not look before the attacker has written.
-  const std::string evil(100, 'e');
-  pair_.client().Flush();
-  attacker_->Write(pair_.geometry().OffsetOf(cell) + kHeaderBytes,
-                   {reinterpret_cast<const std::byte*>(evil.data()), evil.size()}, 0xffffffff);
-  const uint64_t tokens = pair_.tokens;
-  // Whichever of the two arrives first, the honest message is not what it was, or is whole.
-  ASSERT_TRUE(pair_.Until(
-      [&] { return pair_.tokens >= tokens + 2 && (call->ended() || dropped().bad_tag > 0); },
-      attacker_.get()));
-  if (GetParam().auth != DataAuth::kFull) {
-    ASSERT_TRUE(call->ended());
-    EXPECT_TRUE(call->status.ok()) << call->status;
-    EXPECT_EQ(dropped().bad_tag, 0u);
-  } else if (call->ended()) {
-    ASSERT_TRUE(call->status.ok()) << call->status;
-    EXPECT_EQ(pair_.Text(*call), honest);
-  }
-  if (call->ended()) pair_.client().Finish(call, false);
-}
-
 // The executor has not answered yet.
 TEST_P(DataAuthTest, AForgedResponseIsTakenOnlyWithoutTags) {
   pair_.CheckEcho("before");

@@ -88,7 +88,7 @@ TEST(HeldLeaseTest, AsksForAllOfItsSessionsAtTheSameTime) {
   LeaseOptions terms;
   terms.executors = kSessions;
   terms.client.hot_timeout = absl::Microseconds(50);
-  // Questions are asked after a while, and all of them at the same heartbeat.
+  // Questions are asked after a while, and all of them at the same look.
   terms.client.peer_timeout = absl::Seconds(3);
   auto lease = Lease::Acquire((*server)->listen_address(), terms);
   ASSERT_TRUE(lease.ok()) << lease.status();

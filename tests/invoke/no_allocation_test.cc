@@ -21,6 +21,9 @@ struct Path {
   ClientOptions options() const {
     ClientOptions options;
     options.notification = notification;
+    // gRPC allocates for the lease's heartbeats, and on a loaded machine a burst of calls takes
+    // longer than from one to the next of the default.
+    options.peer_timeout = absl::Seconds(60);
     return options;
   }
 };
@@ -36,14 +39,26 @@ INSTANTIATE_TEST_SUITE_P(
                     Path{"ShmSendAfterWrite", "shm", transport::Notification::kSendAfterWrite}),
     [](const testing::TestParamInfo<Path>& info) { return info.param.name; });
 
+// What both sides allocate during the calmest of several bursts: a heartbeat, or a pool that grows,
+// falls into some of them, what a call allocates into each.
+template <typename Burst>
+uint64_t FewestAllocations(const Burst& burst) {
+  constexpr int kBursts = 40;
+  uint64_t fewest = UINT64_MAX;
+  for (int i = 0; i < kBursts && fewest != 0; ++i) {
+    const uint64_t before = bench::Allocations();
+    burst();
+    fewest = std::min(fewest, bench::Allocations() - before);
+  }
+  return fewest;
+}
+
 TEST_P(NoAllocationTest, TheCounterCounts) {
   const uint64_t before = bench::Allocations();
   delete new std::string("a string that is too long for the object itself, so it allocates twice");
   EXPECT_GE(bench::Allocations() - before, 2u);
 }
 
-// The lease's heartbeats, which gRPC allocates for, come once a second: of several bursts that are
-// shorter, one is free of them.
 TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
   ServedWorker served(GetParam().provider);
   std::unique_ptr<Client> client = served.Connect(GetParam().options());
@@ -67,15 +82,9 @@ TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
     return good;
   };
   ASSERT_TRUE(calls(200));
-  uint64_t fewest = UINT64_MAX;
-  for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
-    const uint64_t before = bench::Allocations();
-    const bool good = calls(100);
-    const uint64_t allocations = bench::Allocations() - before;
-    ASSERT_TRUE(good);
-    fewest = std::min(fewest, allocations);
-  }
-  EXPECT_EQ(fewest, 0u);
+  bool good = true;
+  EXPECT_EQ(FewestAllocations([&] { good &= calls(50); }), 0u);
+  EXPECT_TRUE(good);
 }
 
 // Many calls under way at once, by futures and by callbacks, on whichever thread drives.
@@ -109,14 +118,7 @@ TEST_P(NoAllocationTest, AsynchronousCallsAllocateNothing) {
     }
   };
   calls(50);
-  uint64_t fewest = UINT64_MAX;
-  for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
-    const uint64_t before = bench::Allocations();
-    calls(20);
-    const uint64_t allocations = bench::Allocations() - before;
-    fewest = std::min(fewest, allocations);
-  }
-  EXPECT_EQ(fewest, 0u);
+  EXPECT_EQ(FewestAllocations([&] { calls(10); }), 0u);
   EXPECT_EQ(failures.load(), 0);
 }
 
@@ -139,14 +141,10 @@ TEST_P(NoAllocationTest, BlockingCallsOfSeveralThreadsAllocateNothing) {
     });
   }
   while (calls.load() < 1000) std::this_thread::yield();
-  uint64_t fewest = UINT64_MAX;
-  for (int burst = 0; burst < 20 && fewest != 0; ++burst) {
+  const uint64_t fewest = FewestAllocations([&] {
     const uint64_t until = calls.load() + 300;
-    const uint64_t before = bench::Allocations();
     while (calls.load() < until) std::this_thread::yield();
-    const uint64_t allocations = bench::Allocations() - before;
-    fewest = std::min(fewest, allocations);
-  }
+  });
   stop = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fewest, 0u);

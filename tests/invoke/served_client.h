@@ -48,7 +48,11 @@ class ServedWorker {
     server.reset();
   }
 
-  std::unique_ptr<Client> Connect(const ClientOptions& options = {}) {
+  std::unique_ptr<Client> Connect(ClientOptions options = {}) {
+    // Where many tests run at once, a worker that is alive may answer late.
+    if (options.peer_timeout == ClientOptions().peer_timeout) {
+      options.peer_timeout = absl::Seconds(5);
+    }
     auto client = Client::Connect(server->listen_address(), options);
     EXPECT_TRUE(client.ok()) << client.status();
     return client.ok() ? *std::move(client) : nullptr;
