@@ -1,7 +1,6 @@
 """Real servers for the tests, one for each provider, with the example functions and the test functions."""
 
 import contextlib
-import ctypes
 import glob
 import json
 import os
@@ -28,14 +27,13 @@ LIBRARIES = ",".join(
 )
 PROVIDERS = ["tcp;ofi_rxm", "shm"]
 
-_libc = ctypes.CDLL(None)
-_PR_SET_PDEATHSIG = 1
+# Beside other tests a server may be silent for longer than calls wait for it by default.
+PATIENCE = "invoker.connect.__kwdefaults__['peer_timeout'] = 5.0"
+exec(PATIENCE)
 
-
-def prepare_child():
-    """For preexec_fn: the child dies with the test, and Ctrl-C works even if the tests run in the background."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# Before a command: it dies with the test, and Ctrl-C works even if the tests run in the background. Not by preexec_fn: what that
+# runs after a fork may wait for a lock of a thread that is not there.
+WITH_THE_TEST = ["env", "--default-signal=INT", "setpriv", "--pdeathsig", "KILL", "--"]
 
 
 def remove_shared_memory(process):
@@ -80,6 +78,7 @@ class Server:
         self.provider = provider
         self.process = subprocess.Popen(
             [
+                *WITH_THE_TEST,
                 SERVER,
                 "--listen=" + listen,
                 "--provider=" + provider,
@@ -88,7 +87,6 @@ class Server:
                 *options,
             ],
             stdout=subprocess.PIPE,
-            preexec_fn=prepare_child,
         )
         line = self.process.stdout.readline()
         assert line, "the server did not start: exit code %s" % self.process.wait()
@@ -125,11 +123,10 @@ class Serving:
     def __init__(self, provider):
         program = os.path.join(os.path.dirname(__file__), "remote_functions.py")
         self.process = subprocess.Popen(
-            [sys.executable, program, provider],
+            [*WITH_THE_TEST, sys.executable, program, provider],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=prepare_child,
         )
         self.address = self.process.stdout.readline().strip()
         assert self.address, "it did not start: exit code %s" % self.process.wait()
@@ -233,13 +230,12 @@ def own_server(request):
 
 def run_script(code, address=None, *, check=True, options=("-X", "dev", "-W", "error")):
     """Runs Python code in a process of its own, with `invoker` imported and ADDRESS set, warnings as errors."""
-    head = "import os, signal, sys, threading, time\nimport invoker\nADDRESS = %r\n" % address
+    head = "import os, signal, sys, threading, time\nimport invoker\n%s\nADDRESS = %r\n" % (PATIENCE, address)
     done = subprocess.run(
-        [sys.executable, *options, "-c", head + textwrap.dedent(code)],
+        [*WITH_THE_TEST, sys.executable, *options, "-c", head + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=prepare_child,
     )
     if check:
         assert done.returncode == 0, done.stdout + done.stderr

@@ -43,9 +43,10 @@ def test_an_unknown_function_is_not_found_and_those_there_are_listed(client):
         assert (caught.value.status, caught.value.fate) == ("NOT_FOUND", "not_sent")
 
 
-def test_a_deadline_that_passes_is_a_timeout(client):
+def test_a_deadline_that_passes_is_a_timeout(client, rendezvous):
     with pytest.raises(invoker.DeadlineExceeded) as caught:
-        client.call("test.sleep", microseconds(300_000), timeout=0.02)
+        client.call("test.rendezvous", rendezvous.path, timeout=0.2)
+    rendezvous.release()
     assert isinstance(caught.value, TimeoutError)
     assert caught.value.status == "DEADLINE_EXCEEDED"
     assert caught.value.fate == "maybe_executed"
@@ -61,18 +62,20 @@ def test_a_deadline_that_passes_is_a_timeout(client):
         client.call("echo", b"x", timeout="soon")
 
 
-def test_a_call_that_timed_out_gives_its_room_back_when_it_is_answered(client):
+def test_a_call_that_timed_out_gives_its_room_back_when_it_is_answered(client, rendezvous):
     with pytest.raises(TimeoutError):
-        client.call("test.sleep", microseconds(200_000), timeout=0.02, response_capacity=client.max_payload // 2)
+        client.call("test.rendezvous", rendezvous.path, timeout=0.2, response_capacity=client.max_payload // 2)
+    rendezvous.release()
     # The one executor answers this after the first.
     client.ping(timeout=60)
     assert client.call("echo", bytes(client.max_payload)) == bytes(client.max_payload)
 
 
-def test_late_answers_are_noticed_even_if_nothing_else_can_be_sent(client):
+def test_late_answers_are_noticed_even_if_nothing_else_can_be_sent(client, rendezvous):
     whole = bytes(client.max_payload)
     with pytest.raises(TimeoutError):
-        client.call("test.sleep", microseconds(100_000), timeout=0.01, response_capacity=len(whole))
+        client.call("test.rendezvous", rendezvous.path, timeout=0.2, response_capacity=len(whole))
+    rendezvous.release()
     while True:
         try:
             assert client.call("echo", whole) == whole
@@ -125,7 +128,7 @@ def test_calls_wait_for_a_server_that_was_stopped_as_long_as_their_client_says(o
     with contextlib.ExitStack() as opened:
         clients = [
             opened.enter_context(invoker.connect(own_server.address, **options))
-            for options in ({"peer_timeout": 0.2}, {}, {"peer_timeout": 3600})
+            for options in ({"peer_timeout": 1}, {"peer_timeout": 2}, {"peer_timeout": 3600})
         ]
         *impatient, patient = [client.submit("test.rendezvous", rendezvous.path) for client in clients]
         rendezvous.wait_until_running()
@@ -134,7 +137,7 @@ def test_calls_wait_for_a_server_that_was_stopped_as_long_as_their_client_says(o
             for call in impatient:
                 assert isinstance(call.exception(60), invoker.Unavailable)
             # Were the patient one as impatient, it would have ended as well by now.
-            time.sleep(1.5)
+            time.sleep(2.5)
         finally:
             own_server.process.send_signal(signal.SIGCONT)
         for _ in range(3):

@@ -43,16 +43,17 @@ def test_results_are_hoarded_freely(client):
     assert [future.result()[0] for future in futures] == list(range(30))
 
 
-def test_errors_are_in_the_future(client):
+def test_errors_are_in_the_future(client, rendezvous):
     with pytest.raises(invoker.FunctionFailed, match="why"):
         client.submit("test.fail", b"why").result()
-    error = client.submit("test.sleep", microseconds(200_000), timeout=0.01).exception()
+    error = client.submit("test.rendezvous", rendezvous.path, timeout=0.2).exception()
+    rendezvous.release()
     assert isinstance(error, TimeoutError) and error.fate == "maybe_executed"
     assert isinstance(client.submit("echo", b"", timeout=0).exception(), TimeoutError)
 
 
-def test_a_call_under_way_can_be_cancelled_and_one_that_has_ended_cannot(client):
-    future = client.submit("test.sleep", microseconds(2_000_000))
+def test_a_call_under_way_can_be_cancelled_and_one_that_has_ended_cannot(client, rendezvous):
+    future = client.submit("test.rendezvous", rendezvous.path)
     queued = client.submit("echo", b"queued")
     assert future.running()
     called_back = []
@@ -62,7 +63,8 @@ def test_a_call_under_way_can_be_cancelled_and_one_that_has_ended_cannot(client)
     with pytest.raises(concurrent.futures.CancelledError):
         queued.result()
     assert concurrent.futures.wait([queued]).done == {queued}
-    assert future.result() == b"" and not future.cancel() and not future.cancelled()
+    rendezvous.release()
+    assert future.result() == b"held" and not future.cancel() and not future.cancelled()
     assert client.call("echo", b"on") == b"on"
 
 
@@ -89,7 +91,7 @@ class Copying:
 
 
 @pytest.mark.parametrize("retry", [0, 1])
-def test_out_of_a_call_that_was_cancelled_is_never_written(server, monkeypatch, retry):
+def test_out_of_a_call_that_was_cancelled_is_never_written(server, rendezvous, monkeypatch, retry):
     with invoker.connect(server.address, reconnect=True) as group, Copying(monkeypatch) as copying:
         out = bytearray(3)
         future = group.submit("echo", b"abc", out=out, retry=retry)
@@ -99,10 +101,11 @@ def test_out_of_a_call_that_was_cancelled_is_never_written(server, monkeypatch, 
         copying.may_go_on.set()
         assert future.result(60) == b"abc" and out == b"abc"
         copying.begun.clear()
-        slow = group.submit("test.sleep", microseconds(2_000_000))
+        slow = group.submit("test.rendezvous", rendezvous.path)
         out = bytearray(3)
         future = group.submit("echo", b"abc", out=out, retry=retry)
         assert future.cancel() and not slow.done()
+        rendezvous.release()
         assert group.submit("echo", b"on").result(60) == b"on"
         assert not copying.begun.is_set() and out == bytes(3)
 
@@ -144,9 +147,9 @@ def test_a_future_is_either_cancelled_or_claimed():
         assert not cancelled or concurrent.futures.wait([future]).done
 
 
-def test_cancelling_a_task_cancels_its_call(client):
+def test_cancelling_a_task_cancels_its_call(client, rendezvous):
     async def main():
-        slow = client.submit("test.sleep", microseconds(2_000_000))
+        slow = client.submit("test.rendezvous", rendezvous.path)
         task = asyncio.ensure_future(client.acall("echo", b"queued"))
         await asyncio.sleep(0)
         assert not task.done()
@@ -154,7 +157,8 @@ def test_cancelling_a_task_cancels_its_call(client):
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not slow.done()
-        assert await asyncio.wrap_future(slow) == b""
+        rendezvous.release()
+        assert await asyncio.wrap_future(slow) == b"held"
         return await client.acall("echo", b"on")
 
     assert asyncio.run(main()) == b"on"
@@ -195,48 +199,57 @@ def test_callbacks_may_call_and_submit(client):
     assert got == [b"ab", b"abc"]
 
 
-def test_a_callback_that_fails_harms_nobody_else(client, caplog):
+def test_a_callback_that_fails_harms_nobody_else(client, rendezvous, caplog):
     def fail(future):
         raise SystemExit("a callback's own affair")
 
-    slow = client.submit("test.sleep", microseconds(20_000))
+    slow = client.submit("test.rendezvous", rendezvous.path)
     slow.add_done_callback(fail)
-    assert slow.result() == b""
+    rendezvous.release()
+    assert slow.result() == b"held"
     assert client.submit("echo", b"x").result() == b"x"
     assert "callback" in caplog.text
 
 
-def test_a_callback_may_close_the_client(client):
+def test_a_callback_may_close_the_client(client, rendezvous):
     closed = threading.Event()
 
     def close(future):
         client.close()
         closed.set()
 
-    first = client.submit("test.sleep", microseconds(20_000))
-    second = client.submit("test.sleep", microseconds(400_000))
+    first = client.submit("test.rendezvous", rendezvous.path)
+    second = client.submit("test.rendezvous", rendezvous.path)
     first.add_done_callback(close)
+    rendezvous.release()
+    # To close a session waits for the function that runs, but not before all its calls have ended.
+    assert isinstance(second.exception(60), invoker.Cancelled)
+    rendezvous.release()
     assert closed.wait(60)
-    assert isinstance(second.exception(), invoker.Cancelled)
 
 
-def test_closing_ends_calls_under_way(client):
-    futures = [client.submit("test.sleep", microseconds(500_000)) for _ in range(4)]
+def test_closing_ends_calls_under_way(client, rendezvous):
+    futures = [client.submit("test.rendezvous", rendezvous.path) for _ in range(4)]
     blocked = []
 
     def block():
         try:
-            client.call("test.sleep", microseconds(500_000))
+            client.call("test.rendezvous", rendezvous.path)
         except invoker.InvokerError as error:
             blocked.append(error)
 
     thread = threading.Thread(target=block)
     thread.start()
-    client.close()
-    thread.join()
+    closing = threading.Thread(target=client.close)
+    closing.start()
     for future in futures:
-        error = future.exception(timeout=0)
+        error = future.exception(timeout=60)
         assert isinstance(error, invoker.Cancelled) and error.fate == "maybe_executed"
+    # Those that had begun, or begin yet: the session is closed behind them.
+    for _ in range(5):
+        rendezvous.release()
+    closing.join()
+    thread.join()
     # It may have come too late to start.
     assert isinstance(blocked[0], (invoker.Cancelled, invoker.FailedPrecondition))
 
@@ -271,14 +284,15 @@ def test_asyncio_never_blocks_the_loop_for_room(client):
     assert len(turns) > 20
 
 
-def test_asyncio_gets_errors_and_timeouts(client):
+def test_asyncio_gets_errors_and_timeouts(client, rendezvous):
     async def main():
         with pytest.raises(invoker.FunctionFailed):
             await client.acall("test.fail", b"x")
         with pytest.raises(invoker.NotFound):
             await client.acall("nope")
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(client.acall("test.sleep", microseconds(300_000)), 0.02)
+            await asyncio.wait_for(client.acall("test.rendezvous", rendezvous.path), 0.02)
+        rendezvous.release()
         return await client.acall("echo", numpy.arange(3), dtype=int)
 
     assert asyncio.run(main()).tolist() == [0, 1, 2]

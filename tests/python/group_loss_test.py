@@ -2,13 +2,14 @@
 
 import asyncio
 import concurrent.futures
+import itertools
 import threading
 import time
 
 import invoker
 import pytest
 from conftest import Server, loopback_address_of_its_own, microseconds
-from invoker import _invoker, _reconnect, _retry
+from invoker import _ends, _invoker, _reconnect, _retry
 
 
 @pytest.fixture
@@ -56,6 +57,19 @@ def test_connecting_again_goes_on_whatever_a_try_ends_with():
     reconnector.lost(0)
     lost.back.wait()
     reconnector.stop()
+
+
+def test_ends_go_on_whatever_a_callback_raises(caplog):
+    def fail():
+        raise SystemExit("a callback's own affair")
+
+    ends = _ends.Ends()
+    for _ in range(2 * _ends._MOST_THREADS):
+        ends.run(fail)
+    ended = threading.Event()
+    ends.run(ended.set)
+    assert ended.wait(60)
+    assert "callback" in caplog.text
 
 
 def test_a_session_that_is_lost_while_it_is_being_replaced_is_replaced_again():
@@ -222,14 +236,16 @@ def test_a_callback_may_wait_for_another_server_to_be_back(own_server, doomed):
             server.kill()
 
 
-def room_is_waited_for(group):
-    """An event that is set when a call of the group's, tried again, waits for room."""
+def room_is_waited_for(group, calls=1):
+    """An event that is set when so many calls of the group's, tried again, wait for room."""
     waits = threading.Event()
     add = group._waiting.add
+    left = itertools.count(calls - 1, -1)
 
     def note(attempt):
         add(attempt)
-        waits.set()
+        if next(left) == 0:
+            waits.set()
 
     group._waiting.add = note
     return waits
@@ -289,6 +305,41 @@ def test_a_call_that_is_tried_again_waits_for_room_no_longer_than_it_has_time(
         assert not keeps.done()
         rendezvous.release()
         assert keeps.result(60) == b"held"
+
+
+def test_what_is_done_at_the_end_of_a_call_that_waited_for_room_holds_up_no_other(
+    own_server, doomed, rendezvous, monkeypatch
+):
+    with invoker.connect("%s,%s" % (own_server.address, doomed.address), reconnect=False) as group:
+        waits = room_is_waited_for(group, calls=2)
+        # Beside the first there is room for no other; without it, for two.
+        most = group.max_payload
+        keeps = group.submit("test.rendezvous", rendezvous.path, response_capacity=most * 3 // 4)
+        part = {"retry": 1, "response_capacity": most * 2 // 5}
+        late = group.submit("test.rendezvous", rendezvous.path, timeout=3600, **part)
+        group.submit("echo", b"so that the next one goes to the doomed one, too", response_capacity=1)
+        in_time = group.submit("echo", b"in time", **part)
+        for _ in range(2):
+            rendezvous.wait_until_running()
+        then = []
+        late.add_done_callback(lambda _: then.append(in_time.result().tobytes()))
+        done = threading.Event()
+        late.add_done_callback(lambda _: done.set())
+        doomed.kill()
+        assert waits.wait(60)
+
+        class Later:
+            """The clock when the time of one of them is over."""
+
+            @staticmethod
+            def monotonic():
+                return time.monotonic() + 3600
+
+        monkeypatch.setattr(_retry, "time", Later)
+        assert isinstance(late.exception(60), invoker.DeadlineExceeded)
+        rendezvous.release()
+        assert in_time.result(60) == b"in time" and keeps.result(60) == b"held"
+        assert done.wait(60) and then == [b"in time"]
 
 
 WAYS_OVER_REAL_SERVERS = {

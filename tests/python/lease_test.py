@@ -12,7 +12,7 @@ import threading
 import invoker
 import numpy
 import pytest
-from conftest import Server, prepare_child, remove_shared_memory, run_script
+from conftest import WITH_THE_TEST, Server, remove_shared_memory, run_script
 
 UPLOADED = os.path.abspath("tests/functions/c_functions.so")
 
@@ -254,10 +254,9 @@ def test_a_killed_clients_lease_is_freed(client, worker):
         threading.Event().wait()
     """
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), worker.address],
+        [*WITH_THE_TEST, sys.executable, "-c", textwrap.dedent(code), worker.address],
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=prepare_child,
     )
     assert process.stdout.readline() == "ready\n"
     with pytest.raises(invoker.ResourceExhausted):

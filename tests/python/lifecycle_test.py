@@ -11,7 +11,7 @@ import weakref
 
 import invoker
 import pytest
-from conftest import Server, microseconds, prepare_child
+from conftest import WITH_THE_TEST, Server, microseconds
 
 
 def test_leaving_the_context_closes(server):
@@ -193,11 +193,10 @@ def test_a_signal_from_outside_ends_the_process_as_it_ends_any_python(server, nu
         threading.Event().wait()
     """
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), server.address],
+        [*WITH_THE_TEST, sys.executable, "-c", textwrap.dedent(code), server.address],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=prepare_child,
     )
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)

@@ -211,7 +211,7 @@ def test_bytes_that_are_no_frame_have_the_call_fail(client):
 
 def test_deadlines_hold_for_remote_functions(client):
     with pytest.raises(TimeoutError):
-        client.remote("sleep", timeout=0.05)(0.5)
+        client.remote("sleep", timeout=0.05)(2)
     assert client.remote("sleep").options(timeout=60)(0) is False
 
 

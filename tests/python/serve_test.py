@@ -12,7 +12,7 @@ import time
 import invoker
 import numpy
 import pytest
-from conftest import PROVIDERS, prepare_child, run_script
+from conftest import PROVIDERS, WITH_THE_TEST, run_script
 
 
 @pytest.fixture(params=PROVIDERS)
@@ -230,7 +230,7 @@ def test_a_client_that_is_silent_for_the_peer_timeout_has_lost_its_lease(tmp_pat
         except invoker.ResourceExhausted:
             return True
 
-    with invoker.serve({"f": bytes}, peer_timeout=0.5, **options) as impatient, invoker.serve(
+    with invoker.serve({"f": bytes}, peer_timeout=3, **options) as impatient, invoker.serve(
         {"f": bytes}, peer_timeout=3600, **options
     ) as patient:
         code = """
@@ -240,11 +240,10 @@ def test_a_client_that_is_silent_for_the_peer_timeout_has_lost_its_lease(tmp_pat
             sys.stdin.read()
         """
         silent = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(code), impatient.address, patient.address],
+            [*WITH_THE_TEST, sys.executable, "-c", textwrap.dedent(code), impatient.address, patient.address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=prepare_child,
         )
         try:
             assert silent.stdout.readline() == "connected\n"
@@ -339,11 +338,10 @@ def test_a_signal_ends_a_serving_program_as_it_ends_any_python(number):
             server.wait()
     """
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [*WITH_THE_TEST, sys.executable, "-c", textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=prepare_child,
     )
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)

@@ -46,6 +46,10 @@ class Tries:
         """Calls attempt, on another thread, until it returns True. RuntimeError: there is no thread."""
         self._group._waiting.add(attempt)
 
+    def end(self, whole: CallFuture, value: Any, failed: bool) -> None:
+        """Ends the call, on any thread."""
+        self._group._waiting.end(lambda: whole.complete(value, failed))
+
     def may_try(self, error: BaseException) -> bool:
         """Whether to try again after a try that failed like this, which counts as one. If not, the error is the call's."""
         if (
@@ -123,7 +127,7 @@ def submit(
             return begin(False)
         except Exception as refusal:
             tries.settle(refusal)
-            whole.complete(refusal, True)
+            tries.end(whole, refusal, True)
             return True
 
     def ended(future: Future) -> None:
@@ -131,15 +135,15 @@ def submit(
             return
         error = future.exception()
         if error is None:
-            whole.complete(future.result(), False)
+            tries.end(whole, future.result(), False)
             return
         if not tries.may_try(error):
-            whole.complete(error, True)
+            tries.end(whole, error, True)
         elif not begin_again():
             try:
                 tries.wait_for_room(begin_again)
             except RuntimeError as no_thread:
-                whole.complete(no_thread, True)
+                tries.end(whole, no_thread, True)
 
     begin(True)
     return whole

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Callable, List
+from typing import Callable, List, Optional
+
+from invoker._ends import Ends
 
 # How often to try: while some can be started, and after a while without.
 _FIRST_PAUSE = 0.001
@@ -22,15 +24,24 @@ class Waiting:
         self._lock = threading.Lock()
         # Under the lock.
         self._attempts: List[Callable[[], bool]] = []
-        self._running = False
+        self._thread: Optional[threading.Thread] = None
+        self._ends = Ends()
 
     def add(self, attempt: Callable[[], bool]) -> None:
         """attempt starts the call, or ends it, and does not wait for room; False: it is to be tried again."""
         with self._lock:
-            if not self._running:
-                threading.Thread(target=self._run, name="invoker-room", daemon=True).start()
-                self._running = True
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="invoker-room", daemon=True)
+                thread.start()
+                self._thread = thread
             self._attempts.append(attempt)
+
+    def end(self, end: Callable[[], None]) -> None:
+        """Runs end, which runs what the program wants done then: not on the thread on which further calls wait."""
+        if threading.current_thread() is self._thread:
+            self._ends.run(end)
+        else:
+            end()
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
@@ -38,7 +49,7 @@ class Waiting:
             with self._lock:
                 attempts, self._attempts = self._attempts, []
                 if not attempts:
-                    self._running = False
+                    self._thread = None
                     return
             left = [attempt for attempt in attempts if not attempt()]
             pause = _FIRST_PAUSE if len(left) < len(attempts) else min(2 * pause, _LONGEST_PAUSE)
