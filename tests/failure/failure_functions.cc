@@ -75,12 +75,6 @@ INVOKER_FUNCTION(failure.process, input, output) {
   return invoker::Result::Ok();
 }
 
-// Input: the number of a signal, which its process gets.
-INVOKER_FUNCTION(failure.signal, input, output) {
-  kill(getpid(), std::atoi(std::string(input.text()).c_str()));
-  return invoker::Result::Ok();
-}
-
 // Ends its process by SIGSEGV, as a wild pointer does.
 INVOKER_FUNCTION(failure.crash, input, output) {
   raise(SIGSEGV);

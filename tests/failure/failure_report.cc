@@ -1,5 +1,6 @@
 // What every kind of failure does to the calls that it meets, on every fabric. See --help.
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
@@ -30,6 +32,7 @@ struct Options {
   absl::Duration patience = kPatience;
   // Longer is wrong too.
   absl::Duration within;  // peer_timeout, unless given
+  absl::Duration next_within = absl::Milliseconds(10);
   absl::Duration others_within = absl::Milliseconds(200);
   bool network = true;
   std::optional<bool> between_posts;  // else where processes share memory
@@ -63,8 +66,12 @@ Judgement Judge(const ExecutionMarks& marks, const Outcome& outcome) {
 // What must not be, in words; empty if all is well.
 std::string Violations(const Options& options, const Outcome& outcome, const Judgement& judgement) {
   std::string text;
-  if (outcome.calls.failed > 0 && absl::Milliseconds(outcome.ended_ms) > options.within) {
+  if (outcome.outstanding == 0) absl::StrAppend(&text, " it met no call;");
+  if (absl::Milliseconds(outcome.ended_ms) > options.within + outcome.waits) {
     absl::StrAppend(&text, " ended later than --within;");
+  }
+  if (absl::Milliseconds(outcome.next_call_ms) > options.next_within) {
+    absl::StrAppend(&text, " the next call took longer than --next_within;");
   }
   // NaN, if there were no others, compares as false.
   if (outcome.others_slowest_ms > absl::ToDoubleMilliseconds(options.others_within)) {
@@ -97,21 +104,25 @@ void CutCable(SoftRoceCable* cable, Cuts cuts, Setup* setup) {
   }
 }
 
-// Where it takes place, and how it cuts what it cuts. False if it cannot be done.
-bool Place(const Networks& networks, Cuts cuts, const std::string& provider, Setup* setup) {
+// Whether it can be done there.
+bool HasPlace(const Options& options, Cuts cuts, const std::string& provider) {
+  if (options.soft_roce) return cuts != Cuts::kFabricOfOne;
+  return cuts == Cuts::kNothing || (options.network && transport::FindRow(provider).address_is_ip);
+}
+
+// Where it takes place, and how it cuts what it cuts.
+void Place(const Networks& networks, Cuts cuts, Setup* setup) {
   if (networks.cable != nullptr) {
-    if (cuts == Cuts::kFabricOfOne) return false;
     setup->fabric_address = kSoftRoceServerAddress;
     setup->client_address = kSoftRoceClientAddress;
     // What cuts everything meets a bootstrap that is on the fabric's network.
     const bool together = cuts == Cuts::kNetwork || cuts == Cuts::kPackets;
     if (together) setup->listen_address = kSoftRoceServerAddress;
     if (cuts != Cuts::kNothing) CutCable(networks.cable.get(), cuts, setup);
-    return true;
+    return;
   }
-  if (cuts == Cuts::kNothing) return true;
+  if (cuts == Cuts::kNothing) return;
   NetworkPath* path = networks.path.get();
-  if (path == nullptr || !transport::FindRow(provider).address_is_ip) return false;
   setup->network = path;
   const bool bootstrap_stays = cuts == Cuts::kFabric || cuts == Cuts::kFabricOfOne;
   setup->listen_address = bootstrap_stays ? kServerManagementAddress : kServerAddress;
@@ -124,7 +135,20 @@ bool Place(const Networks& networks, Cuts cuts, const std::string& provider, Set
     setup->cut = [path] { return path->PullCable(); };
     setup->mend = [path] { return path->PlugCable(); };
   }
-  return true;
+}
+
+// Of --failure: those that cannot be done on any fabric. Empty: none.
+std::string WithoutPlace(const Options& options) {
+  std::vector<std::string> names;
+  for (const Scenario& scenario : Scenarios()) {
+    const auto has_place = [&](const std::string& provider) {
+      return HasPlace(options, scenario.cuts, provider);
+    };
+    const std::vector<std::string>& providers = options.common.providers;
+    if (options.only.empty() || !Wanted(options, scenario)) continue;
+    if (std::none_of(providers.begin(), providers.end(), has_place)) names.push_back(scenario.name);
+  }
+  return absl::StrJoin(names, ", ");
 }
 
 bench::Row RowOf(const Outcome& outcome, const Judgement& judgement) {
@@ -153,9 +177,10 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
   setup.warm_calls = options.warm_calls;
   setup.peer_timeout = options.peer_timeout;
   setup.patience = options.patience;
-  // Who is killed in the middle of a post there may hold a lock that is in the other's memory.
+  // A client that goes in the middle of a post there may take the endpoint with it that the others
+  // have, too.
   setup.between_posts = options.between_posts.value_or(transport::FindRow(provider).same_host_only);
-  if (!Place(networks, scenario.cuts, provider, &setup)) return true;
+  Place(networks, scenario.cuts, &setup);
   const std::string title = absl::StrCat(scenario.name, ", ", provider, ": ");
   std::fprintf(stderr, "%s%s\n", title.c_str(), scenario.what);
   absl::StatusOr<std::unique_ptr<ExecutionMarks>> marks = ExecutionMarks::Create();
@@ -175,8 +200,10 @@ bool RunOne(const Options& options, const Scenario& scenario, const std::string&
   table->rows.push_back(std::move(row));
   const std::string violations = Violations(options, *outcome, judgement);
   if (violations.empty()) return true;
-  std::fprintf(stderr, "%s%s first error: %s\n", title.c_str(), violations.c_str(),
-               outcome->calls.first_error.ToString().c_str());
+  std::fprintf(stderr, "%s%s\n", title.c_str(), violations.c_str());
+  if (const absl::Status& first = outcome->calls.first_error; !first.ok()) {
+    std::fprintf(stderr, "%sfirst error: %s\n", title.c_str(), first.ToString().c_str());
+  }
   return false;
 }
 
@@ -196,19 +223,28 @@ absl::StatusOr<Networks> MakeNetworks(const Options& options) {
 }
 
 int Run(const Options& options) {
+  if (const std::string names = WithoutPlace(options); !names.empty()) {
+    tools::Log("failure_report",
+               absl::StrCat("error: --failure=", names, " cannot be done on ",
+                            absl::StrJoin(options.common.providers, ", "),
+                            options.network ? ": there is no such network there to cut"
+                                            : " with --no_network: it cuts one"));
+    return tools::kExitUsage;
+  }
   absl::StatusOr<Networks> networks = MakeNetworks(options);
   if (!networks.ok()) return Failed(networks.status());
   bench::Report report("failure_report", "what does each failure do to the calls that it meets?");
   bench::GatherConditions(options.common, &report);
   report.Condition("peer_timeout", absl::FormatDuration(options.peer_timeout));
   report.Condition("within", absl::FormatDuration(options.within));
+  report.Condition("next_within", absl::FormatDuration(options.next_within));
   report.Condition("others_within", absl::FormatDuration(options.others_within));
   bench::Table& table = report.AddTable(
       "failures", "time until every call under way had ended, and what was wrong (must be 0)");
   bool good = true;
   for (const std::string& provider : options.common.providers) {
     for (const Scenario& scenario : Scenarios()) {
-      if (!Wanted(options, scenario)) continue;
+      if (!Wanted(options, scenario) || !HasPlace(options, scenario.cuts, provider)) continue;
       good &= RunOne(options, scenario, provider, *networks, &table);
     }
   }
@@ -256,22 +292,29 @@ int Main(int argc, char** argv) {
                      "should come within --peer_timeout");
   const CLI::Option* within = tools::AddDuration(
       &app, "--within", &options.within,
-      "what all calls must have ended within for the exit status to be 0; else --peer_timeout");
+      "what all calls must have ended within for the exit status to be 0, and a client that has "
+      "gone must have been let go of, after the worker's peer timeout if it was stopped; else "
+      "--peer_timeout");
+  tools::AddDuration(&app, "--next_within", &options.next_within,
+                     "what the next call on the same session must have failed within, or been "
+                     "answered on the workers that are left");
   tools::AddDuration(&app, "--others_within", &options.others_within,
                      "what each call of another client must have been answered within, while a "
                      "client goes");
   app.add_flag("--network,!--no_network", options.network,
                "also cut the network, in network namespaces of its own, which needs root");
-  app.add_flag(
+  const CLI::Option* between_posts = app.add_flag(
       "--between_posts,!--amid_posts", options.between_posts,
-      "what is killed or stopped does it itself, in a function or between two calls, as it "
-      "does anyway on fabrics of one host: there one that posts at that moment may stop "
-      "its peer (docs/providers.md, Traps)");
+      "a client that is killed or stopped does it itself between two calls, as it does anyway on "
+      "fabrics of one host: there one that posts at that moment may cost the others their sessions "
+      "(docs/providers.md, Traps)");
   app.add_flag("--soft_roce", options.soft_roce,
                "in the machine of tools/soft_roce, on its devices, whose cable it cuts")
       ->excludes(provider);
   const int parsed = tools::Parse(&app, argc, argv);
   if (within->count() == 0) options.within = options.peer_timeout;
+  // A flag that is not given is false to CLI11.
+  if (between_posts->count() == 0) options.between_posts.reset();
   if (options.soft_roce) options.common.providers = {kSoftRoceProvider};
   return parsed >= 0 ? parsed : Run(options);
 }

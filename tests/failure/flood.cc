@@ -122,6 +122,14 @@ bool Flood::AwaitAnswered(uint64_t answered, absl::Duration limit) {
   return mutex_.AwaitWithTimeout(absl::Condition(&reached), limit) && result_.answered >= wanted;
 }
 
+bool Flood::AwaitFailure(absl::Duration limit) {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(
+      absl::Condition(
+          +[](uint64_t* failed) { return *failed > 0; }, &result_.failed),
+      limit);
+}
+
 bool Flood::AwaitEnd(absl::Duration limit) {
   absl::MutexLock lock(&mutex_);
   return mutex_.AwaitWithTimeout(

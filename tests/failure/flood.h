@@ -59,6 +59,8 @@ class Flood {
   // Waits until so many more have been answered. False if it takes longer, or, unless it goes on,
   // calls fail.
   bool AwaitAnswered(uint64_t answered, absl::Duration limit);
+  // Waits until one has failed. False if that takes longer.
+  bool AwaitFailure(absl::Duration limit);
   // Waits until no call is under way. False if that takes longer.
   bool AwaitEnd(absl::Duration limit);
 

@@ -5,13 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "src/bootstrap/client.h"
@@ -23,6 +26,11 @@ namespace invoker::failure {
 namespace {
 
 using transport::MonotonicNs;
+
+absl::Status Signal(pid_t process, int number) {
+  if (kill(process, number) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("signal ", number, " for a worker"));
+}
 
 // A new session with a worker that has to work, measured from `since_ns`. Then `old`, the session
 // that the failure met, ends at the worker too: what it had under way is not executed any more.
@@ -47,8 +55,7 @@ absl::StatusOr<Outcome> ServerKilled(const Setup& setup) {
   if (!server.ok()) return server.status();
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
-  return BreakUnder(setup, client->get(),
-                    [&] { return SignalWorker(setup, client->get(), (*server)->pid(), SIGKILL); });
+  return BreakUnder(setup, client->get(), [&] { return Signal((*server)->pid(), SIGKILL); });
 }
 
 // It wakes up later, and must find its old session fenced: nothing of it may be executed.
@@ -57,9 +64,8 @@ absl::StatusOr<Outcome> ServerStopped(const Setup& setup) {
   if (!server.ok()) return server.status();
   auto client = Client::Connect((*server)->address(), OptionsOf(setup));
   if (!client.ok()) return client.status();
-  absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), [&] {
-    return SignalWorker(setup, client->get(), (*server)->pid(), SIGSTOP);
-  });
+  absl::StatusOr<Outcome> outcome =
+      BreakUnder(setup, client->get(), [&] { return Signal((*server)->pid(), SIGSTOP); });
   const int64_t back_ns = MonotonicNs();
   (*server)->Signal(SIGCONT);
   if (!outcome.ok()) return outcome;
@@ -90,9 +96,8 @@ absl::StatusOr<Outcome> ServerRestarted(const Setup& given) {
   if (!group.ok()) return group.status();
   auto work = (*group)->Function("failure.work");
   if (!work.ok()) return work.status();
-  absl::StatusOr<Outcome> outcome = BreakUnder(setup, &(*group)->client(0), [&] {
-    return SignalWorker(setup, &(*group)->client(0), (*server)->pid(), SIGKILL);
-  });
+  absl::StatusOr<Outcome> outcome =
+      BreakUnder(setup, &(*group)->client(0), [&] { return Signal((*server)->pid(), SIGKILL); });
   if (!outcome.ok()) return outcome;
   const uint16_t port = (*server)->port();
   (*server)->Kill();
@@ -128,8 +133,9 @@ absl::StatusOr<Outcome> PathCutBesideBusyClient(const Setup& setup) {
   auto server = StartWorker(setup);
   if (!server.ok()) return server.status();
   std::vector<std::string> command = setup.network->ServerPrefix();
-  command.insert(command.end(), {"tests/failure/sleeping_client", (*server)->address(),
-                                 setup.provider, setup.fabric_address, "2000"});
+  command.insert(command.end(),
+                 {"tests/failure/sleeping_client", (*server)->address(), setup.provider,
+                  setup.fabric_address, absl::FormatDuration(setup.peer_timeout), "2000"});
   auto busy = ChildProcess::Start({command});
   if (!busy.ok()) return busy.status();
   if (auto line = (*busy)->FirstLine(); !line.ok()) return line.status();
@@ -137,12 +143,18 @@ absl::StatusOr<Outcome> PathCutBesideBusyClient(const Setup& setup) {
   if (!client.ok()) return client.status();
   absl::StatusOr<Outcome> outcome = BreakUnder(setup, client->get(), setup.cut);
   if (absl::Status status = setup.mend(); !status.ok()) return status;
+  const int64_t back_ns = MonotonicNs();
   (*busy)->Signal(SIGKILL);
   // It ends by itself if a call fails.
-  if (outcome.ok() && (*busy)->Wait() != 128 + SIGKILL) {
+  const bool others_go_on = (*busy)->Wait() == 128 + SIGKILL;
+  if (!outcome.ok()) return outcome;
+  if (!others_go_on) {
     outcome->others_failed = 1;
     outcome->calls.first_error = absl::InternalError((*busy)->Errors());
   }
+  absl::StatusOr<double> back = BackAfter(setup, (*server)->address(), back_ns, *std::move(client));
+  if (!back.ok()) return back.status();
+  outcome->back_ms = *back;
   return outcome;
 }
 
@@ -163,7 +175,8 @@ absl::StatusOr<Outcome> BreakExecutor(
   Client* executor = &(*lease)->executor(0);
   auto open = executor->Function("failure.open");
   auto process = executor->Function("failure.process");
-  if (!open.ok() || !process.ok()) return open.status();
+  if (!open.ok()) return open.status();
+  if (!process.ok()) return process.status();
   if (auto opened = executor->Invoke(*open, setup.marks->path()); !opened.ok()) {
     return opened.status();
   }
@@ -185,9 +198,7 @@ absl::StatusOr<Outcome> ExecutorCrashes(const Setup& setup) {
 }
 
 absl::StatusOr<Outcome> ExecutorStopped(const Setup& setup) {
-  return BreakExecutor(setup, [&setup](Client* executor, pid_t pid) {
-    return SignalWorker(setup, executor, pid, SIGSTOP);
-  });
+  return BreakExecutor(setup, [](Client*, pid_t pid) { return Signal(pid, SIGSTOP); });
 }
 
 absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
@@ -207,11 +218,23 @@ absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
   if (!flood.AwaitAnswered(setup.warm_calls, setup.patience)) {
     return absl::InternalError("no calls were answered");
   }
+  // A function that does not return holds the executor: calls wait behind it, which the failure
+  // meets then.
+  auto sleep = (*group)->client(0).Function("test.sleep");
+  if (!sleep.ok()) return sleep.status();
+  const uint32_t long_us = UINT32_MAX;
+  (*group)->client(0).InvokeAsync(
+      *sleep, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(&long_us), sizeof(long_us)),
+      {absl::InfiniteDuration(), 64}, [](absl::StatusOr<Response>) {});
+  if (!flood.AwaitAnswered(setup.warm_calls, setup.patience)) {
+    return absl::InternalError("no calls were answered beside a function that sleeps");
+  }
   const int64_t broken_ns = MonotonicNs();
-  const absl::Status killed = SignalWorker(setup, &(*group)->client(0), (*doomed)->pid(), SIGKILL);
-  if (!killed.ok()) return killed;
-  // The others go on, long after every call to the dead one must have ended.
-  absl::SleepFor(absl::Seconds(3));
+  (*doomed)->Signal(SIGKILL);
+  if (!flood.AwaitFailure(setup.patience)) {
+    return absl::InternalError("the server was killed, and none of its calls failed");
+  }
+  // The others go on.
   const bool goes_on = flood.AwaitAnswered(setup.warm_calls, setup.patience);
   flood.Stop();
   outcome.all_ended = flood.AwaitEnd(setup.patience);
@@ -222,16 +245,30 @@ absl::StatusOr<Outcome> OneOfTwoKilled(const Setup& setup) {
   const absl::Status next = CallGroup(group->get(), *work, setup.marks);
   outcome.next_call = std::string(absl::StatusCodeToString(next.code()));
   outcome.next_call_ms = MillisecondsSince(next_ns);
+  if (!next.ok()) outcome.next_differ = 1;
   if (!goes_on) outcome.others_failed = 1;
   return outcome;
+}
+
+bool IsStopped(pid_t pid) {
+  std::ifstream stat(absl::StrCat("/proc/", pid, "/stat"));
+  std::string line;
+  std::getline(stat, line);
+  // After the program's name, which is in parentheses.
+  return absl::StartsWith(line.substr(line.rfind(')') + 1), " T ");
 }
 
 // The other way round: a client goes, while this one makes a call after another.
 absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
   auto server = StartWorker(setup);
   if (!server.ok()) return server.status();
-  std::vector<std::string> command = {
-      "tests/integration/random_client", (*server)->address(), "auto", "1", "100000000", "100000"};
+  std::vector<std::string> command = {"tests/integration/random_client",
+                                      (*server)->address(),
+                                      "auto",
+                                      "1",
+                                      "100000000",
+                                      "100000",
+                                      absl::FormatDuration(setup.peer_timeout)};
   if (!setup.client_address.empty()) command.push_back(setup.client_address);
   auto doomed = ChildProcess::Start({command});
   if (!doomed.ok()) return doomed.status();
@@ -247,6 +284,8 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
                                                        OptionsOf(setup).credentials);
   if (!bootstrap.ok()) return bootstrap.status();
   Outcome outcome;
+  // Who is killed breaks its connection.
+  if (signal == SIGSTOP) outcome.waits = ServersPeerTimeout(setup);
   outcome.others_slowest_ms = 0;
   if (absl::Status came = AwaitLeases(setup, (*server)->address(), 2); !came.ok()) return came;
   for (uint64_t i = 0; i < setup.warm_calls / 4; ++i) {
@@ -277,7 +316,10 @@ absl::StatusOr<Outcome> ClientGone(const Setup& setup, int signal) {
     if (MillisecondsSince(gone_ns) > absl::ToDoubleMilliseconds(setup.patience)) break;
     outcome.all_ended = freed;
   }
-  outcome.outstanding = 1;
+  // One that has ended by itself has met no failure.
+  const bool met = signal == SIGSTOP ? IsStopped((*doomed)->pid())
+                                     : outcome.all_ended && (*doomed)->Wait() == 128 + SIGKILL;
+  outcome.outstanding = met ? 1 : 0;
   return outcome;
 }
 

@@ -35,8 +35,8 @@ struct Setup {
   absl::Duration peer_timeout = absl::Seconds(1);
   // Nothing waits longer than this for what should come within peer_timeout.
   absl::Duration patience = kPatience;
-  // What is killed or stopped does it itself, in a function or between two calls: not in the middle
-  // of a post.
+  // A client that is killed or stopped does it itself between two calls: not in the middle of a
+  // post.
   bool between_posts = false;
   ExecutionMarks* marks = nullptr;
   NetworkPath* network = nullptr;  // where servers are; nullptr: here
@@ -48,6 +48,7 @@ struct Setup {
 struct Outcome {
   uint64_t outstanding = 0;  // calls that the failure met
   double ended_ms = 0;       // from the failure until all of them had ended
+  absl::Duration waits;      // of that: what the worker has to wait before it may give a client up
   FloodResult calls;
   std::string next_call;     // of the same session: status and fate
   uint64_t next_differ = 0;  // calls after that one which ended differently

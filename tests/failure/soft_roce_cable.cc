@@ -1,9 +1,6 @@
 #include "tests/failure/soft_roce_cable.h"
 
-#include <arpa/inet.h>
 #include <net/if.h>
-#include <net/if_arp.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/failure/packet_loss.h"
 #include "tests/failure/shell.h"
 
 namespace invoker::failure {
@@ -22,8 +20,6 @@ constexpr char kServersLink[] = "v0";
 constexpr char kClientsLink[] = "v1";
 // The machine's table of routes from the servers' end.
 constexpr char kServersRoute[] = "10.9.0.0/24 dev v0 table 100";
-// Locally administered, and no interface's.
-constexpr unsigned char kNobody[6] = {2, 0, 0, 0, 0, 0x99};
 
 absl::Status SetUp(int socket, const char* link, bool up) {
   ifreq request = {};
@@ -38,27 +34,9 @@ absl::Status SetUp(int socket, const char* link, bool up) {
   return absl::OkStatus();
 }
 
-// Frames for `address` go to nobody, or to whom it says who has it.
-absl::Status Divert(int socket, const char* link, const char* address, bool divert) {
-  arpreq request = {};
-  auto* protocol = reinterpret_cast<sockaddr_in*>(&request.arp_pa);
-  protocol->sin_family = AF_INET;
-  inet_pton(AF_INET, address, &protocol->sin_addr);
-  std::strncpy(request.arp_dev, link, sizeof(request.arp_dev) - 1);
-  if (divert) {
-    request.arp_flags = ATF_COM | ATF_PERM;
-    request.arp_ha.sa_family = ARPHRD_ETHER;
-    std::memcpy(request.arp_ha.sa_data, kNobody, sizeof(kNobody));
-  }
-  if (ioctl(socket, divert ? SIOCSARP : SIOCDARP, &request) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(link, ", neighbour ", address));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status DivertBoth(int socket, bool divert) {
-  absl::Status first = Divert(socket, kClientsLink, kSoftRoceServerAddress, divert);
-  absl::Status second = Divert(socket, kServersLink, kSoftRoceClientAddress, divert);
+absl::Status DropAtBothEnds(bool drop) {
+  absl::Status first = DropWhatLeaves(kClientsLink, drop);
+  absl::Status second = DropWhatLeaves(kServersLink, drop);
   return first.ok() ? second : first;
 }
 
@@ -98,8 +76,8 @@ absl::Status SoftRoceCable::Plug() {
   return RunInShell(absl::StrCat("ip -4 route replace ", kServersRoute));
 }
 
-absl::Status SoftRoceCable::DropPackets() { return DivertBoth(socket_, true); }
+absl::Status SoftRoceCable::DropPackets() { return DropAtBothEnds(true); }
 
-absl::Status SoftRoceCable::ForwardPackets() { return DivertBoth(socket_, false); }
+absl::Status SoftRoceCable::ForwardPackets() { return DropAtBothEnds(false); }
 
 }  // namespace invoker::failure

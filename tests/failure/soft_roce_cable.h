@@ -30,7 +30,7 @@ class SoftRoceCable {
   // starting a program takes a while in that machine.
   absl::Status Pull();
   absl::Status Plug();
-  // What either end sends is addressed to nobody, and dropped by the other; links stay up.
+  // What either end sends is dropped before it leaves; links stay up, and neither end is told.
   absl::Status DropPackets();
   absl::Status ForwardPackets();
 

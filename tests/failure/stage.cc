@@ -1,9 +1,6 @@
 #include "tests/failure/stage.h"
 
-#include <signal.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -14,10 +11,14 @@
 namespace invoker::failure {
 namespace {
 
-// What a server has if nothing else is said.
+// The least: what a server has if nothing else is said.
 constexpr absl::Duration kServersPeerTimeout = absl::Seconds(5);
 
 }  // namespace
+
+absl::Duration ServersPeerTimeout(const Setup& setup) {
+  return std::max(setup.peer_timeout, kServersPeerTimeout);
+}
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, uint16_t port,
                                                            std::vector<std::string> more) {
@@ -28,9 +29,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, u
   options.more = std::move(more);
   // In namespaces of the test's own, or a machine of its own.
   options.more.push_back("--allow_plaintext");
-  if (setup.peer_timeout > kServersPeerTimeout) {
-    options.more.push_back("--peer_timeout=" + absl::FormatDuration(setup.peer_timeout));
-  }
+  options.more.push_back("--peer_timeout=" + absl::FormatDuration(ServersPeerTimeout(setup)));
   if (!setup.fabric_address.empty()) {
     options.more.push_back("--fabric_address=" + setup.fabric_address);
   }
@@ -72,22 +71,6 @@ absl::Status OneCall(Client* client, uint64_t number, absl::Duration timeout) {
   absl::StatusOr<Response> response = client->Invoke(*work, input, options);
   if (!response.ok()) return response.status();
   if (response->text() != input) return absl::DataLossError("the answer is another call's");
-  return absl::OkStatus();
-}
-
-absl::Status SignalWorker(const Setup& setup, Client* client, pid_t process, int number) {
-  if (!setup.between_posts) {
-    if (kill(process, number) == 0) return absl::OkStatus();
-    return absl::ErrnoToStatus(errno, absl::StrCat("signal ", number, " for a worker"));
-  }
-  absl::StatusOr<RemoteFunction> obey = client->Function("failure.signal");
-  if (!obey.ok()) return obey.status();
-  const std::string input = absl::StrCat(number);
-  CallOptions options;
-  options.response_capacity = 64;
-  client->InvokeAsync(
-      *obey, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(input.data()), input.size()),
-      options, [](absl::StatusOr<Response>) {});
   return absl::OkStatus();
 }
 

@@ -30,6 +30,9 @@ inline constexpr char kFunctions[] = "tests/failure/failure_functions.so";
 absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, uint16_t port = 0,
                                                            std::vector<std::string> more = {});
 
+// After which silence such a worker gives a client up.
+absl::Duration ServersPeerTimeout(const Setup& setup);
+
 ClientOptions OptionsOf(const Setup& setup);
 
 // Calls of failure.work on a session, which outlives them.
@@ -39,9 +42,6 @@ absl::StatusOr<StartCall> CallsOf(Client* client);
 // has ended, and makes as many calls again. Fills in what is known of `client`'s calls.
 absl::StatusOr<Outcome> BreakUnder(const Setup& setup, Client* client,
                                    const std::function<absl::Status()>& failure);
-
-// A signal for a worker, whose process is `process`, and `client` a session with it.
-absl::Status SignalWorker(const Setup& setup, Client* client, pid_t process, int number);
 
 // One call that must work, tried again until it does.
 absl::Status AwaitCall(const Setup& setup, const std::function<absl::Status()>& call);

@@ -7,7 +7,7 @@ shift
 output=$(mktemp -d)
 trap 'rm -rf "$output"' EXIT
 status=0
-"$soft_roce" --timeout=800 --output="$output" -- tests/soft_roce/guest.sh --binaries=. "$@" || status=$?
+"$soft_roce" --timeout=3000 --output="$output" -- tests/soft_roce/guest.sh --binaries=. "$@" || status=$?
 if [ -n "${XML_OUTPUT_FILE:-}" ] && [ -s "$output/suite.xml" ]; then
   cp "$output/suite.xml" "$XML_OUTPUT_FILE"
 fi
