@@ -11,21 +11,27 @@ namespace {
 constexpr uint64_t kSourceBytes = 1 << 20;
 // What is refused for so long is given up: the target may have ended the connection.
 constexpr int64_t kPatienceNs = 200'000'000;
+// For a connection to be made on a loaded machine.
+constexpr int64_t kLongPatienceNs = 60'000'000'000;
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attacker>> Attacker::Open(const std::string& provider,
-                                                         const std::string& target,
-                                                         uint64_t* refused) {
+                                                         const std::string& target, Fates* fates) {
   auto reactor = OpenReactor(provider);
   if (!reactor.ok()) return reactor.status();
-  std::unique_ptr<Attacker> attacker(new Attacker(*std::move(reactor), refused));
+  std::unique_ptr<Attacker> attacker(new Attacker(*std::move(reactor), fates));
   attacker->reactor_->set_handler(attacker.get());
   auto buffer = transport::HostBuffer::Allocate(kSourceBytes);
   if (!buffer.ok()) return buffer.status();
   auto source = attacker->reactor_->Register(*std::move(buffer), transport::RegionUse::kSource);
   if (!source.ok()) return source.status();
   attacker->source_ = *std::move(source);
+  auto room = transport::HostBuffer::Allocate(kMostRead);
+  if (!room.ok()) return room.status();
+  auto sink = attacker->reactor_->Register(*std::move(room), transport::RegionUse::kTransfer);
+  if (!sink.ok()) return sink.status();
+  attacker->sink_ = *std::move(sink);
   auto peer = attacker->reactor_->peers().Insert(target);
   if (!peer.ok()) return peer.status();
   attacker->peer_ = *peer;
@@ -36,6 +42,7 @@ Attacker::~Attacker() {
   reactor_->Disown(this);
   if (peer_ != nullptr) reactor_->peers().Release(peer_);
   reactor_->Retire(std::move(source_));
+  reactor_->Retire(std::move(sink_));
 }
 
 // Room that nothing under way is read from, as far as that can be known.
@@ -50,7 +57,7 @@ std::byte* Attacker::NextPlace(absl::Span<const std::byte> bytes) {
   return place;
 }
 
-void Attacker::Post(const transport::Notifier* notifier, const bootstrap::WindowDescriptor& window,
+bool Attacker::Post(const transport::Notifier* notifier, const bootstrap::WindowDescriptor& window,
                     uint64_t offset, absl::Span<const std::byte> bytes, uint32_t token) {
   const transport::RemoteWindow remote = {peer_->address, window.base, window.length, window.key};
   const std::byte* place = NextPlace(bytes);
@@ -59,14 +66,51 @@ void Attacker::Post(const transport::Notifier* notifier, const bootstrap::Window
                               token, this, 0)) {
     reactor_->Poll();
     if (transport::MonotonicNs() > give_up_ns) {
-      ++*refused_;
-      return;
+      ++fates_->not_sent;
+      return false;
     }
   }
   reactor_->Poll();
+  return true;
 }
 
-void Attacker::Send(absl::Span<const std::byte> message) {
+bool Attacker::Transfer(transport::TransferDirection direction,
+                        const bootstrap::WindowDescriptor& window, uint64_t offset,
+                        std::byte* local, void* descriptor, size_t bytes) {
+  const transport::RemoteWindow remote = {peer_->address, window.base, window.length, window.key};
+  const int64_t give_up_ns = transport::MonotonicNs() + kPatienceNs;
+  const uint64_t tag = direction == transport::TransferDirection::kRead ? kReadTag : kWriteTag;
+  while (!reactor_->PostTransfer(direction, remote, offset, local, descriptor, bytes, this, tag)) {
+    reactor_->Poll();
+    if (transport::MonotonicNs() > give_up_ns) {
+      ++fates_->not_sent;
+      return false;
+    }
+  }
+  reactor_->Poll();
+  return true;
+}
+
+void Attacker::Read(const bootstrap::WindowDescriptor& window, uint64_t offset, size_t bytes) {
+  Transfer(transport::TransferDirection::kRead, window, offset, sink_.data(), sink_.descriptor(),
+           bytes);
+}
+
+absl::Status Attacker::Reach(const bootstrap::WindowDescriptor& window, uint64_t offset,
+                             absl::Span<const std::byte> bytes) {
+  const uint64_t wanted = writes_done_ + 1;
+  const uint64_t refused = fates_->refused;
+  const int64_t give_up_ns = transport::MonotonicNs() + kLongPatienceNs;
+  bool left = Transfer(transport::TransferDirection::kWrite, window, offset, NextPlace(bytes),
+                       source_.descriptor(), bytes.size());
+  while (left && writes_done_ < wanted && fates_->refused == refused) {
+    reactor_->Poll();
+    left = transport::MonotonicNs() < give_up_ns;
+  }
+  return writes_done_ == wanted ? absl::OkStatus() : absl::UnavailableError("no way to the target");
+}
+
+bool Attacker::Send(absl::Span<const std::byte> message) {
   const std::byte* place = NextPlace(message);
   fid_ep* endpoint = reactor_->endpoint().get();
   const int64_t give_up_ns = transport::MonotonicNs() + kPatienceNs;
@@ -80,11 +124,16 @@ void Attacker::Send(absl::Span<const std::byte> message) {
     reactor_->Poll();
   }
   ++next_context_;
-  if (code != 0) ++*refused_;
+  if (code == -FI_EAGAIN) {
+    ++fates_->not_sent;
+  } else if (code != 0) {
+    ++fates_->refused;
+  }
+  return code == 0;
 }
 
-void Attacker::Ring(uint32_t token) {
-  Send({reinterpret_cast<const std::byte*>(&token), sizeof(token)});
+bool Attacker::Ring(uint32_t token) {
+  return Send({reinterpret_cast<const std::byte*>(&token), sizeof(token)});
 }
 
 void Attacker::Settle() {

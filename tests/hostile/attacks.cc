@@ -1,5 +1,6 @@
 #include "tests/hostile/attacks.h"
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -16,8 +17,8 @@ bootstrap::WindowDescriptor WindowFrom(const nlohmann::json& window) {
 
 // The attacker's own troubles are no result.
 std::unique_ptr<Attacker> OpenOrDie(const std::string& provider, const std::string& target,
-                                    uint64_t* refused) {
-  absl::StatusOr<std::unique_ptr<Attacker>> attacker = Attacker::Open(provider, target, refused);
+                                    Fates* fates) {
+  absl::StatusOr<std::unique_ptr<Attacker>> attacker = Attacker::Open(provider, target, fates);
   if (attacker.ok()) return *std::move(attacker);
   std::fprintf(stderr, "hostile: cannot open an endpoint: %s\n",
                attacker.status().ToString().c_str());
@@ -52,12 +53,26 @@ void Battle::Demand(absl::StatusCode code, const absl::Status& status) {
                                          ": ", status.ToString())));
 }
 
+// Behind what anybody's calls use of it.
+void Battle::Reach(Attacker* attacker, const bootstrap::WindowDescriptor& window) {
+  const std::array<std::byte, 16> nothing = {};
+  Unmet(attacker->Reach(window, window.length - nothing.size(), nothing));
+}
+
 std::unique_ptr<Attacker> Battle::AgainstServer() {
-  return OpenOrDie(provider, own->reply().endpoint_address, &refused);
+  std::unique_ptr<Attacker> attacker = OpenOrDie(provider, own->reply().endpoint_address, &fates);
+  Reach(attacker.get(), own->reply().request_window);
+  return attacker;
 }
 
 std::unique_ptr<Attacker> Battle::AgainstVictim() {
-  return OpenOrDie(provider, victim.endpoint, &refused);
+  std::unique_ptr<Attacker> attacker = OpenOrDie(provider, victim.endpoint, &fates);
+  Reach(attacker.get(), victim.response_window);
+  return attacker;
+}
+
+void Battle::Replace(std::unique_ptr<Attacker>* attacker) {
+  if (*attacker == nullptr || (*attacker)->connects()) *attacker = AgainstServer();
 }
 
 void Battle::WriteWrongly(Attacker* attacker, const bootstrap::WindowDescriptor& window,
@@ -103,6 +118,7 @@ std::vector<Attack> AllAttacks() {
   std::vector<Attack> all = AttacksOfAnybody();
   for (Attack& attack : AttacksFromASession()) all.push_back(std::move(attack));
   for (Attack& attack : AttacksWithAKey()) all.push_back(std::move(attack));
+  for (Attack& attack : AttacksThatRead()) all.push_back(std::move(attack));
   for (Attack& attack : AttacksOnTheBootstrap()) all.push_back(std::move(attack));
   return all;
 }

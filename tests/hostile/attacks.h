@@ -51,13 +51,12 @@ class Battle {
   // Opens the attacker's own session.
   absl::Status Renew();
 
-  // An endpoint of the attacker's against the server's, or against the victim's.
+  // An endpoint of the attacker's against the server's, or against the victim's. It is connected:
+  // Unmet if not.
   std::unique_ptr<Attacker> AgainstServer();
   std::unique_ptr<Attacker> AgainstVictim();
   // A new one against the server's, where the last try may have cost the connection.
-  void Replace(std::unique_ptr<Attacker>* attacker) {
-    if (*attacker == nullptr || (*attacker)->connects()) *attacker = AgainstServer();
-  }
+  void Replace(std::unique_ptr<Attacker>* attacker);
 
   // Writes where the attacker must not, the `i`th of `tries`, so that what the fabric makes of it
   // is seen. A fabric that connects says that it refuses. On others the server's end drops the
@@ -94,10 +93,14 @@ class Battle {
   std::mt19937_64 random;
   // What the attacker has called in its own session, and may: once each.
   uint64_t own_calls = 0;
-  uint64_t refused = 0;      // by the fabric
+  // How many tries it has made, where it makes more than it is told to.
+  uint64_t tried = 0;
+  Fates fates;
   uint64_t unconfirmed = 0;  // by a fabric that does not refuse
 
  private:
+  void Reach(Attacker* attacker, const bootstrap::WindowDescriptor& window);
+
   std::atomic<uint64_t> met_{0};
   mutable absl::Mutex mutex_;
   absl::Status unmet_ ABSL_GUARDED_BY(mutex_);
@@ -117,9 +120,15 @@ struct Attack {
   // The same where tags say otherwise, and, if not empty, on fabrics where nothing connects.
   std::vector<std::string> seen_with_tags = seen;
   std::vector<std::string> seen_unconnected = {};
-  // Without tags it succeeds, which shows enough; with them it must not.
-  bool succeeds_without_tags = false;
-  // Tries at most, where each takes long.
+  // With weaker tags than these it succeeds, which shows enough; with these and stronger ones it
+  // must not.
+  DataAuth succeeds_below = DataAuth::kOff;
+  // Where it does not succeed it destroys: each try may cost the victim a call, and then its
+  // session.
+  bool destroys = false;
+  // Tries at least, where fewer do not come to what it is to try; none stay none. Tries at most,
+  // where each takes long.
+  uint64_t least = 0;
   uint64_t most = UINT64_MAX;
   // Without tags it is a race that either side may win. With kHeader it is one on fabrics only that
   // place the bytes of a write in any order.
@@ -132,6 +141,7 @@ std::vector<Attack> AllAttacks();
 std::vector<Attack> AttacksOfAnybody();
 std::vector<Attack> AttacksFromASession();
 std::vector<Attack> AttacksWithAKey();
+std::vector<Attack> AttacksThatRead();
 std::vector<Attack> AttacksOnTheBootstrap();
 
 // A request of the attacker's session, right in every field but for what the caller changes.

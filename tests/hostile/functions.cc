@@ -1,9 +1,15 @@
 // What the hostile suite's server runs: functions that count how often they have run, by who calls
 // them.
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <thread>
 
 #include "src/invoke/function.h"
@@ -39,6 +45,25 @@ INVOKER_FUNCTION(own_call, input, output) {
 INVOKER_FUNCTION(forged_call, input, output) {
   forged.fetch_add(1, std::memory_order_relaxed);
   output.Append(input.data(), input.size());
+  return invoker::Result::Ok();
+}
+
+// The same, held: input is the paths of two pipes with a space between them. It writes a byte into
+// the first, and ends when it has read one from the second, or nobody has that open any more.
+INVOKER_FUNCTION(own_hold, input, output) {
+  own.fetch_add(1, std::memory_order_relaxed);
+  const std::string paths(input.text());
+  const std::size_t space = std::min(paths.find(' '), paths.size());
+  const int started = open(paths.substr(0, space).c_str(), O_WRONLY | O_CLOEXEC);
+  const int release =
+      open(paths.substr(std::min(space + 1, paths.size())).c_str(), O_RDONLY | O_CLOEXEC);
+  char byte = 1;
+  const bool held =
+      started >= 0 && release >= 0 && write(started, &byte, 1) == 1 && read(release, &byte, 1) == 1;
+  if (started >= 0) close(started);
+  if (release >= 0) close(release);
+  if (!held) return invoker::Result::Error("own_hold: no pipes at " + paths);
+  output.Append("held");
   return invoker::Result::Ok();
 }
 

@@ -78,6 +78,7 @@ TEST_P(SecretsTest, EverySessionHasItsOwnAndNoLogHasThem) {
     add(Spellings(reply.data_keys.request));
     add(Spellings(reply.data_keys.response));
     add(Spellings(reply.request_window.key));
+    add(Spellings(sessions.back()->request().response_window.key));
     add(Spellings(sessions.back()->lease()));
     const absl::StatusOr<std::string> text =
         sessions.back()->Run(sessions.back()->FunctionId("test.echo"), "hello", absl::Seconds(60));
@@ -113,8 +114,8 @@ TEST_P(SecretsTest, EverySessionHasItsOwnAndNoLogHasThem) {
 TEST_P(SecretsTest, DropsAreShownByReason) {
   const std::unique_ptr<RawSession> session = Open();
   ASSERT_NE(session, nullptr);
-  uint64_t refused = 0;
-  auto attacker = Attacker::Open(GetParam(), session->reply().endpoint_address, &refused);
+  Fates fates;
+  auto attacker = Attacker::Open(GetParam(), session->reply().endpoint_address, &fates);
   ASSERT_TRUE(attacker.ok()) << attacker.status();
   (*attacker)->Ring(0xffffffff);
   (*attacker)->Ring(

@@ -3,8 +3,9 @@
 // each line on standard input, one line of JSON:
 //
 //   stat         how it has fared so far, while it goes on
-//   park         it makes one call that takes long, tells its sequence and cells, and how it ended
-//   large/small  payloads of many kilobytes from now on, or of a few bytes
+//   park N       it makes one call that takes long, tells its sequence and cells, and how it ended,
+//                after N seconds at the latest
+//   large/small  payloads of up to a megabyte and a half from now on, or of a few bytes
 //   quiet/busy   it stops calling, or goes on
 //
 // It ends with its standard input, or by SIGTERM.
@@ -13,15 +14,19 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <memory>
 #include <random>
 #include <string>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include "tests/hostile/raw_session.h"
 
@@ -30,7 +35,7 @@ namespace {
 
 constexpr absl::Duration kTimeout = absl::Seconds(20);
 constexpr size_t kSmall = 250;
-constexpr size_t kLarge = 200'000;
+constexpr size_t kLarge = 1'500'000;
 
 nlohmann::json Window(const bootstrap::WindowDescriptor& window) {
   return {{"base", window.base}, {"length", window.length}, {"key", window.key}};
@@ -78,6 +83,15 @@ class Victim {
     return text;
   }
 
+  // A part of what is drawn once, so that most of its time goes into calls. No two begin alike.
+  std::string Large() {
+    if (drawn_.empty()) drawn_ = Random(2 * kLarge);
+    std::string text = drawn_.substr(random_() % kLarge, 1 + random_() % kLarge);
+    const uint64_t first = random_();
+    memcpy(text.data(), &first, std::min(sizeof(first), text.size()));
+    return text;
+  }
+
   bool Judge(const absl::StatusOr<std::string>& response, const std::string& wanted) {
     ++calls_;
     if (!response.ok()) {
@@ -90,13 +104,13 @@ class Victim {
   }
 
   void CallOnce() {
-    const std::string input = Random(1 + random_() % (large_ ? kLarge : kSmall));
+    const std::string input = large_ ? Large() : Random(1 + random_() % kSmall);
     Judge(session_->Run(echo_, input, kTimeout), input);
   }
 
-  void Park() {
+  void Park(absl::Duration timeout) {
     const std::string input = Random(kSmall);
-    Call* call = session_->Start(slow_echo_, input, kTimeout);
+    Call* call = session_->Start(slow_echo_, input, timeout);
     if (call == nullptr) return;
     session_->Poll();
     std::cout << nlohmann::json{{"sequence", call->sequence},
@@ -109,7 +123,11 @@ class Victim {
   }
 
   void Obey(const std::string& line) {
-    if (line == "park") return Park();
+    int seconds = 0;
+    absl::string_view words = line;
+    if (absl::ConsumePrefix(&words, "park ") && absl::SimpleAtoi(words, &seconds)) {
+      return Park(absl::Seconds(seconds));
+    }
     if (line == "large" || line == "small") large_ = line == "large";
     if (line == "quiet" || line == "busy") busy_ = line == "busy";
     nlohmann::json dropped;
@@ -129,6 +147,7 @@ class Victim {
   const uint16_t echo_;
   const uint16_t slow_echo_;
   std::mt19937_64 random_{20};
+  std::string drawn_;
   bool busy_ = true;
   bool large_ = false;
   uint64_t calls_ = 0;

@@ -45,7 +45,7 @@ class Served {
     return client_->InvokeAsync(*client_->Function(function), "");
   }
   ExecutorEnd Stop() {
-    executor_.process().Stop(absl::Seconds(5));
+    executor_.process().Stop(absl::Seconds(30));
     return executor_.WaitForEnd();
   }
 

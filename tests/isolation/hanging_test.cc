@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 constexpr char kHangingLibrary[] = "tests/isolation/functions/hanging_library.so";
 // Longer than an executor takes to come up beside other tests, and short enough to wait for.
-constexpr absl::Duration kStartLimit = absl::Seconds(5);
+constexpr absl::Duration kStartLimit = absl::Seconds(10);
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // While it is there, the hanging library hangs.
@@ -62,7 +62,7 @@ TEST(HangingTest, ASpawnerWhoseExecutorsNeverComeUpDoesNotStart) {
   const absl::Status status = ExecutorSpawner::Start(options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("no executor comes up"), HasSubstr("was not ready after 5s")));
+              AllOf(HasSubstr("no executor comes up"), HasSubstr("was not ready after 10s")));
   EXPECT_TRUE(Descendants().empty());
 }
 
@@ -90,7 +90,7 @@ TEST(HangingTest, AnExecutorThatDoesNotComeUpIsKilledAndTheNextOneMay) {
   file.Create();
   const absl::Status status = (*spawner)->Spawn(bootstrap::ExecutorKind::kNative, {}, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("was not ready after 5s, and was killed"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("was not ready after 10s, and was killed"));
   file.Remove();
   WatchedExecutor executor(spawner->get());
   ASSERT_TRUE(executor.ok());

@@ -65,7 +65,7 @@ TEST_F(HostileExecutorTest, AnEndIsToldWhileStraysForkOn) {
     ASSERT_TRUE(executor.ok());
     IsolatedServer server(&executor.process(), options_);
     EXPECT_EQ(*server.Call("bad.fork_on", file), "forking");
-    executor.process().Stop(absl::Seconds(5));
+    executor.process().Stop(absl::Seconds(30));
     EXPECT_EQ(executor.WaitForEnd().cause, LeaseEndCause::kReleased);
     // And others come up meanwhile.
     WatchedExecutor other(spawner_.get());
@@ -108,7 +108,7 @@ TEST_F(HostileExecutorTest, AnEndIsToldWhileStraysTalkOn) {
   ASSERT_TRUE(other.ok());
   IsolatedServer other_server(&other.process(), options_);
   EXPECT_EQ(*other_server.Call("bad.echo", "meanwhile"), "meanwhile");
-  executor.process().Stop(absl::Seconds(5));
+  executor.process().Stop(absl::Seconds(30));
   EXPECT_EQ(executor.WaitForEnd().cause, LeaseEndCause::kReleased);
   EXPECT_EQ(*other_server.Call("bad.echo", "afterwards"), "afterwards");
   unlink(file.c_str());
@@ -198,7 +198,7 @@ TEST_F(HostileExecutorTest, WhatHasTheExecutorsNumberIsRemovedFromSharedMemory) 
   const std::vector<std::string> left = absl::StrSplit(*names, ' ');
   ASSERT_EQ(left.size(), 2u);
   EXPECT_THAT(SharedMemoryFiles(), Contains(left[0]));
-  executor.process().Stop(absl::Seconds(5));
+  executor.process().Stop(absl::Seconds(30));
   executor.WaitForEnd();
   EXPECT_THAT(SharedMemoryFiles(), Not(Contains(left[0])));
   // Not its own, as far as anybody can tell.

@@ -73,7 +73,7 @@ TEST(Lifetime, AHundredExecutorsLeaveNothing) {
       ASSERT_TRUE(executor.ok());
       // Killed by the server, by somebody else, or told to stop.
       if (i % 3 == 1) kill(executor.process().pid(), SIGKILL);
-      if (i % 3 == 2) executor.process().Stop(absl::Seconds(5));
+      if (i % 3 == 2) executor.process().Stop(absl::Seconds(30));
       if (i % 3 != 0) executor.WaitForEnd();
       for (const std::string& name : SharedMemoryFiles()) {
         if (absl::StartsWith(name, absl::StrCat(executor.process().pid(), ":")) && i % 3 != 0) {

@@ -75,7 +75,7 @@ TEST_P(SandboxedTest, TheFileSystemIsReadOnlyAndEndsAreTold) {
     EXPECT_TRUE(WaitUntilGone(executor.process().pid()));
     (*client)->Close();
     EXPECT_EQ(*other_server.Call("bad.echo", "still here"), "still here");
-    other.process().Stop(absl::Seconds(5));
+    other.process().Stop(absl::Seconds(30));
     EXPECT_EQ(other.WaitForEnd().cause, LeaseEndCause::kReleased);
   }
   spawner_.reset();
@@ -109,7 +109,7 @@ TEST_P(SandboxedTest, WhatItClaimsOfTheMachinesSharedMemoryStays) {
   ASSERT_TRUE(executor.ok());
   IsolatedServer server(&executor.process(), options_);
   EXPECT_EQ(*server.Call("hostile.claim_shared", name), "claimed");
-  executor.process().Stop(absl::Seconds(5));
+  executor.process().Stop(absl::Seconds(30));
   executor.WaitForEnd();
   EXPECT_THAT(SharedMemoryFiles(), Contains(name));
   unlink(path.c_str());

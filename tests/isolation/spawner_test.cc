@@ -67,7 +67,7 @@ TEST_P(SpawnerTest, UsageIsCounted) {
   ASSERT_TRUE(executor.ok());
   IsolatedServer server(&executor.process(), options_);
   ASSERT_TRUE(server.Call("bad.echo", "12345").ok());
-  executor.process().Stop(absl::Seconds(5));
+  executor.process().Stop(absl::Seconds(30));
   EXPECT_EQ(executor.WaitForEnd().cause, LeaseEndCause::kReleased);
   const ExecutorUsage usage = executor.process().Usage();
   EXPECT_EQ(usage.calls, 1u);
@@ -183,11 +183,11 @@ TEST_P(SpawnerTest, WhatAFunctionLeavesBehindEndsWithItsExecutor) {
   const pid_t daemon = std::stoi(*server.Call("bad.daemon"));
   const pid_t others = std::stoi(*other_server.Call("bad.daemon"));
   EXPECT_EQ(kill(daemon, 0), 0);
-  executor.process().Stop(absl::Seconds(5));
+  executor.process().Stop(absl::Seconds(30));
   EXPECT_EQ(executor.WaitForEnd().cause, LeaseEndCause::kReleased);
   EXPECT_NE(kill(daemon, 0), 0);
   EXPECT_EQ(kill(others, 0), 0);
-  other.process().Stop(absl::Seconds(5));
+  other.process().Stop(absl::Seconds(30));
   other.WaitForEnd();
   EXPECT_NE(kill(others, 0), 0);
 }
