@@ -5,7 +5,7 @@
 // Nothing is done to any operation before Arm, but what is opened is counted from the beginning. An
 // environment with INVOKER_FAULT_PLAN (a name of FindPlan) and INVOKER_FAULT_SEED arms by itself
 // before the first fabric is opened: so a test runs under a plan without knowing it. Such a process
-// says at its end what it was given, and fails if there was much traffic and no fault.
+// says at its end what it was given, and fails if that was nothing.
 //
 // Where INVOKER_FAULT_COUNTS names a file, counts of what is open and given are kept in it
 // (live_counts.h), so that another process can look: the shared library of this,

@@ -14,7 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/server.h"
+#include "src/bootstrap/session_host.h"
 #include "src/invoke/client.h"
+#include "src/invoke/client_group.h"
+#include "src/invoke/lease.h"
 #include "src/invoke/worker.h"
 
 namespace invoker::faults {
@@ -25,10 +28,14 @@ class CallBook {
   // What the caller knows in the end.
   enum class Told : uint8_t { kNothing, kExecuted, kNotExecuted, kMaybeExecuted };
 
-  explicit CallBook(size_t calls) : runs_(calls), told_(calls) {}
+  explicit CallBook(size_t calls) : runs_(calls), retries_(calls), told_(calls) {}
 
-  // The number of the next call.
-  uint64_t Next() { return next_.fetch_add(1); }
+  // The number of the next call, which may be tried again so many times.
+  uint64_t Next(uint32_t retries = 0) {
+    const uint64_t call = next_.fetch_add(1);
+    if (call < retries_.size()) retries_[call] = retries;
+    return call;
+  }
   size_t made() const { return std::min<size_t>(next_.load(), runs_.size()); }
 
   void Ran(uint64_t call) {
@@ -48,6 +55,7 @@ class CallBook {
 
  private:
   std::vector<std::atomic<uint32_t>> runs_;
+  std::vector<std::atomic<uint32_t>> retries_;
   std::vector<std::atomic<Told>> told_;
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> ended_{0};
@@ -55,6 +63,9 @@ class CallBook {
   absl::Mutex mutex_;
   std::vector<std::string> violations_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Of a session, in either direction.
+inline constexpr uint64_t kWindowBytes = 128 << 10;
 
 // What the function answers to an input that begins with the call's number.
 std::string AnswerTo(absl::string_view input);
@@ -64,21 +75,34 @@ class FaultyWorld {
   FaultyWorld(const std::string& provider, CallBook* book);
   ~FaultyWorld();
 
-  // One attempt.
-  absl::StatusOr<std::unique_ptr<Client>> Connect();
+  // How a session is to be, as far as the calls do not show it.
+  struct Kind {
+    DataAuth data_auth = DataAuth::kOff;
+    bool send_after_write = false;  // also where writes could carry the notification
+  };
+  // One attempt each: at a session with the shared executor, at a lease of it, and at a group of so
+  // many sessions, which connects again where an endpoint that has gone is of no more use to
+  // others.
+  absl::StatusOr<std::unique_ptr<Client>> Connect(const Kind& kind);
+  absl::StatusOr<std::unique_ptr<Lease>> Acquire(const Kind& kind);
+  absl::StatusOr<std::unique_ptr<ClientGroup>> ConnectGroup(const Kind& kind, size_t sessions);
   Worker& worker() { return *worker_; }
 
   // Ends the worker and its server; nothing runs any more.
   void Stop();
 
  private:
+  ClientOptions OptionsFor(const Kind& kind) const;
+
   std::string provider_;
   std::unique_ptr<Worker> worker_;
+  std::unique_ptr<bootstrap::SessionHost> host_;
   std::unique_ptr<bootstrap::Server> server_;
 };
 
-// So many calls of every kind with the client, each with the deadline; every answer is checked. If
-// `must_succeed`, a call that fails is a violation, and what costs registrations is left out.
+// So many calls of every kind with the client, each with the deadline; every answer is checked.
+// Some are cancelled. If `must_succeed`, any other that fails is a violation. Without `bulk`, what
+// costs registrations is left out.
 struct CallMix {
   int calls = 0;
   uint64_t seed = 0;
@@ -87,6 +111,9 @@ struct CallMix {
   bool bulk = true;
 };
 void MakeCalls(Client* client, const CallMix& mix, CallBook* book);
+
+// The same with a group: some of the calls may be tried again on another of its executors.
+void MakeGroupCalls(ClientGroup* group, const CallMix& mix, CallBook* book);
 
 }  // namespace invoker::faults
 

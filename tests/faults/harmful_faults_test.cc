@@ -38,9 +38,11 @@ Options& TheOptions() {
 }
 
 constexpr int kClients = 6;
-constexpr int kThreads = 2;  // of each client
-constexpr int kCalls = 60;   // of each thread
-constexpr size_t kMostCalls = 2000;
+constexpr int kThreads = 2;       // of each client
+constexpr int kCalls = 60;        // of each thread
+constexpr size_t kGroup = 2;      // sessions of a group
+constexpr int kGroupCalls = 120;  // of a group's only thread
+constexpr size_t kMostCalls = 50000;
 // A victim's calls end by it; the others' never do.
 constexpr absl::Duration kShort = absl::Milliseconds(300);
 constexpr absl::Duration kLong = absl::Seconds(120);
@@ -58,20 +60,80 @@ bool Eventually(const Condition& condition) {
   return true;
 }
 
-// Every cell of both windows is free: a message that takes all of them gets through.
+// Of seeds that came before, too: what has been made of connections that were not of the plain
+// kind.
+struct Seen {
+  int leases = 0;
+  int groups = 0;
+  int tagged = 0;
+  int send_after_write = 0;
+
+  void Add(const Client& client) {
+    if (client.data_auth() != DataAuth::kOff) ++tagged;
+    if (client.notification() == transport::Notification::kSendAfterWrite) ++send_after_write;
+  }
+};
+
+bool HasVictim(const Client& client) {
+  return IsVictim(client.connection().driver()->reactor().address());
+}
+
+FaultyWorld::Kind KindOf(uint64_t number) {
+  return {static_cast<DataAuth>(number % 3), /*send_after_write=*/number % 2 == 1};
+}
+
+// Who makes calls, and what it has its session by.
+class Caller {
+ public:
+  explicit Caller(std::unique_ptr<Client> client)
+      : own_(std::move(client)), is_victim_(HasVictim(*own_)) {}
+  explicit Caller(std::unique_ptr<Lease> lease)
+      : lease_(std::move(lease)), is_victim_(HasVictim(lease_->executor(0))) {}
+
+  Client* client() const { return lease_ == nullptr ? own_.get() : &lease_->executor(0); }
+  bool is_leased() const { return lease_ != nullptr; }
+  bool is_victim() const { return is_victim_; }
+
+ private:
+  std::unique_ptr<Client> own_;
+  std::unique_ptr<Lease> lease_;
+  bool is_victim_;
+};
+
+// One attempt. Every fourth has a lease.
+absl::StatusOr<Caller> NewCaller(FaultyWorld* world, uint64_t number) {
+  if (number % 4 == 0) {
+    absl::StatusOr<std::unique_ptr<Lease>> lease = world->Acquire(KindOf(number));
+    if (!lease.ok()) return lease.status();
+    return Caller(*std::move(lease));
+  }
+  absl::StatusOr<std::unique_ptr<Client>> client = world->Connect(KindOf(number));
+  if (!client.ok()) return client.status();
+  return Caller(*std::move(client));
+}
+
+// Every cell of both windows is free: a message that takes all of them gets through, once those of
+// calls that were cancelled are back.
 void ExpectAllCellsFree(Client* client, CallBook* book) {
   const absl::StatusOr<RemoteFunction> function = client->Function("count");
   ASSERT_TRUE(function.ok()) << function.status();
-  const uint64_t number = book->Next();
   std::string input(client->max_payload(), 'w');
-  memcpy(&input[0], &number, sizeof(number));
-  const absl::StatusOr<Response> response = client->Invoke(*function, input);
-  book->End(number, response.status());
-  ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(response->text(), AnswerTo(input));
+  absl::Status status;
+  EXPECT_TRUE(Eventually([&] {
+    const uint64_t number = book->Next();
+    memcpy(&input[0], &number, sizeof(number));
+    const absl::StatusOr<Response> response = client->Invoke(*function, input);
+    status = response.status();
+    book->End(number, status);
+    if (response.ok()) {
+      EXPECT_EQ(response->text(), AnswerTo(input));
+    }
+    return !absl::IsResourceExhausted(status);
+  }));
+  EXPECT_TRUE(status.ok()) << status;
 }
 
-void RunSeed(const FaultPlan& plan, uint64_t seed, bool look_for_leaks) {
+void RunSeed(const FaultPlan& plan, uint64_t seed, bool look_for_leaks, Seen* seen) {
   CallBook book(kMostCalls);
   const bool is_shm = TheOptions().provider == "shm";
   // On shm a client that has failed, and so takes no part any more, holds up the completions of
@@ -83,53 +145,78 @@ void RunSeed(const FaultPlan& plan, uint64_t seed, bool look_for_leaks) {
   {
     FaultyWorld world(TheOptions().provider, &book);
     // Opened before the faults begin, and the worker's endpoint with it: no victims.
-    absl::StatusOr<std::unique_ptr<Client>> first = world.Connect();
+    absl::StatusOr<std::unique_ptr<Client>> first = world.Connect({});
     ASSERT_TRUE(first.ok()) << first.status();
     Arm(plan, seed);
-    std::vector<std::unique_ptr<Client>> clients;
-    std::vector<bool> is_victim;
-    clients.push_back(*std::move(first));
-    is_victim.push_back(false);
-    for (int i = 0; i < kAttempts * kClients && clients.size() < kClients; ++i) {
-      absl::StatusOr<std::unique_ptr<Client>> client = world.Connect();
-      if (!client.ok()) continue;
-      is_victim.push_back(IsVictim((*client)->connection().driver()->reactor().address()));
-      clients.push_back(*std::move(client));
+    std::vector<Caller> callers;
+    callers.emplace_back(*std::move(first));
+    for (int i = 0; i < kAttempts * kClients && callers.size() < kClients; ++i) {
+      absl::StatusOr<Caller> caller = NewCaller(&world, seed + callers.size());
+      if (caller.ok()) callers.push_back(*std::move(caller));
     }
+    std::unique_ptr<ClientGroup> group;
+    for (int i = 0; i < kAttempts && group == nullptr; ++i) {
+      auto connected = world.ConnectGroup(KindOf(seed), kGroup);
+      if (connected.ok()) group = *std::move(connected);
+    }
+    size_t victims = 0;
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < clients.size(); ++i) {
+    for (size_t i = 0; i < callers.size(); ++i) {
+      const Caller& caller = callers[i];
+      seen->Add(*caller.client());
+      if (caller.is_leased()) ++seen->leases;
+      if (caller.is_victim()) ++victims;
       for (int t = 0; t < kThreads; ++t) {
         CallMix mix;
         mix.calls = kCalls;
         mix.seed = seed * 100 + i * kThreads + t;
-        mix.deadline = is_victim[i] ? kShort : kLong;
+        mix.deadline = caller.is_victim() ? kShort : kLong;
         // What is lost without a deadline is noticed, and ends with its session.
         const bool waits_for_ever = t == 1 && seed % 2 == 0;
-        if (is_victim[i] && waits_for_ever) mix.deadline = absl::InfiniteDuration();
-        mix.must_succeed = !is_victim[i];
-        mix.bulk = is_victim[i] || others_have_bulk;
+        if (caller.is_victim() && waits_for_ever) mix.deadline = absl::InfiniteDuration();
+        mix.must_succeed = !caller.is_victim();
+        mix.bulk = caller.is_victim() || others_have_bulk;
         threads.emplace_back(
-            [&book, mix, client = clients[i].get()] { MakeCalls(client, mix, &book); });
+            [&book, mix, client = caller.client()] { MakeCalls(client, mix, &book); });
       }
     }
-    for (std::thread& thread : threads) thread.join();
-    for (size_t i = 0; i < clients.size(); ++i) {
-      if (!is_victim[i]) ExpectAllCellsFree(clients[i].get(), &book);
+    bool group_has_victim = false;
+    if (group != nullptr) {
+      ++seen->groups;
+      for (size_t i = 0; i < group->size(); ++i) {
+        if (!HasVictim(group->client(i))) continue;
+        group_has_victim = true;
+        ++victims;
+      }
+      CallMix mix;
+      mix.calls = kGroupCalls;
+      mix.seed = seed * 100 + 99;
+      mix.deadline = group_has_victim ? kShort : kLong;
+      mix.must_succeed = !group_has_victim;
+      threads.emplace_back([&book, mix, &group] { MakeGroupCalls(group.get(), mix, &book); });
     }
-    clients.resize(1);
+    for (std::thread& thread : threads) thread.join();
+    for (const Caller& caller : callers) {
+      if (!caller.is_victim()) ExpectAllCellsFree(caller.client(), &book);
+    }
+    for (size_t i = 0; group != nullptr && !group_has_victim && i < group->size(); ++i) {
+      ExpectAllCellsFree(&group->client(i), &book);
+    }
+    group.reset();
+    callers.erase(callers.begin() + 1, callers.end());
     EXPECT_TRUE(Eventually([&] { return world.worker().Counters().live_sessions == 1; }));
     Disarm();
     if (look_for_leaks) {
       // What ended sessions had is retired first, and let go of after a while. On shm the provider
       // keeps operations to those that ended without taking them, and so their addresses.
-      const uint64_t kept = is_shm ? std::count(is_victim.begin(), is_victim.end(), true) : 0;
+      const uint64_t kept = is_shm ? victims : 0;
       EXPECT_TRUE(Eventually([&] {
         const ExecutorCounters counters = world.worker().Counters();
         return counters.peers <= 1 + kept && counters.regions == 1;
       })) << world.worker().Counters().peers
           << " peers, " << world.worker().Counters().regions << " regions";
     }
-    clients.clear();
+    callers.clear();
     world.Stop();
   }
   CloseNow();
@@ -154,17 +241,25 @@ TEST(HarmfulFaults, CostOnlyWhatTheyHit) {
     const std::optional<FaultPlan> plan = FindPlan(name);
     ASSERT_TRUE(plan.has_value()) << name << ": one of " << absl::StrJoin(PlanNames(), ", ");
     const FaultCounts before = Given();
+    Seen seen;
     for (uint64_t seed = options.first_seed; seed <= options.last_seed; ++seed) {
       const std::string again =
           absl::StrCat("bazel run //tests/faults:harmful_faults -- '--provider=", options.provider,
                        "' --plan=", name, " --seeds=", seed, "-", seed);
       std::printf("%s\n", again.c_str());
       std::fflush(stdout);
-      RunSeed(*plan, seed, name == options.plans.back() && seed == options.last_seed);
+      RunSeed(*plan, seed, name == options.plans.back() && seed == options.last_seed, &seen);
       if (HasFailure()) FAIL() << "repeat it with: " << again;
     }
     const FaultCounts after = Given();
     EXPECT_GT(after.harmful(), before.harmful()) << "plan " << name << " did nothing";
+    EXPECT_GT(seen.leases, 0) << name;
+    EXPECT_GT(seen.groups, 0) << name;
+    EXPECT_GT(seen.tagged, 0) << name;
+    // On shm none would end by itself (FaultyWorld).
+    if (options.provider != "shm") {
+      EXPECT_GT(seen.send_after_write, 0) << name;
+    }
   }
   std::printf("given: %s\n", Given().Text().c_str());
 }

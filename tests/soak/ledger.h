@@ -31,6 +31,7 @@ struct ClientRecord {
   std::atomic<uint64_t> sent;      // before each call, whose number it was
   std::atomic<uint64_t> answered;  // after its right answer
   std::atomic<uint64_t> executed;  // by the function
+  std::atomic<uint64_t> billed;    // calls, as the client of a lease was told that gave it back
   std::atomic<uint64_t> wrong;     // inputs and answers that were not what they should be
   CallMark calls[kMostCalls];
 };

@@ -25,9 +25,11 @@ struct ServerSample {
 
 ServerSample Sample(pid_t server, const faults::LiveCounts& counts);
 
-// What has grown from one idle moment to a later one by more than it may, or "". `lost` peers died
-// with operations of ours under way, which some fabrics never end: their addresses are kept.
-std::string Growth(const ServerSample& before, const ServerSample& after, int64_t lost);
+// What has grown from one idle moment to a later one by more than it may, or "". Between the two
+// there were `clients`. `lost` peers died with operations of ours under way, which some fabrics
+// never end: their addresses are kept.
+std::string Growth(const ServerSample& before, const ServerSample& after, int64_t clients,
+                   int64_t lost);
 
 }  // namespace invoker::soak
 

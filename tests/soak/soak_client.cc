@@ -16,6 +16,7 @@
 #include "src/invoke/client.h"
 #include "src/invoke/lease.h"
 #include "src/invoke/registered_window.h"
+#include "tests/soak/bills.h"
 #include "tests/soak/ledger.h"
 
 namespace invoker::soak {
@@ -23,6 +24,7 @@ namespace {
 
 constexpr size_t kAtOnce = 12;
 constexpr absl::Duration kHotTimeout = absl::Microseconds(50);
+constexpr absl::Duration kPeerTimeout = absl::Seconds(20);
 
 class SoakClient {
  public:
@@ -130,6 +132,7 @@ class SoakClient {
   std::deque<Started> started_;
 };
 
+// What its executors run is counted by the server as well, on the bill of a tenant of its own.
 absl::Status RunLease(const std::string& server, const ClientOptions& options, bool release,
                       ClientRecord* record, uint32_t number, uint64_t seed, uint64_t calls) {
   LeaseOptions lease_options;
@@ -137,18 +140,16 @@ absl::Status RunLease(const std::string& server, const ClientOptions& options, b
   lease_options.polling = bootstrap::Polling::kAdaptive;
   lease_options.hot_timeout = kHotTimeout;
   lease_options.wait = absl::InfiniteDuration();
+  lease_options.tenant = TenantOf(number);
   absl::StatusOr<std::unique_ptr<Lease>> lease = Lease::Acquire(server, lease_options);
   if (!lease.ok()) return lease.status();
   SoakClient client(&(*lease)->executor(0), record, number, seed, true);
   if (absl::Status status = client.Run(calls, false); !status.ok()) return status;
-  if (!release) {
-    record->executed = record->answered.load();
-    // Its end is for the server to notice.
-    std::_Exit(0);
-  }
+  // Its end is for the server to notice.
+  if (!release) std::_Exit(0);
   const absl::StatusOr<bootstrap::LeaseEnd> end = (*lease)->Release();
   if (!end.ok()) return end.status();
-  record->executed = end->usage.calls;
+  record->billed = end->usage.calls;
   return absl::OkStatus();
 }
 
@@ -159,6 +160,8 @@ int RunClient(int argc, char** argv) {
   ClientOptions options;
   options.provider = argv[3];
   options.hot_timeout = kHotTimeout;
+  // On a machine that others use a second's silence means nothing, and nobody stops here.
+  options.peer_timeout = kPeerTimeout;
   ClientRecord* const ledger = MapLedger(argv[4], /*create=*/false);
   if (ledger == nullptr) return 2;
   const auto number = static_cast<uint32_t>(std::strtoull(argv[5], nullptr, 10));

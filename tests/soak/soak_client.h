@@ -9,8 +9,8 @@ namespace invoker::soak {
 inline constexpr char kClientFlag[] = "--be_client";
 
 // Arguments: SERVER PROVIDER LEDGER CLIENT SEED CALLS KIND. KIND: "session", "lease" (executors of
-// its own, whose bill becomes what the ledger says was executed), "dropped_lease" (which it does
-// not give back), "doomed" (kills itself with its last calls under way). The exit status.
+// its own, in the name of TenantOf(CLIENT)), "dropped_lease" (which it does not give back),
+// "doomed" (kills itself with its last calls under way). The exit status.
 int RunClient(int argc, char** argv);
 
 }  // namespace invoker::soak

@@ -1,6 +1,5 @@
 // The function that a soak calls. It checks every byte that it gets, and counts itself in the
-// ledger, where the server's environment names one (an executor of a lease's own has none: its bill
-// counts).
+// ledger that its environment names: the server's, which executors of a lease's own get as well.
 
 #include <cstdlib>
 #include <cstring>

@@ -45,13 +45,14 @@ void SoakReport::Line(absl::string_view state, const ServerSample& sample, uint6
 int SoakReport::Finish(const std::string& provider, uint64_t seed, const std::string& json) const {
   std::printf(
       "%llu sessions, %llu leases, %llu leases not given back, %llu clients killed\n"
-      "%llu calls sent, %llu answered, %llu executed\n%s\n",
+      "%llu calls sent, %llu answered, %llu executed, %llu of them on leases' bills\n%s\n",
       static_cast<unsigned long long>(totals.sessions),
       static_cast<unsigned long long>(totals.leases),
       static_cast<unsigned long long>(totals.dropped_leases),
       static_cast<unsigned long long>(totals.killed), static_cast<unsigned long long>(totals.sent),
       static_cast<unsigned long long>(totals.answered),
       static_cast<unsigned long long>(totals.executed),
+      static_cast<unsigned long long>(totals.billed),
       violations_.empty() ? "no violation" : "FAILED");
   if (!json.empty()) {
     const nlohmann::ordered_json result = {{"provider", provider},
@@ -63,6 +64,7 @@ int SoakReport::Finish(const std::string& provider, uint64_t seed, const std::st
                                            {"sent", totals.sent},
                                            {"answered", totals.answered},
                                            {"executed", totals.executed},
+                                           {"billed", totals.billed},
                                            {"violations", violations_},
                                            {"samples", rows_}};
     std::ofstream file(json);
