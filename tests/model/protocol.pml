@@ -241,7 +241,7 @@ inline place_request(c, is_torn) {
      fi
   :: session[c] < current && same_memory && executor_live ->
 #ifndef LATE_PLACEMENT
-     assert(false);             /* in memory that is another session's now */
+     assert(!(same_memory && executor_live));   /* in memory that is another session's now */
 #endif
      request_memory[at] = c + 1;
      request_torn[at] = is_torn;
@@ -258,7 +258,7 @@ inline place_response(c, is_torn) {
      response_torn[at] = is_torn
   :: session[c] < current && same_memory && client_live ->
 #ifndef LATE_PLACEMENT
-     assert(false);
+     assert(!(same_memory && client_live));
 #endif
      response_memory[at] = c + 1;
      response_torn[at] = is_torn
