@@ -85,6 +85,7 @@ def fuzz_test(name, srcs, deps, runs, data = [], env = {}, max_length = 4096, op
         name = name + "_fuzzer",
         testonly = True,
         binary = ":" + name + "_program",
+        tags = ["no_sanitizer"],
         visibility = ["//visibility:private"],
     )
     corpus = native.glob(["corpus/%s/*" % name])
@@ -99,5 +100,6 @@ def fuzz_test(name, srcs, deps, runs, data = [], env = {}, max_length = 4096, op
         ] + options,
         data = [":%s_fuzzer" % name] + corpus + data,
         env = env,
+        tags = ["no_sanitizer"],
         **kwargs
     )
