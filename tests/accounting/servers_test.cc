@@ -65,6 +65,7 @@ bootstrap::Usage UseLease(const ServerProcess& server, const std::string& tenant
   options.executors = executors;
   options.tenant = tenant;
   options.wait = kPatience;
+  options.client.peer_timeout = absl::Seconds(5);
   auto lease = Lease::Acquire(server.address(), options);
   EXPECT_TRUE(lease.ok()) << lease.status();
   if (!lease.ok()) return {};
@@ -110,7 +111,9 @@ TEST_P(ServersTest, ALeasesBillIsExact) {
 TEST_P(ServersTest, WhoSharesExecutorsHasABillToo) {
   auto server = Start(GetParam(), {});
   ASSERT_NE(server, nullptr);
-  auto client = Client::Connect(server->address(), ClientOptions());
+  ClientOptions options;
+  options.peer_timeout = absl::Seconds(5);
+  auto client = Client::Connect(server->address(), options);
   ASSERT_TRUE(client.ok()) << client.status();
   auto echo = (*client)->Function("test.echo");
   ASSERT_TRUE(echo.ok());

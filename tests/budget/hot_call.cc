@@ -110,6 +110,7 @@ absl::Status Run(const Settings& settings) {
   if (!worker.ok()) return worker.status();
   bootstrap::ServerOptions server_options;
   server_options.listen = "127.0.0.1:0";
+  server_options.heartbeat_interval = kPatience / 2;
   server_options.lease_expiry = kPatience;
   absl::StatusOr<std::unique_ptr<bootstrap::Server>> server =
       bootstrap::Server::Start(server_options, worker->get());

@@ -403,7 +403,7 @@ TEST_F(CodeServiceTest, AClientThatFindsNoRoomGivesUpWhenItsTimeIsOver) {
   auto in_the_way = cache_->Begin(*HashOf("a"), 8192);
   ASSERT_TRUE(in_the_way.ok());
   const absl::Status status = UploadAndLoad(client_.get(), lease_->id(), Code(10),
-                                            CodeKind::kLibrary, "f.so", absl::Seconds(2))
+                                            CodeKind::kLibrary, "f.so", absl::Seconds(5))
                                   .status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(status.message(), HasSubstr("no room"));

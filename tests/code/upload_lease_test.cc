@@ -38,6 +38,7 @@ class UploadLeaseTest : public FabricTest {
     LeaseOptions options;
     options.client.notification = transport::Notification::kAuto;
     options.client.hot_timeout = kClientHotTimeout;
+    options.client.peer_timeout = absl::Seconds(5);
     auto lease = Lease::Acquire(server->address(), options);
     EXPECT_TRUE(lease.ok()) << lease.status();
     return lease.ok() ? *std::move(lease) : nullptr;

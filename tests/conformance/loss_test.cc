@@ -1,5 +1,6 @@
 // Servers and clients that go, in the regular way and in the middle of their work.
 
+#include <signal.h>
 #include <unistd.h>
 
 #include "tests/conformance/calls_suite.h"
@@ -45,9 +46,10 @@ TEST_P(Loss, AClientThatIsKilledCostsItsOwnSessionOnly) {
   ASSERT_NE(client, nullptr);
   const auto doomed = StartClient(server, 1, 100'000'000, 10'000);
   ASSERT_NE(doomed, nullptr);
+  ASSERT_TRUE(AwaitOpenLeases(server, 2));
   EXPECT_EQ(MakeRandomCalls(client.get(), TestSeed(), 20, 10'000), absl::OkStatus());
   doomed->Signal(SIGKILL);
-  doomed->Wait();
+  EXPECT_EQ(doomed->Wait(), 128 + SIGKILL) << doomed->Errors();
   for (const std::string& name : SharedMemoryOf(doomed->pid())) {
     unlink(("/dev/shm/" + name).c_str());
   }

@@ -55,12 +55,12 @@ const TestedFabric& Tested() {
   return *tested;
 }
 
-uint32_t Scaled(uint32_t count) {
+uint32_t Scaled(uint32_t count, uint32_t least) {
   static const uint32_t percent = [] {
     const std::string text = Variable("INVOKER_TEST_SCALE");
     return text.empty() ? 100u : static_cast<uint32_t>(std::max(1, std::atoi(text.c_str())));
   }();
-  return std::max<uint32_t>(1, static_cast<uint32_t>(uint64_t{count} * percent / 100));
+  return std::max(least, static_cast<uint32_t>(uint64_t{count} * percent / 100));
 }
 
 std::unique_ptr<transport::Node> OpenNode(size_t bytes, const transport::ReactorOptions& options) {

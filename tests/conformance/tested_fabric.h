@@ -41,8 +41,8 @@ struct TestedFabric {
 // Read and discovered once. On the main thread first.
 const TestedFabric& Tested();
 
-// `count`, or fewer where the fabric is slow; at least 1.
-uint32_t Scaled(uint32_t count);
+// `count`, or fewer where the fabric is slow; at least `least`.
+uint32_t Scaled(uint32_t count, uint32_t least = 1);
 
 // A node on the fabric. Fails the test and returns nullptr if there is none.
 std::unique_ptr<transport::Node> OpenNode(size_t bytes,

@@ -34,6 +34,13 @@ class CallErrorsTest : public FabricTest {
                      const CallOptions& options = {}) {
     return client_->Invoke(FunctionNamed(*client_, function), input, options).status();
   }
+  // Of a call whose deadline passes while its function runs.
+  absl::Status ErrorWhileItRuns(Rendezvous* rendezvous, CallOptions options = {}) {
+    return rendezvous->RunBeyondDeadline([&](absl::Duration timeout) {
+      options.timeout = timeout;
+      return Error("test.rendezvous", rendezvous->path(), options);
+    });
+  }
   void ExpectAlive() {
     EXPECT_EQ(client_->status(), absl::OkStatus());
     EXPECT_EQ(CheckAnswer({"test.echo", "alive", "alive"},
@@ -138,10 +145,8 @@ TEST_P(CallErrorsTest, ABufferThatDoesNotFitIsRefused) {
 
 TEST_P(CallErrorsTest, ACallThatTakesTooLongEndsAndTheSessionGoesOn) {
   Rendezvous rendezvous;
-  CallOptions options;
-  options.timeout = absl::Milliseconds(20);
-  ExpectError(Error("test.rendezvous", rendezvous.path(), options),
-              absl::StatusCode::kDeadlineExceeded, CallFate::kMaybeExecuted, {"deadline"});
+  ExpectError(ErrorWhileItRuns(&rendezvous), absl::StatusCode::kDeadlineExceeded,
+              CallFate::kMaybeExecuted, {"deadline"});
   ASSERT_TRUE(rendezvous.WaitUntilRunning());
   rendezvous.Release();
   // TearDown shows that the session lives.
@@ -150,12 +155,11 @@ TEST_P(CallErrorsTest, ACallThatTakesTooLongEndsAndTheSessionGoesOn) {
 TEST_P(CallErrorsTest, TheCellsOfACallThatTimedOutComeBackWithItsAnswer) {
   Rendezvous rendezvous;
   CallOptions options;
-  options.timeout = absl::Milliseconds(20);
   // All of the response window.
   options.response_capacity = static_cast<uint32_t>(client_->max_payload());
   for (int round = 0; round < 3; ++round) {
-    ExpectError(Error("test.rendezvous", rendezvous.path(), options),
-                absl::StatusCode::kDeadlineExceeded, CallFate::kMaybeExecuted, {"deadline"});
+    ExpectError(ErrorWhileItRuns(&rendezvous, options), absl::StatusCode::kDeadlineExceeded,
+                CallFate::kMaybeExecuted, {"deadline"});
     ASSERT_TRUE(rendezvous.WaitUntilRunning());
     // Nothing else fits until that call has been answered, since its answer may still be written
     // there.

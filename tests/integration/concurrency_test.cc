@@ -93,7 +93,7 @@ TEST_P(ConcurrencyTest, SeveralClientProcessesShareOneExecutor) {
   for (int i = 0; i < 3; ++i) {
     auto child =
         ChildProcess::Start({{"tests/integration/random_client", server->address(),
-                              GetParam().notify, absl::StrCat(seed + i), "100", "200000"}});
+                              GetParam().notify, absl::StrCat(seed + i), "100", "200000", "5s"}});
     ASSERT_TRUE(child.ok()) << child.status();
     clients.push_back(*std::move(child));
   }

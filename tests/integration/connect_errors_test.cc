@@ -156,6 +156,7 @@ TEST_F(ConnectErrorsTest, GarbageOnTheBootstrapPortDisturbsNobody) {
   ASSERT_NE(server, nullptr);
   ClientOptions options;
   options.hot_timeout = kClientHotTimeout;
+  options.peer_timeout = absl::Seconds(5);
   const auto client = Client::Connect(server->address(), options);
   ASSERT_TRUE(client.ok()) << client.status();
   const uint64_t seed = TestSeed();

@@ -99,6 +99,7 @@ TEST_P(DataAuthOverServersTest, LeasedExecutorsHaveIt) {
   options.executors = 1;
   options.client.provider = GetParam().provider;
   options.client.hot_timeout = kClientHotTimeout;
+  options.client.peer_timeout = absl::Seconds(5);
   const absl::StatusOr<std::unique_ptr<Lease>> lease = Lease::Acquire(server->address(), options);
   ASSERT_TRUE(lease.ok()) << lease.status();
   Client* client = &(*lease)->executor(0);

@@ -9,7 +9,50 @@
 #include <random>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
+#include "absl/time/clock.h"
+#include "absl/types/optional.h"
+#include "src/bootstrap/client.h"
+
 namespace invoker {
+namespace {
+
+constexpr absl::Duration kLook = absl::Milliseconds(5);
+
+// What the server's book has open.
+struct OpenLeases {
+  size_t leases = 0;
+  uint64_t calls = 0;
+};
+
+// Looks until `enough` says so. Nothing if that takes too long, or the server does not answer.
+absl::optional<OpenLeases> AwaitBook(const ServerProcess* server,
+                                     absl::FunctionRef<bool(const OpenLeases&)> enough) {
+  const auto asks = bootstrap::BootstrapClient::Connect(server->address(), kPatience);
+  if (!asks.ok()) {
+    ADD_FAILURE() << asks.status();
+    return absl::nullopt;
+  }
+  const absl::Time give_up = absl::Now() + kPatience;
+  do {
+    const auto records = (*asks)->GetUsage("", kPatience);
+    if (!records.ok()) {
+      ADD_FAILURE() << records.status();
+      return absl::nullopt;
+    }
+    OpenLeases open;
+    for (const bootstrap::UsageRecord& record : *records) {
+      if (!record.open) continue;
+      ++open.leases;
+      open.calls += record.usage.calls;
+    }
+    if (enough(open)) return open;
+    absl::SleepFor(kLook);
+  } while (absl::Now() < give_up);
+  return absl::nullopt;
+}
+
+}  // namespace
 
 ServerProcess* ServerTest::StartServer(const ServerOptions& options) {
   absl::StatusOr<std::unique_ptr<ServerProcess>> server = ServerProcess::Start(options);
@@ -45,6 +88,8 @@ std::unique_ptr<Client> FabricTest::Connect(const ServerProcess* server, ClientO
   if (server == nullptr) return nullptr;
   transport::ParseNotification(GetParam().notify, &options.notification);
   options.hot_timeout = kClientHotTimeout;
+  // Where many tests run at once, a server that is alive may answer late.
+  if (options.peer_timeout == ClientOptions().peer_timeout) options.peer_timeout = absl::Seconds(5);
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server->address(), options);
   if (!client.ok()) {
     ADD_FAILURE() << client.status();
@@ -52,6 +97,19 @@ std::unique_ptr<Client> FabricTest::Connect(const ServerProcess* server, ClientO
   }
   EXPECT_EQ((*client)->provider(), GetParam().provider);
   return *std::move(client);
+}
+
+bool AwaitOpenLeases(const ServerProcess* server, size_t leases) {
+  const auto so_many = [leases](const OpenLeases& open) { return open.leases == leases; };
+  return AwaitBook(server, so_many).has_value();
+}
+
+uint64_t AwaitMoreCalls(const ServerProcess* server, uint64_t before) {
+  const auto more_or_none = [before](const OpenLeases& open) {
+    return open.leases == 0 || open.calls > before;
+  };
+  const absl::optional<OpenLeases> open = AwaitBook(server, more_or_none);
+  return open.has_value() && open->leases > 0 ? open->calls : 0;
 }
 
 RemoteFunction FunctionNamed(const Client& client, const std::string& name) {

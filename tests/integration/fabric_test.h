@@ -66,6 +66,14 @@ class FabricTest : public ServerTest, public testing::WithParamInterface<FabricU
 // Like the servers' hot_timeout.
 inline constexpr absl::Duration kClientHotTimeout = absl::Microseconds(50);
 
+// Waits until the server's book has so many leases open, each a session's or the executors' of its
+// own. False if that does not come, or the server does not answer.
+bool AwaitOpenLeases(const ServerProcess* server, size_t leases);
+
+// Waits until those that are open have been billed more than `before` calls in all. How many, or 0
+// if none is open, or no more are made.
+uint64_t AwaitMoreCalls(const ServerProcess* server, uint64_t before);
+
 // A function that a test knows to be there.
 RemoteFunction FunctionNamed(const Client& client, const std::string& name);
 

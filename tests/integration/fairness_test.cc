@@ -2,6 +2,7 @@
 // at most (kQuantumCalls in src/invoke/executor_session.h). Counted in functions that have run, as
 // the function itself counts them, so that it holds on a machine of any speed.
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -42,6 +43,19 @@ class FairnessTest : public FabricTest {
     return client;
   }
 
+  // The least of some rounds: on a loaded machine the thread that posts the single call may get no
+  // processor before many of the others have run. Where the others go first, they do in every
+  // round.
+  uint64_t LeastBeforeTheSingleCall(bool joined) {
+    constexpr int kRounds = 5;
+    uint64_t least = UINT64_MAX;
+    for (int round = 0; round < kRounds && least > kMostBefore && !HasFailure(); ++round) {
+      least = std::min(least, RanBeforeTheSingleCall(kFlood, joined));
+    }
+    return least;
+  }
+
+ private:
   // While the executor is held, one session starts so many calls, each with a doorbell of its own
   // or as many together as join, and then another one starts a single one. How many of the first
   // one's ran before it.
@@ -76,7 +90,6 @@ class FairnessTest : public FabricTest {
     return before;
   }
 
- private:
   static uint64_t Number(const absl::StatusOr<Response>& response) {
     uint64_t number = 0;
     EXPECT_TRUE(response.ok()) << response.status();
@@ -95,11 +108,11 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, FairnessTest,
                          FabricName);
 
 TEST_P(FairnessTest, ASingleCallPassesManyThatCameTogether) {
-  EXPECT_LE(RanBeforeTheSingleCall(kFlood, /*joined=*/true), kMostBefore);
+  EXPECT_LE(LeastBeforeTheSingleCall(/*joined=*/true), kMostBefore);
 }
 
 TEST_P(FairnessTest, ASingleCallPassesManyThatCameOneByOne) {
-  EXPECT_LE(RanBeforeTheSingleCall(kFlood, /*joined=*/false), kMostBefore);
+  EXPECT_LE(LeastBeforeTheSingleCall(/*joined=*/false), kMostBefore);
 }
 
 }  // namespace

@@ -164,13 +164,14 @@ TEST_P(LargePayloadTest, AFunctionThatRunsOnLetsGoOfTheMemory) {
   output.Fill(1);
   const std::string& path = rendezvous.path();
   CallOptions options;
-  options.timeout = absl::Milliseconds(200);
-  const absl::Status status =
-      client
-          ->InvokeLarge(FunctionNamed(*client, "test.rendezvous"),
-                        {reinterpret_cast<const std::byte*>(path.data()), path.size()},
-                        {output.data(), kBytes}, options)
-          .status();
+  const absl::Status status = rendezvous.RunBeyondDeadline([&](absl::Duration timeout) {
+    options.timeout = timeout;
+    return client
+        ->InvokeLarge(FunctionNamed(*client, "test.rendezvous"),
+                      {reinterpret_cast<const std::byte*>(path.data()), path.size()},
+                      {output.data(), kBytes}, options)
+        .status();
+  });
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_TRUE(rendezvous.WaitUntilRunning());
   // It has not been waited for, and its answer finds nothing to go to.

@@ -151,7 +151,7 @@ TEST_P(LoadTest, SaturatedSessionsShareTheExecutor) {
 
 TEST_P(LoadTest, AFloodHoldsUpOthersNoLongerThanItsOwnBacklog) {
   constexpr uint64_t kBacklog = 1000;
-  constexpr uint64_t kModestCalls = 20;
+  constexpr uint64_t kModestCalls = 21;
   ServerProcess* server = StartServer();
   const std::unique_ptr<Client> flooding = ConnectFor(server, kBacklog);
   const std::unique_ptr<Client> modest = ConnectFor(server, 64);
@@ -160,16 +160,22 @@ TEST_P(LoadTest, AFloodHoldsUpOthersNoLongerThanItsOwnBacklog) {
   Caller one(modest.get(), 1);
   flood.Fill();
   uint64_t flooded_at_last = 0;
+  std::vector<uint64_t> overtaken_by;  // each call of the modest one's
   while (one.ended() < kModestCalls) {
     const uint64_t before = one.ended();
     ASSERT_NO_FATAL_FAILURE(RunUntil({&flood, &one}, flood.ended() + one.ended() + 1));
     if (one.ended() == before) {
-      // Behind what lay in front of it, and what came while it was on its way.
-      ASSERT_LE(flood.ended() - flooded_at_last, 4 * kBacklog);
+      ASSERT_LE(flood.ended() - flooded_at_last, 100 * kBacklog) << "it starves";
     } else {
+      overtaken_by.push_back(flood.ended() - flooded_at_last);
       flooded_at_last = flood.ended();
     }
   }
+  // Behind what lay in front of it, and what came while it was on its way. Of one that had to wait
+  // for a processor in between, more.
+  std::nth_element(overtaken_by.begin(), overtaken_by.begin() + kModestCalls / 2,
+                   overtaken_by.end());
+  EXPECT_LE(overtaken_by[kModestCalls / 2], 4 * kBacklog);
   flood.Drain();
   one.Drain();
   EXPECT_TRUE(flood.failure().ok()) << flood.failure();

@@ -132,7 +132,7 @@ TEST_P(LostServerTest, AServerStopsCleanlyThoughAClientLeftAWriteHalfSent) {
   ServerOptions options;
   options.window = "64M";
   // The client that stays does not poll, so what is on its way to it may never arrive.
-  options.more = {"--drain_timeout=2s"};
+  options.more = {"--drain_timeout=5s"};
   ServerProcess* server = StartServer(options);
   std::unique_ptr<Client> holds = Connect(server);
   std::unique_ptr<Client> leaves = Connect(server);
@@ -186,12 +186,13 @@ TEST_P(LostServerTest, AClientThatIsKilledCostsItsOwnSessionOnly) {
   const std::unique_ptr<Client> client = Connect(server);
   ASSERT_NE(client, nullptr);
   auto doomed = ChildProcess::Start({{"tests/integration/random_client", server->address(),
-                                      GetParam().notify, "1", "100000000", "10000"}});
+                                      GetParam().notify, "1", "100000000", "10000", "5s"}});
   ASSERT_TRUE(doomed.ok()) << doomed.status();
+  ASSERT_TRUE(AwaitOpenLeases(server, 2));
   EXPECT_EQ(MakeRandomCalls(client.get(), TestSeed(), 20, 10'000), absl::OkStatus());
   const pid_t pid = (*doomed)->pid();
   (*doomed)->Signal(SIGUSR1);
-  (*doomed)->Wait();
+  EXPECT_EQ((*doomed)->Wait(), 128 + SIGKILL) << (*doomed)->Errors();
   for (const std::string& name : SharedMemoryOf(pid)) unlink(("/dev/shm/" + name).c_str());
   EXPECT_EQ(MakeRandomCalls(client.get(), TestSeed(), 20, 10'000), absl::OkStatus());
   EXPECT_EQ(client->status(), absl::OkStatus());

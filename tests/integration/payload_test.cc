@@ -96,6 +96,7 @@ TEST_P(WindowTest, RandomSizesUpToTheWindowsLimitArriveUnchanged) {
   EXPECT_EQ(server->ready()["window"], GetParam().bytes);
   ClientOptions client_options;
   client_options.hot_timeout = kClientHotTimeout;
+  client_options.peer_timeout = absl::Seconds(5);
   const auto client = Client::Connect(server->address(), client_options);
   ASSERT_TRUE(client.ok()) << client.status();
   EXPECT_EQ((*client)->max_payload(), GetParam().bytes - 32);
@@ -112,6 +113,7 @@ TEST_P(WindowTest, AClientMayAskForASmallerWindow) {
   ASSERT_NE(server, nullptr);
   ClientOptions client_options;
   client_options.hot_timeout = kClientHotTimeout;
+  client_options.peer_timeout = absl::Seconds(5);
   client_options.window_bytes = 4096;
   const auto client = Client::Connect(server->address(), client_options);
   ASSERT_TRUE(client.ok()) << client.status();

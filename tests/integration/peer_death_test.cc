@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "src/bootstrap/client.h"
 #include "src/invoke/client_group.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
@@ -24,15 +23,6 @@ class PeerDeathTest : public FabricTest {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     const CallFate fate = GetCallFate(status);
     EXPECT_TRUE(fate == CallFate::kMaybeExecuted || fate == CallFate::kNotSent) << status;
-  }
-
-  // Leases that the server's book has open.
-  static size_t OpenLeases(bootstrap::BootstrapClient* asks) {
-    const auto records = asks->GetUsage("", kPatience);
-    EXPECT_TRUE(records.ok()) << records.status();
-    size_t open = 0;
-    for (const bootstrap::UsageRecord& record : *records) open += record.open ? 1 : 0;
-    return open;
   }
 };
 
@@ -160,15 +150,21 @@ TEST_P(PeerDeathTest, AClientDoesNotTakeItsOwnAbsenceForItsWorkers) {
   ServerProcess* server = StartServer(options);
   ASSERT_NE(server, nullptr);
   auto child = ChildProcess::Start({{"tests/integration/random_client", server->address(),
-                                     GetParam().notify, "1", "2000", "1000"}});
+                                     GetParam().notify, "1", "100000000", "1000", "4s"}});
   ASSERT_TRUE(child.ok()) << child.status();
-  // Longer than it waits for the server.
+  ASSERT_TRUE(AwaitOpenLeases(server, 1));
+  uint64_t calls = 0;
   for (int i = 0; i < 2; ++i) {
-    absl::SleepFor(absl::Milliseconds(100));
+    // It is in the middle of its calls, the second time after it has been stopped.
+    ASSERT_GT(AwaitMoreCalls(server, calls), 0u) << (*child)->Errors();
     (*child)->Signal(SIGSTOP);
-    absl::SleepFor(absl::Milliseconds(1500));
+    // Longer than it waits for the server.
+    absl::SleepFor(absl::Milliseconds(4500));
+    calls = AwaitMoreCalls(server, 0);
     (*child)->Signal(SIGCONT);
   }
+  EXPECT_GT(AwaitMoreCalls(server, calls), 0u) << (*child)->Errors();
+  (*child)->Signal(SIGTERM);
   EXPECT_EQ((*child)->Wait(), 0) << (*child)->Errors();
 }
 
@@ -195,14 +191,12 @@ TEST_P(PeerDeathTest, ASilentClientLosesItsSessionAndCannotGoOnWithIt) {
   ServerProcess* server = StartServer(options);
   const std::unique_ptr<Client> other = Connect(server);
   ASSERT_NE(other, nullptr);
-  auto asks = bootstrap::BootstrapClient::Connect(server->address(), kPatience);
-  ASSERT_TRUE(asks.ok()) << asks.status();
   auto child = ChildProcess::Start({{"tests/integration/random_client", server->address(),
-                                     GetParam().notify, "1", "100000000", "1000"}});
+                                     GetParam().notify, "1", "100000000", "1000", "5s"}});
   ASSERT_TRUE(child.ok()) << child.status();
-  while (OpenLeases(asks->get()) < 2) absl::SleepFor(absl::Milliseconds(5));
+  ASSERT_TRUE(AwaitOpenLeases(server, 2));
   (*child)->Signal(SIGUSR2);
-  while (OpenLeases(asks->get()) > 1) absl::SleepFor(absl::Milliseconds(5));
+  ASSERT_TRUE(AwaitOpenLeases(server, 1));
   EXPECT_EQ(MakeRandomCalls(other.get(), TestSeed(), 20, 1000), absl::OkStatus());
   (*child)->Signal(SIGCONT);
   EXPECT_EQ((*child)->Wait(), 1) << (*child)->Errors();

@@ -98,10 +98,10 @@ absl::Status CheckAnswer(const RandomCall& call, const absl::StatusOr<Response>&
 }
 
 absl::Status MakeRandomCalls(Client* client, uint64_t seed, int count, uint64_t limit,
-                             const std::function<void()>& between) {
+                             const std::function<bool()>& between) {
   std::mt19937_64 random(seed);
   for (int i = 0; i < count; ++i) {
-    if (between) between();
+    if (between && !between()) break;
     const RandomCall call = MakeRandomCall(&random, limit);
     const absl::StatusOr<RemoteFunction> function = client->Function(call.function);
     if (!function.ok()) return function.status();

@@ -38,9 +38,9 @@ RandomCall MakeRandomCall(std::mt19937_64* random, uint64_t limit);
 absl::Status CheckAnswer(const RandomCall& call, const absl::StatusOr<Response>& response);
 
 // `count` calls of up to `limit` bytes, one after the other. `between`, if any, is called before
-// each.
+// each: false says that there are to be no more.
 absl::Status MakeRandomCalls(Client* client, uint64_t seed, int count, uint64_t limit,
-                             const std::function<void()>& between = nullptr);
+                             const std::function<bool()>& between = nullptr);
 
 }  // namespace invoker
 

@@ -1,40 +1,48 @@
-// random_client SERVER NOTIFY SEED CALLS LIMIT [FABRIC_ADDRESS]: a client that makes so many random
-// calls of up to LIMIT bytes and checks every answer. Exit status 0 if all were right.
+// random_client SERVER NOTIFY SEED CALLS LIMIT PEER_TIMEOUT [FABRIC_ADDRESS]: a client that makes
+// so many random calls of up to LIMIT bytes and checks every answer. PEER_TIMEOUT is how long its
+// server may be silent, as in 5s. Exit status 0 if all were right.
 //
-// SIGUSR1 and SIGUSR2 do what SIGKILL and SIGSTOP do, but between two calls: it does not go in the
-// middle of a post, which over shm may stop whom it posts to (docs/providers.md, "Traps").
+// SIGTERM ends the calls, after the one that is under way. SIGUSR1 and SIGUSR2 do what SIGKILL and
+// SIGSTOP do, but between two calls: it does not go in the middle of a post, which over shm may
+// cost others their sessions (docs/providers.md, "Traps").
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
+#include "absl/time/time.h"
 #include "tests/integration/random_calls.h"
 
 namespace {
 
 std::atomic<int> g_pending{0};  // SIGKILL or SIGSTOP, for itself
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<bool> g_goes_on{true};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-void ObeyPending() {
-  if (const int pending = g_pending.exchange(0); pending != 0) kill(getpid(), pending);
+bool ObeyPending() {
+  if (const int pending = g_pending.exchange(0); pending != 0) raise(pending);
+  return g_goes_on;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6 && argc != 7) {
-    std::fprintf(stderr, "usage: random_client SERVER NOTIFY SEED CALLS LIMIT [FABRIC_ADDRESS]\n");
+  if (argc != 7 && argc != 8) {
+    std::fprintf(stderr,
+                 "usage: random_client SERVER NOTIFY SEED CALLS LIMIT PEER_TIMEOUT "
+                 "[FABRIC_ADDRESS]\n");
     return 2;
   }
+  signal(SIGTERM, [](int) { g_goes_on = false; });
   signal(SIGUSR1, [](int) { g_pending = SIGKILL; });
   signal(SIGUSR2, [](int) { g_pending = SIGSTOP; });
   invoker::ClientOptions options;
   options.hot_timeout = absl::Microseconds(50);
   if (!invoker::transport::ParseNotification(argv[2], &options.notification)) return 2;
-  if (argc == 7) options.fabric_address = argv[6];
+  if (!absl::ParseDuration(argv[6], &options.peer_timeout)) return 2;
+  if (argc == 8) options.fabric_address = argv[7];
   const auto client = invoker::Client::Connect(argv[1], options);
   absl::Status status = client.status();
   if (status.ok()) {

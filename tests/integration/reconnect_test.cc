@@ -77,7 +77,7 @@ TEST_P(ReconnectTest, AGroupOfOneServerOutlivesItsRestartUnderLoad) {
                        EXPECT_FALSE(response.ok());
                        ended.Notify();
                      });
-  // In a function: a fabric in shared memory may not outlive who dies in the middle of a post.
+  // In a function, so that its call is there when the server goes.
   EXPECT_TRUE(rendezvous.WaitUntilRunning());
   server->Kill();
   EXPECT_TRUE(AwaitLeft(*group, 0));

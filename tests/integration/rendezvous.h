@@ -10,8 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/integration/child_process.h"
 
 namespace invoker {
@@ -51,6 +56,27 @@ class Rendezvous {
     const timespec patience = absl::ToTimespec(kPatience);
     char byte;
     return ppoll(&started, 1, &patience, nullptr) == 1 && read(started_, &byte, 1) == 1;
+  }
+
+  // Makes a call with longer and longer deadlines until one has passed while it runs: one that is
+  // kept from beginning before, on a busy machine, does not begin. Returns how it ended.
+  // `call(timeout)` is to call a function that waits for Release.
+  template <typename Call>
+  absl::Status RunBeyondDeadline(Call call) {
+    const absl::Time limit = absl::Now() + kPatience;
+    absl::Status status;
+    for (absl::Duration timeout = absl::Milliseconds(20); absl::Now() < limit;) {
+      const absl::Status now = call(timeout);
+      // The cells of one that has not begun come back with its answer.
+      if (!absl::IsResourceExhausted(now)) {
+        status = now;
+        timeout = std::min(4 * timeout, kPatience);
+      }
+      if (HasBegun()) return status;
+      if (!absl::IsDeadlineExceeded(now) && !absl::IsResourceExhausted(now)) return now;
+    }
+    return absl::UnknownError(
+        absl::StrCat("it has not begun in all that time: ", status.message()));
   }
 
   // Lets one call end.
