@@ -12,6 +12,7 @@
 #include "src/python/bell.h"
 #include "src/python/bound_function.h"
 #include "src/python/credentials.h"
+#include "src/python/event.h"
 #include "src/python/executor_program.h"
 #include "src/python/fork_mark.h"
 #include "src/python/gil.h"
@@ -20,6 +21,7 @@
 #include "src/python/native_lease.h"
 #include "src/python/native_server.h"
 #include "src/python/python_function.h"
+#include "src/python/signals.h"
 #include "src/transport/signal_guard.h"
 
 namespace py = pybind11;
@@ -27,6 +29,7 @@ using invoker::CallTicket;
 using invoker::RemoteFunction;
 using invoker::python::Bell;
 using invoker::python::CredentialsOf;
+using invoker::python::Event;
 using invoker::python::NativeClient;
 using invoker::python::NativeLease;
 using invoker::python::NativeServer;
@@ -39,8 +42,7 @@ PYBIND11_MODULE(_invoker, module) {
   if (!invoker::python::PreparePythonFunctions()) throw py::error_already_set();
   invoker::python::PrepareForkMarks();
   invoker::transport::KeepSignalHandlers();
-  invoker::python::PrepareNativeClients(
-      py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>());
+  invoker::python::PrepareSignals();
 
   py::class_<RemoteFunction>(module, "RemoteFunction")
       .def_property_readonly("name", &RemoteFunction::name);
@@ -63,6 +65,12 @@ PYBIND11_MODULE(_invoker, module) {
           },
           py::arg("timeout"))
       .def_property_readonly("rings", &Bell::rings);
+
+  py::class_<Event>(module, "Event")
+      .def(py::init<>())
+      .def("set", &Event::Set)
+      .def("is_set", &Event::is_set)
+      .def("wait", &Event::Wait, py::arg("timeout") = py::none());
 
   py::class_<NativeClient>(module, "NativeClient")
       .def("function", &NativeClient::Function, py::arg("name"))

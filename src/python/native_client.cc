@@ -12,22 +12,13 @@
 #include "src/python/frame_parts.h"
 #include "src/python/gil.h"
 #include "src/python/native_server.h"
+#include "src/python/signals.h"
 #include "src/transport/reactor.h"
 
 namespace invoker::python {
 namespace {
 
 namespace py = pybind11;
-
-unsigned long main_thread = 0;
-
-// Runs Python's signal handlers; true if one raised. The exception stays with the thread.
-bool SignalRaised() {
-  const PyGILState_STATE state = PyGILState_Ensure();
-  const bool raised = PyErr_CheckSignals() != 0;
-  PyGILState_Release(state);
-  return raised;
-}
 
 // `status` is an error. If a signal handler ended the wait, what it raised is raised.
 // For what has been waited for with CallOptions::interrupted: a signal handler may have raised
@@ -101,8 +92,6 @@ absl::StatusOr<Memory> CallLarge(Client* client, const RemoteFunction& function,
 }
 
 }  // namespace
-
-void PrepareNativeClients(unsigned long main) { main_thread = main; }
 
 NativeClient::NativeClient(std::shared_ptr<Client> client, bool owned)
     : client_(std::move(client)), owned_(owned) {}
@@ -202,7 +191,7 @@ CallOptions NativeClient::MakeOptions(const Client& client, std::optional<double
   }
   // Responses are held only until they are copied, by threads that need nothing else for that.
   options.when_full = WhenFull::kWaitForResponses;
-  if (PyThread_get_thread_ident() == main_thread) options.interrupted = SignalRaised;
+  if (OnMainThread()) options.interrupted = SignalRaised;
   return options;
 }
 

@@ -133,9 +133,6 @@ class NativeClient {
   const ForkMark mark_;
 };
 
-// Once, when the module is imported, with the identity of Python's main thread.
-void PrepareNativeClients(unsigned long main_thread);
-
 }  // namespace invoker::python
 
 #endif  // INVOKER_SRC_PYTHON_NATIVE_CLIENT_H_

@@ -1,7 +1,10 @@
 """What a program sets for SIGINT and SIGTERM stays while a fabric opens, though libfabric installs handlers of its own."""
 
+import concurrent.futures
 import signal
+import threading
 
+import invoker
 import pytest
 from conftest import run_script
 
@@ -78,3 +81,78 @@ def test_signals_ignored_while_a_fabric_opens_stay_so(server):
 def test_handlers_set_while_a_fabric_opens_stay(server):
     then = "[signal.raise_signal(number) for number in numbers * 2]"
     assert run(server, "lambda number, _: print(number)", then) == (0, "2\n15\n2\n15\n")
+
+
+# What waits on the main thread, as statements of a program whose function "wait" does not return.
+_WAITS = {
+    "server": "server.wait()",
+    "future": "client.submit('wait').result()",
+    "future with a timeout": "client.submit('wait').result(timeout=1e6)",
+    "exception": "client.submit('wait').exception()",
+    "map": "list(client.map('wait', [b'']))",
+}
+
+
+@pytest.mark.parametrize("wait", _WAITS.values(), ids=_WAITS)
+def test_a_signal_that_another_thread_got_ends_a_wait(wait):
+    # The kernel decides which thread gets the signal for a process.
+    done = run_script(
+        """
+        def interrupt():
+            main = threading.main_thread().ident
+            while sys._current_frames()[main].f_code.co_name not in ("wait", "_wait", "get"):
+                time.sleep(0.001)
+            # So that it has begun to wait, most likely; sooner is right, too.
+            time.sleep(0.02)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+        leave = threading.Event()
+        with invoker.serve({"wait": lambda request: leave.wait() and b""}) as server:
+            with invoker.connect(server.address) as client:
+                threading.Thread(target=interrupt).start()
+                try:
+                    WAIT
+                except KeyboardInterrupt:
+                    print("interrupted")
+                leave.set()
+        """.replace("WAIT", wait)
+    )
+    assert done.stdout == "interrupted\n"
+
+
+def test_the_end_of_a_call_ends_a_wait_before_callbacks_run():
+    with invoker.serve({"wait": lambda request: leave.wait() and b"x"}) as server, invoker.connect(server.address) as client:
+        leave, read = threading.Event(), threading.Event()
+        future = client.submit("wait")
+        # Were it waited for, neither would go on.
+        future.add_done_callback(lambda _: read.wait())
+        threading.Timer(0.05, leave.set).start()
+        assert future.result() == b"x" and future.exception(timeout=0) is None
+        read.set()
+
+
+def test_a_wait_for_a_future_may_end_before_the_call():
+    with invoker.serve({"wait": lambda request: leave.wait() and b"x"}) as server, invoker.connect(server.address) as client:
+        leave = threading.Event()
+        future = client.submit("wait")
+        for timeout in (0, 0.01, 0.15):
+            with pytest.raises(concurrent.futures.TimeoutError):
+                future.result(timeout=timeout)
+            with pytest.raises(concurrent.futures.TimeoutError):
+                future.exception(timeout=timeout)
+        leave.set()
+        assert future.result(timeout=60) == b"x"
+
+
+def test_a_server_is_waited_for_by_any_thread():
+    with invoker.serve({"echo": bytes}) as server:
+        with pytest.raises(ValueError, match="not a number"):
+            server.wait(float("nan"))
+        assert not server.wait(-1) and not server.wait(0) and not server.wait(0.15)
+        ended = []
+        waiting = [threading.Thread(target=lambda: ended.append(server.wait())) for _ in range(3)]
+        for thread in waiting:
+            thread.start()
+    for thread in waiting:
+        thread.join()
+    assert ended == [True] * 3 and server.wait(0)

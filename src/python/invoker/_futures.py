@@ -8,8 +8,49 @@ import threading
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Callable, Optional
 
+from invoker import _invoker
 
-class CallFuture(Future):
+
+class WaitedFuture(Future):
+    """A future of which the main thread can wait for the result, and signal handlers run meanwhile (_invoker.Event)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # While the main thread waits.
+        self._over: Optional[_invoker.Event] = None
+        # The first of all, so that no other keeps the main thread waiting.
+        self.add_done_callback(_end_wait)
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """What the call returned, once it has ended; raises what it failed with, or TimeoutError after timeout seconds."""
+        try:
+            return super().result(self._wait(timeout))
+        finally:
+            # As in any future: an exception refers to this frame, which must not refer to the exception.
+            self = None  # type: ignore[assignment]
+
+    def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
+        """What the call failed with, once it has ended, or None; raises TimeoutError after timeout seconds."""
+        return super().exception(self._wait(timeout))
+
+    def _wait(self, timeout: Optional[float]) -> Optional[float]:
+        """Waits on the main thread, and on no other. Returns how long is to be waited yet."""
+        if self.done() or threading.current_thread() is not threading.main_thread():
+            return timeout
+        over = self._over = self._over or _invoker.Event()
+        # It may have ended before that.
+        if not self.done():
+            over.wait(timeout)
+        return 0
+
+
+def _end_wait(future: Future) -> None:
+    assert isinstance(future, WaitedFuture)
+    if future._over is not None:
+        future._over.set()
+
+
+class CallFuture(WaitedFuture):
     """The future of a call that has been started. Cancelling it ends the call for its caller, and the worker is told.
 
     The worker does not begin with a call that was cancelled before its turn came; a function that runs already may ask

@@ -9,6 +9,7 @@ import time
 from concurrent.futures import Future
 from typing import Any, Callable, Deque, List, NamedTuple, Optional, Set
 
+from invoker._futures import WaitedFuture
 from invoker.errors import DeadlineExceeded
 
 _logger = logging.getLogger("invoker")
@@ -40,7 +41,7 @@ class LargeCalls:
 
     def start(self, run: Callable[[], Any], deadline: Optional[float]) -> Future:
         """The future of run(), which cannot be cancelled; DeadlineExceeded if the deadline ends before its turn."""
-        future: Future = Future()
+        future = WaitedFuture()
         future.set_running_or_notify_cancel()
         with self._lock:
             # A signal's exception comes between any two steps: it leaves a thread that finds nothing to do, or a call

@@ -12,6 +12,9 @@ from invoker import _arguments
 # Of results that wait for an earlier one, for each call that may be under way.
 _MOST_WAITING = 4
 
+# Seconds. The kernel may give a signal to another thread, and then nothing wakes the main thread.
+_SIGNALS_LOOKED_AT_EVERY = 0.1
+
 Progress = Callable[[int, Optional[int]], Any]
 
 
@@ -95,8 +98,12 @@ class _Ended:
 
     def get(self) -> Tuple[int, Future]:
         """Blocks until there is one. Before close()."""
-        assert self._queue is not None
-        return self._queue.get()
+        while True:
+            assert self._queue is not None
+            try:
+                return self._queue.get(timeout=_SIGNALS_LOOKED_AT_EVERY)
+            except queue.Empty:
+                continue
 
     def close(self) -> None:
         """Forgets them: each refers to this by its callback, so nothing of it, a lease neither, would go by itself."""

@@ -40,7 +40,7 @@ class Lease(Group):
         self._native = native
         self._server = connecting.server
         self._code_lock = threading.Lock()
-        self._closed = threading.Event()
+        self._closed = _invoker.Event()
         self._usage: Optional[Usage] = None
         # Also runs when the interpreter exits.
         self._finalizer = weakref.finalize(self, _close, native, list(self._clients))
@@ -155,7 +155,7 @@ def acquire(way: Connecting, terms: Dict[str, Any]) -> _invoker.NativeLease:
     """The native lease. Waiting in line is left to another thread, so that signals are seen meanwhile."""
     if terms["wait"] == 0 or threading.current_thread() is not threading.main_thread():
         return _invoker.lease(*way, terms)
-    done = threading.Event()
+    done = _invoker.Event()
     lock = threading.Lock()
     result: List[Any] = []
     abandoned: List[bool] = []

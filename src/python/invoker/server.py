@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar
 
@@ -144,7 +143,7 @@ class Server(Closing):
     def __init__(self, native: _invoker.NativeServer) -> None:
         """For serve()."""
         self._native = native
-        self._ended = threading.Event()
+        self._ended = _invoker.Event()
         # Also runs when the interpreter exits.
         self._finalizer = weakref.finalize(self, native.close, 0.0)
 
