@@ -12,6 +12,7 @@ namespace {
 ExecutorCounters WithoutEndpoint(ExecutorCounters counters) {
   counters.live_sessions = 0;
   counters.peers = 0;
+  counters.peers_kept = 0;
   counters.regions = 0;
   counters.quarantined_bytes = 0;
   counters.quarantined_ranges = 0;

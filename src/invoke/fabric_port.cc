@@ -30,6 +30,7 @@ void ExecutorCounters::Add(const ExecutorCounters& other) {
   LoadShared(other.dropped, &dropped);
   live_sessions += other.live_sessions;
   peers += other.peers;
+  peers_kept += other.peers_kept;
   regions += other.regions;
   quarantined_bytes += other.quarantined_bytes;
   quarantined_ranges += other.quarantined_ranges;
@@ -360,6 +361,7 @@ ExecutorCounters FabricPort::Counters() const {
   if (open()) {
     const transport::PeerTable& peers = reactor_->peers();
     sum.peers = peers.live() + peers.quarantined() + peers.kept();
+    sum.peers_kept = peers.kept();
     sum.regions = reactor_->regions().size();
     sum.quarantined_bytes = reactor_->quarantine().bytes();
     sum.quarantined_ranges = reactor_->quarantine().ranges();

@@ -41,8 +41,9 @@ struct ExecutorCounters {
   DropCounters dropped;  // bad messages
   uint64_t live_sessions = 0;
   // What the endpoints hold for peers, those included that have gone and are not forgotten yet.
-  uint64_t peers = 0;    // in the address vectors
-  uint64_t regions = 0;  // that peers may write to
+  uint64_t peers = 0;       // in the address vectors
+  uint64_t regions = 0;     // that peers may write to
+  uint64_t peers_kept = 0;  // of `peers`: gone, but the provider completes no operations to them
   // Addresses that peers of ended sessions may still write to, in bytes, and in how many places.
   uint64_t quarantined_bytes = 0;
   uint64_t quarantined_ranges = 0;
