@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "src/python/gil.h"
 #include "src/python/signals.h"
+#include "src/transport/reactor.h"
 
 namespace invoker::python {
 
@@ -28,19 +29,21 @@ bool Event::Wait(std::optional<double> timeout) const {
   if (timeout.has_value() && std::isnan(*timeout)) {
     throw py::value_error("timeout is not a number");
   }
-  const absl::Time end =
-      timeout.has_value() ? absl::Now() + absl::Seconds(*timeout) : absl::InfiniteFuture();
-  const bool looks_at_signals = OnMainThread();
-  while (true) {
-    const absl::Time look =
-        looks_at_signals ? std::min(end, absl::Now() + kSignalsLookedAtEvery) : end;
-    const bool is_set = WithoutGil([&] {
+  const absl::Duration limit =
+      timeout.has_value() ? absl::Seconds(*timeout) : absl::InfiniteDuration();
+  const int64_t began_ns = transport::MonotonicNs();
+  absl::Duration left = limit;
+  do {
+    WithoutGil([&] {
       absl::MutexLock lock(&mutex_);
-      return mutex_.AwaitWithDeadline(absl::Condition(&set_), look);
+      return mutex_.AwaitWithTimeout(absl::Condition(&set_), std::min(left, kSignalsLookedAtEvery));
     });
-    if (looks_at_signals && SignalRaised()) throw py::error_already_set();
-    if (is_set || look == end) return is_set;
-  }
+    // They may set it.
+    if (OnMainThread() && SignalRaised()) throw py::error_already_set();
+    if (is_set()) return true;
+    left = limit - absl::Nanoseconds(transport::MonotonicNs() - began_ns);
+  } while (left > absl::ZeroDuration());
+  return false;
 }
 
 }  // namespace invoker::python

@@ -1,5 +1,6 @@
 #include "src/python/signals.h"
 
+#include <pthread.h>
 #include <pybind11/pybind11.h>
 
 namespace invoker::python {
@@ -14,6 +15,8 @@ unsigned long main_thread = 0;
 void PrepareSignals() {
   main_thread =
       py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+  // Of a process that is forked it is the thread that forked.
+  pthread_atfork(nullptr, nullptr, [] { main_thread = PyThread_get_thread_ident(); });
 }
 
 bool OnMainThread() { return PyThread_get_thread_ident() == main_thread; }

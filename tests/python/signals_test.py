@@ -3,6 +3,7 @@
 import concurrent.futures
 import signal
 import threading
+import time
 
 import invoker
 import pytest
@@ -98,8 +99,11 @@ def test_a_signal_that_another_thread_got_ends_a_wait(wait):
     # The kernel decides which thread gets the signal for a process.
     done = run_script(
         """
+        begun = threading.Event()
+
         def interrupt():
             main = threading.main_thread().ident
+            begun.wait()
             while sys._current_frames()[main].f_code.co_name not in ("wait", "_wait", "get"):
                 time.sleep(0.001)
             # So that it has begun to wait, most likely; sooner is right, too.
@@ -109,8 +113,9 @@ def test_a_signal_that_another_thread_got_ends_a_wait(wait):
         leave = threading.Event()
         with invoker.serve({"wait": lambda request: leave.wait() and b""}) as server:
             with invoker.connect(server.address) as client:
-                threading.Thread(target=interrupt).start()
+                threading.Thread(target=interrupt, daemon=True).start()
                 try:
+                    begun.set()
                     WAIT
                 except KeyboardInterrupt:
                     print("interrupted")
@@ -136,10 +141,11 @@ def test_a_wait_for_a_future_may_end_before_the_call():
         leave = threading.Event()
         future = client.submit("wait")
         for timeout in (0, 0.01, 0.15):
-            with pytest.raises(concurrent.futures.TimeoutError):
-                future.result(timeout=timeout)
-            with pytest.raises(concurrent.futures.TimeoutError):
-                future.exception(timeout=timeout)
+            for wait in (future.result, future.exception):
+                began = time.monotonic()
+                with pytest.raises(concurrent.futures.TimeoutError):
+                    wait(timeout=timeout)
+                assert time.monotonic() - began >= timeout
         leave.set()
         assert future.result(timeout=60) == b"x"
 

@@ -98,7 +98,9 @@ class Dispatcher:
             return
         self._native.wake()
         if wait and thread is not threading.current_thread():
-            thread.join()
+            # Not for ever at a time: a signal that another thread got does not end the wait (_invoker.Event).
+            while thread.is_alive():
+                thread.join(0.1)
 
     def ended(self) -> bool:
         """Whether the thread runs no callback any more, nor will."""

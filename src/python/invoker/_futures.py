@@ -16,7 +16,9 @@ class WaitedFuture(Future):
 
     def __init__(self) -> None:
         super().__init__()
-        # While the main thread waits.
+        # done() takes a lock, which what a signal's handler raises may leave taken: the call could not end then.
+        self._is_over = False
+        # Of the main thread, when it waits.
         self._over: Optional[_invoker.Event] = None
         # The first of all, so that no other keeps the main thread waiting.
         self.add_done_callback(_end_wait)
@@ -24,28 +26,30 @@ class WaitedFuture(Future):
     def result(self, timeout: Optional[float] = None) -> Any:
         """What the call returned, once it has ended; raises what it failed with, or TimeoutError after timeout seconds."""
         try:
-            return super().result(self._wait(timeout))
+            self._wait(timeout)
+            return super().result(timeout)
         finally:
             # As in any future: an exception refers to this frame, which must not refer to the exception.
             self = None  # type: ignore[assignment]
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
         """What the call failed with, once it has ended, or None; raises TimeoutError after timeout seconds."""
-        return super().exception(self._wait(timeout))
+        self._wait(timeout)
+        return super().exception(timeout)
 
-    def _wait(self, timeout: Optional[float]) -> Optional[float]:
-        """Waits on the main thread, and on no other. Returns how long is to be waited yet."""
-        if self.done() or threading.current_thread() is not threading.main_thread():
-            return timeout
+    def _wait(self, timeout: Optional[float]) -> None:
+        """For the end, on the main thread; leaves it to the caller on others."""
+        if self._is_over or threading.get_ident() != threading.main_thread().ident:
+            return
         over = self._over = self._over or _invoker.Event()
         # It may have ended before that.
-        if not self.done():
-            over.wait(timeout)
-        return 0
+        if not self._is_over and not over.wait(timeout):
+            raise concurrent.futures.TimeoutError()
 
 
 def _end_wait(future: Future) -> None:
     assert isinstance(future, WaitedFuture)
+    future._is_over = True
     if future._over is not None:
         future._over.set()
 

@@ -172,8 +172,8 @@ def acquire(way: Connecting, terms: Dict[str, Any]) -> _invoker.NativeLease:
         if unwanted:
             got.release()
 
-    threading.Thread(target=run, name="invoker-lease", daemon=True).start()
     try:
+        threading.Thread(target=run, name="invoker-lease", daemon=True).start()
         done.wait()
     except BaseException:
         with lock:

@@ -175,10 +175,10 @@ class Server(Closing):
             try:
                 self._native.close(drain_timeout)
             finally:
-                if not self._native.closed:
+                if self._native.closed:
+                    self._ended.set()
+                else:
                     self._finalizer = weakref.finalize(self, self._native.close, 0.0)
-        if self._native.closed:
-            self._ended.set()
 
     def __repr__(self) -> str:
         if self._native.closed:
