@@ -1,5 +1,6 @@
 #include "src/invoke/connection.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/invoke/connect_times.h"
@@ -10,7 +11,10 @@ namespace {
 
 // The executor of a lease may have crashed: its fabric shows that at once, and the lease, which
 // knows the reason, only when the worker has put an end to all of it.
-constexpr absl::Duration kAwaitReason = absl::Milliseconds(500);
+// Calls end within the peer timeout all the same.
+absl::Duration AwaitReasonFor(absl::Duration peer_timeout) {
+  return std::min(0.75 * peer_timeout, absl::Seconds(5));
+}
 
 }  // namespace
 
@@ -39,7 +43,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenUnder(std::shared_pt
   if (!opened.ok()) return opened.status();
   connection->session_ = std::move(opened->session);
   connection->watch_->Proven();
-  if (connection->lease_->terms().executors != 0) connection->driver()->HoldFailures(kAwaitReason);
+  if (connection->lease_->terms().executors != 0)
+    connection->driver()->HoldFailures(AwaitReasonFor(options.peer_timeout));
   connection->fabric_choice_ = std::move(opened->fabric_choice);
   connection->AddFunctions(connection->session_->functions());
   // It is the caller's, and may go now.

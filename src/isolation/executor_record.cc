@@ -28,6 +28,9 @@ constexpr int kLooks = 16;
 // it runs: until then it is not killed, so that its own signal or status is what is reported.
 constexpr absl::Duration kEndFollows = absl::Seconds(1);
 
+// More than a process that does nothing takes to end where many share the processors.
+constexpr absl::Duration kStopsWithin = absl::Seconds(2);
+
 constexpr absl::Duration kShortestLook = absl::Milliseconds(1);
 // That are read at its end: what it has started may have its socket and say more for ever.
 constexpr int kMostLastMessages = 64;
@@ -361,19 +364,32 @@ KillReason ExecutorRecord::Look(absl::Time now, absl::Time* again) {
   *again = absl::InfiniteFuture();
   absl::MutexLock lock(&mutex_);
   if (end_.has_value() || killed_ != KillReason::kNone) return KillReason::kNone;
-  if (stop_at_ <= now) return KillReason::kStopLimit;
+  const absl::Time stop_by = StopBy();
+  if (stop_by <= now) return KillReason::kStopLimit;
+  *again = std::min({stop_by, gone_at_, start_by_});
+  if (stop_at_ > now) *again = std::min(*again, stop_at_);
+  // Before its connection, which a function that runs for too long may have closed: where this
+  // process looks late, both limits are over.
+  const KillReason of_calls = LookAtCalls(now, again);
+  if (of_calls != KillReason::kNone) return of_calls;
   if (gone_at_ <= now) return KillReason::kSocketClosed;
   if (start_by_ <= now) return KillReason::kStartLimit;
-  *again = std::min({stop_at_, gone_at_, start_by_});
+  return KillReason::kNone;
+}
+
+// Without a function that runs, an executor that was told to stop only has to get a processor. What
+// it has counted since it last slept it shows when it stops.
+absl::Time ExecutorRecord::StopBy() const {
+  const bool runs = loads_ > 0 || page_.get()->watch.Now().running();
+  return ready_ && !runs ? stop_at_ + kStopsWithin : stop_at_;
+}
+
+KillReason ExecutorRecord::LookAtCalls(absl::Time now, absl::Time* again) {
   if (terms_.call_limit == absl::InfiniteDuration()) return KillReason::kNone;
   // A function may outlive the session that called it; none begins before the next session.
   if (sessions_ == 0 && loads_ == 0 && !page_.get()->watch.Now().running()) {
     return KillReason::kNone;
   }
-  return LookAtCalls(now, again);
-}
-
-KillReason ExecutorRecord::LookAtCalls(absl::Time now, absl::Time* again) {
   const ExecutorWatch::Run run = page_.get()->watch.Now();
   if (!run.running() || run.value != seen_.value) {
     seen_ = run;

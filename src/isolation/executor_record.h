@@ -127,6 +127,7 @@ class ExecutorRecord {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(ExecutorEnd end, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndLoad() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Time StopBy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of the call limit, of functions and of code that is loaded.
   KillReason LookAtCalls(absl::Time now, absl::Time* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a process that has not ended, as the kernel counts it.

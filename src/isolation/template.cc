@@ -180,6 +180,12 @@ void Template::EndAll() {
     while (read(child_events_.get(), &ignored, sizeof(ignored)) == sizeof(ignored)) {
     }
   }
+  // Where this process was late, they have ended meanwhile.
+  for (pid_t pid; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
+    if (const auto found = executors_.find(pid); found != executors_.end()) {
+      RemoveShared(pid, found->second);
+    }
+  }
   // A server that was killed cannot do it.
   if (!group_.empty()) RemoveEmptyGroups(group_);
 }

@@ -211,6 +211,25 @@ TEST_P(SpawnerTest, OneThatDoesNotStopIsKilled) {
   EXPECT_EQ(executor.process().Functions().status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST_P(SpawnerTest, OneWithoutAFunctionThatRunsMayBeLateToStop) {
+  // Not for so long that it is killed for having been stopped; this process may be late, too.
+  constexpr absl::Duration kLate = absl::Milliseconds(100);
+  for (absl::Duration stopped = absl::InfiniteDuration(); stopped > 4 * kLate;) {
+    WatchedExecutor executor(spawner_.get());
+    ASSERT_TRUE(executor.ok());
+    const absl::Time begin = absl::Now();
+    ASSERT_EQ(kill(executor.process().pid(), SIGSTOP), 0);
+    executor.process().Stop(absl::Milliseconds(1));
+    absl::SleepFor(kLate);
+    ASSERT_EQ(kill(executor.process().pid(), SIGCONT), 0);
+    stopped = absl::Now() - begin;
+    const ExecutorEnd end = executor.WaitForEnd();
+    if (stopped <= 4 * kLate) {
+      EXPECT_EQ(end.cause, LeaseEndCause::kReleased) << end.reason;
+    }
+  }
+}
+
 TEST_P(SpawnerTest, DestroyedProcessesAndSpawnersLeaveNothing) {
   WatchedExecutor first(spawner_.get());
   WatchedExecutor second(spawner_.get());
