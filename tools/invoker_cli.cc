@@ -16,7 +16,8 @@ void AddTimeouts(CLI::App* command, ServerSettings* settings) {
   AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
               "for each step of connecting");
   AddDuration(command, "--peer_timeout", &settings->client.peer_timeout,
-              "calls end within this time of the server's death, stop or disappearance");
+              "calls end within this time of the server's death, stop or disappearance")
+      ->envname("INVOKER_PEER_TIMEOUT");
 }
 
 }  // namespace
