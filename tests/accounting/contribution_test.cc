@@ -23,7 +23,8 @@
 namespace invoker {
 namespace {
 
-constexpr char kAnyPort[] = "127.0.0.1:0";
+// Nobody else takes a port there between two servers.
+std::string AnyPort() { return LoopbackAddressOfItsOwn() + ":0"; }
 
 struct Case {
   const char* name;
@@ -174,7 +175,7 @@ class VanishedService final : public bootstrap::v1::Accounting::Service {
 
 class Contribution : public testing::TestWithParam<Case> {
  protected:
-  std::unique_ptr<Accumulating> Accumulate(const std::string& listen = kAnyPort) {
+  std::unique_ptr<Accumulating> Accumulate(const std::string& listen = AnyPort()) {
     return std::make_unique<Accumulating>(GetParam(), listen);
   }
   std::unique_ptr<Contributing> Contribute(const std::string& address,
@@ -270,7 +271,7 @@ TEST_P(Contribution, WhatCouldNotBeAddedIsKept) {
 }
 
 TEST_P(Contribution, MoreServersThanThereIsRoomForAreRefusedAndSaySo) {
-  Accumulating there(GetParam(), kAnyPort, /*max_contributors=*/2);
+  Accumulating there(GetParam(), AnyPort(), /*max_contributors=*/2);
   std::vector<std::unique_ptr<Contributing>> servers;
   for (int i = 0; i < 3; ++i) servers.push_back(Contribute(there.address()));
   // Each asks under a number of its own, and asks again.
@@ -325,7 +326,7 @@ TEST_P(Contribution, WhatMayHaveBeenAddedIsNotAddedAgain) {
   auto worker = Worker::Start(worker_options, FunctionRegistry());
   ASSERT_TRUE(worker.ok()) << worker.status();
   bootstrap::ServerOptions server_options;
-  server_options.listen = kAnyPort;
+  server_options.listen = AnyPort();
   server_options.services.push_back(
       [](const bootstrap::ServiceParts&) { return std::make_unique<VanishedService>(GetParam()); });
   auto server = bootstrap::Server::Start(server_options, worker->get());

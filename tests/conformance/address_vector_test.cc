@@ -96,8 +96,15 @@ TEST_F(AddressVector, APeerThatWasRestartedIsReachedAtItsOldAddress) {
     GTEST_SKIP() << "an endpoint cannot choose its address on this fabric";
   }
   std::string address;
+  // By another program, between two rounds.
+  int taken = 0;
   for (uint32_t round = 1; round <= 3; ++round) {
     const auto peer = PeerProcess::Start(node_.get(), way_, address);
+    if (peer == nullptr && !HasFailure() && ++taken < 5) {
+      address.clear();
+      round = 0;
+      continue;
+    }
     ASSERT_NE(peer, nullptr);
     if (!address.empty()) {
       EXPECT_EQ(peer->address(), address);

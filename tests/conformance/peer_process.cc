@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -127,6 +128,9 @@ std::unique_ptr<PeerProcess> PeerProcess::Start(Node* node, const Way& way,
   }
   std::unique_ptr<PeerProcess> peer(new PeerProcess(node, way, *std::move(child)));
   const absl::StatusOr<std::string> line = peer->child_->FirstLine();
+  if (!line.ok() && !old_address.empty() && absl::StrContains(peer->log(), "in use")) {
+    return nullptr;
+  }
   if (!line.ok() || !ParseDescription(*line, &peer->address_, &peer->window_)) {
     ADD_FAILURE() << "the peer process did not start: " << line.status() << peer->log();
     return nullptr;

@@ -28,8 +28,8 @@ int RunPeer(int argc, char** argv);
 class PeerProcess {
  public:
   // Starts a peer of `node`, whose window has kPeerBytes, and waits until it can be written to. If
-  // `old_address` is not empty, the peer takes the IP port of that endpoint. Fails the test and
-  // returns nullptr on an error.
+  // `old_address` is not empty, the peer takes the IP port of that endpoint; nullptr if somebody
+  // else has it by now. Fails the test and returns nullptr on an error.
   static std::unique_ptr<PeerProcess> Start(transport::Node* node, const transport::Way& way,
                                             const std::string& old_address = "");
   // Kills it, if it still runs.

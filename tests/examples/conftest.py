@@ -58,10 +58,21 @@ def server(request):
     running.stop()
 
 
+# Runs a program that does not say for how long its server may be silent, which is longer beside other tests than by default.
+_PATIENT = """
+import runpy, sys
+import invoker
+invoker.connect.__kwdefaults__["peer_timeout"] = 20.0
+sys.argv = sys.argv[1:]
+sys.path[0] = sys.argv[0].rpartition("/")[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 def run(*command):
     """A program to its end; Python ones with warnings as errors."""
     if command[0].endswith(".py"):
-        command = (sys.executable, "-X", "dev", "-W", "error", *command)
+        command = (sys.executable, "-X", "dev", "-W", "error", "-c", _PATIENT, *command)
     return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_die_with_the_test
     )

@@ -22,7 +22,8 @@ class Idle(NamedTuple):
 
 def idle_lease(server, calls=1, **terms):
     """A lease that makes some calls, is idle after each, and then ends."""
-    with invoker.connect(server.address) as client:
+    # Beside other tests a server may be silent for longer than by default.
+    with invoker.connect(server.address, peer_timeout=20.0) as client:
         with client.lease(python=False, **terms) as lease:
             assert bytes(lease.call("echo", b"first", timeout=30)) == b"first"
             # Neither the executor's start counts, nor the session's.

@@ -132,7 +132,7 @@ TEST_P(HeldLockTest, CallsOfAClientWhoseQueuesLockIsTheWorkersEnd) {
   const absl::Status status =
       client->Invoke(FunctionNamed(*client, "test.hold_clients_lock"), signal()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_TRUE(HasGone(server->pid()));
+  while (!HasGone(server->pid())) absl::SleepFor(absl::Milliseconds(1));
   ExpectAllEnd(client.get());
   EndServer(server);
   // The endpoint is not in the way of the next one.

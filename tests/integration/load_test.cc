@@ -276,9 +276,11 @@ TEST_P(LoadTest, AServerWithoutMemoryRefusesFurtherSessionsAndServesThoseItHas) 
   const rlimit limit = {limit_bytes, limit_bytes};
   ASSERT_EQ(prlimit(server->pid(), RLIMIT_AS, &limit, nullptr), 0) << strerror(errno);
   absl::Status refused;
+  ClientOptions patient;
+  patient.peer_timeout = absl::Seconds(5);
   while (refused.ok()) {
     ASSERT_LT(clients.size(), 3u);
-    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server->address());
+    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server->address(), patient);
     refused = client.status();
     if (client.ok()) clients.push_back(*std::move(client));
   }

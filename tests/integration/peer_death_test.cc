@@ -136,8 +136,13 @@ TEST_P(PeerDeathTest, AServerThatStopsForAMomentLosesNobody) {
   ASSERT_NE(client, nullptr);
   for (int i = 0; i < 3; ++i) {
     server->Suspend();
+    // On another thread: a server that has a lock now keeps the call from being posted.
+    std::thread resume([server] {
+      absl::SleepFor(absl::Milliseconds(20));
+      server->Resume();
+    });
     Future call = client->InvokeAsync(FunctionNamed(*client, "test.echo"), "moment");
-    server->Resume();
+    resume.join();
     EXPECT_TRUE(call.Get().ok());
   }
   EXPECT_EQ(client->status(), absl::OkStatus());

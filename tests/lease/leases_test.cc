@@ -11,6 +11,7 @@ namespace invoker {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr char kTcp[] = "tcp;ofi_rxm";
@@ -158,7 +159,10 @@ TEST(LeasesTest, AKilledExecutorEndsItsLeaseAndNoOtherAndNoSharedSession) {
   }
   EXPECT_TRUE(Eventually([&] { return !(*doomed)->status().ok(); }));
   EXPECT_EQ((*doomed)->status().code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(std::string((*doomed)->status().message()), HasSubstr("signal 9"));
+  EXPECT_THAT(std::string((*doomed)->status().message()),
+              AnyOf(HasSubstr("signal 9"),
+                    // Seen first where nobody looks at either for a second.
+                    HasSubstr("closed its connection")));
   EXPECT_EQ(Echo(&(*other)->executor(0)), absl::OkStatus());
   EXPECT_EQ(Echo(shared->get()), absl::OkStatus());
   // Its core is free again.

@@ -7,6 +7,7 @@ import sys
 import invoker
 import numpy
 import pytest
+from conftest import PATIENCE
 
 PHOTOGRAPH = "/usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg"
 
@@ -23,9 +24,20 @@ def size_of(jpeg):
         at += 2 + length
 
 
+# Runs a program that does not say for how long its server may be silent.
+_PATIENT = """
+import runpy, sys
+import invoker
+%s
+sys.argv = sys.argv[1:]
+sys.path[0] = sys.argv[0].rpartition("/")[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+""" % PATIENCE
+
+
 def run(program, *arguments):
     return subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "examples/python/" + program, *arguments],
+        [sys.executable, "-X", "dev", "-W", "error", "-c", _PATIENT, "examples/python/" + program, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -58,15 +58,23 @@ def group(workers):
         yield opened
 
 
+def wait_until_under_way(calls, group):
+    """A result is there a little before its session counts as free."""
+    while sum(len(session.under_way) for session in group._sessions) != calls:
+        time.sleep(0.001)
+
+
 def test_calls_go_to_the_least_loaded(workers, group):
     assert len(group) == 2 and "of 2" in repr(group)
     first = group.submit("wait")
     waiting = bytes(group.submit("name").result())
+    wait_until_under_way(1, group)
     # The other one, again and again.
     assert all(bytes(group.call("name")) == waiting for _ in range(5))
     for worker in workers:
         worker.leave.set()
     assert bytes(first.result()) != waiting
+    wait_until_under_way(0, group)
     # With none under way, each in turn.
     assert {bytes(group.call("name")) for _ in range(2)} == {b"a", b"b"}
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "src/invoke/client.h"
 #include "src/invoke/lease.h"
 #include "src/invoke/registered_window.h"
@@ -40,11 +41,8 @@ class SoakClient {
       if (!status.ok()) return status;
     }
     if (doomed) {
-      // What follows is answered by single small writes, of which a fabric has nothing left to do
-      // once they are posted.
       if (absl::Status status = FinishAll(); !status.ok()) return status;
-      for (size_t i = 0; i < kAtOnce; ++i) Start(*work, 32 + random_() % 4000, 32);
-      raise(SIGKILL);
+      Die(*work);
     }
     return FinishAll();
   }
@@ -54,6 +52,23 @@ class SoakClient {
     Work work;
     Future future;
   };
+
+  // With calls under way, between two posts: on the thread that drives the endpoint, while the
+  // other one sleeps. What is under way is answered by single small writes, of which a fabric has
+  // nothing left to do once they are posted.
+  void Die(const RemoteFunction& function) {
+    Work work;
+    const std::string input = Input(32, 32, &work);
+    const Bytes bytes(reinterpret_cast<const std::byte*>(input.data()), input.size());
+    client_->InvokeAsync(function, bytes, CallOptions(),
+                         [this, &function](absl::StatusOr<Response> response) {
+                           static_cast<void>(response);
+                           for (size_t i = 0; i < kAtOnce; ++i)
+                             Start(function, 32 + random_() % 4000, 32);
+                           raise(SIGKILL);
+                         });
+    absl::Notification().WaitForNotification();
+  }
 
   // Mostly small; some as large as a window takes, and some several windows.
   absl::Status One(const RemoteFunction& function) {
