@@ -11,7 +11,7 @@ namespace {
 
 // The executor of a lease may have crashed: its fabric shows that at once, and the lease, which
 // knows the reason, only when the worker has put an end to all of it.
-// Calls end within the peer timeout all the same.
+// A failure that is noticed at once ends its calls within the peer timeout all the same.
 absl::Duration AwaitReasonFor(absl::Duration peer_timeout) {
   return std::min(0.75 * peer_timeout, absl::Seconds(5));
 }

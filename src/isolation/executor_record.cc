@@ -30,6 +30,7 @@ constexpr absl::Duration kEndFollows = absl::Seconds(1);
 
 // More than a process that does nothing takes to end where many share the processors.
 constexpr absl::Duration kStopsWithin = absl::Seconds(2);
+constexpr absl::Duration kStopLook = absl::Milliseconds(50);
 
 constexpr absl::Duration kShortestLook = absl::Milliseconds(1);
 // That are read at its end: what it has started may have its socket and say more for ever.
@@ -367,7 +368,8 @@ KillReason ExecutorRecord::Look(absl::Time now, absl::Time* again) {
   const absl::Time stop_by = StopBy();
   if (stop_by <= now) return KillReason::kStopLimit;
   *again = std::min({stop_by, gone_at_, start_by_});
-  if (stop_at_ > now) *again = std::min(*again, stop_at_);
+  // A function may begin, or be seen to run, later.
+  if (stop_by != stop_at_) *again = std::min(*again, std::max(stop_at_, now + kStopLook));
   // Before its connection, which a function that runs for too long may have closed: where this
   // process looks late, both limits are over.
   const KillReason of_calls = LookAtCalls(now, again);

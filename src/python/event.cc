@@ -33,13 +33,15 @@ bool Event::Wait(std::optional<double> timeout) const {
       timeout.has_value() ? absl::Seconds(*timeout) : absl::InfiniteDuration();
   const int64_t began_ns = transport::MonotonicNs();
   absl::Duration left = limit;
+  const bool looks_at_signals = OnMainThread();
+  const absl::Duration slice = looks_at_signals ? kSignalsLookedAtEvery : absl::InfiniteDuration();
   do {
     WithoutGil([&] {
       absl::MutexLock lock(&mutex_);
-      return mutex_.AwaitWithTimeout(absl::Condition(&set_), std::min(left, kSignalsLookedAtEvery));
+      return mutex_.AwaitWithTimeout(absl::Condition(&set_), std::min(left, slice));
     });
     // They may set it.
-    if (OnMainThread() && SignalRaised()) throw py::error_already_set();
+    if (looks_at_signals && SignalRaised()) throw py::error_already_set();
     if (is_set()) return true;
     left = limit - absl::Nanoseconds(transport::MonotonicNs() - began_ns);
   } while (left > absl::ZeroDuration());

@@ -216,6 +216,7 @@ TEST_F(LeaseHostTest, AWaitEndsWithARefusal) {
   EXPECT_EQ(Open(4)->Line(0), "granted 4");
   // Long enough for the other to get in line behind it.
   for (absl::Duration wait = absl::Milliseconds(20);; wait *= 2) {
+    ASSERT_LT(wait, absl::Seconds(20)) << "nobody got in line behind it";
     const auto waits = Open(2, wait);
     const auto behind = Open(1, absl::InfiniteDuration());
     const uint64_t number_behind = opened_;

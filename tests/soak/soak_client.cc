@@ -54,19 +54,21 @@ class SoakClient {
   };
 
   // With calls under way, between two posts: on the thread that drives the endpoint, while the
-  // other one sleeps. What is under way is answered by single small writes, of which a fabric has
-  // nothing left to do once they are posted.
+  // other one sleeps. Some of the calls still wait in the client; the others are answered by single
+  // small writes, of which a fabric has nothing left to do once they are posted.
   void Die(const RemoteFunction& function) {
     Work work;
     const std::string input = Input(32, 32, &work);
     const Bytes bytes(reinterpret_cast<const std::byte*>(input.data()), input.size());
-    client_->InvokeAsync(function, bytes, CallOptions(),
-                         [this, &function](absl::StatusOr<Response> response) {
-                           static_cast<void>(response);
-                           for (size_t i = 0; i < kAtOnce; ++i)
-                             Start(function, 32 + random_() % 4000, 32);
-                           raise(SIGKILL);
-                         });
+    const auto die = [this, &function](const absl::StatusOr<Response>& response) {
+      if (!response.ok()) {
+        std::fprintf(stderr, "the last call: %s\n", response.status().ToString().c_str());
+        std::_Exit(1);
+      }
+      for (size_t i = 0; i < kAtOnce; ++i) Start(function, 32 + random_() % 4000, 32);
+      raise(SIGKILL);
+    };
+    client_->InvokeAsync(function, bytes, CallOptions(), die);
     absl::Notification().WaitForNotification();
   }
 

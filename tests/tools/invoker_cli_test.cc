@@ -292,6 +292,19 @@ TEST_F(InvokerCliTest, TheServerMayComeFromTheEnvironment) {
   EXPECT_EQ(RunBare({"functions", Server()}, {"INVOKER_SERVER=127.0.0.1:1"}).exit_code, 0);
 }
 
+TEST_F(InvokerCliTest, ThePeerTimeoutMayComeFromTheEnvironment) {
+  const std::string server = absl::StrCat("INVOKER_SERVER=", server_->address());
+  const Finished bad = RunBare({"functions"}, {server, "INVOKER_PEER_TIMEOUT=soon"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.errors, HasSubstr("soon"));
+  const std::vector<std::string> too_short = {server, "INVOKER_PEER_TIMEOUT=1us"};
+  const Finished refused = RunBare({"ping", "--count=1"}, too_short);
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.errors, HasSubstr("a peer timeout of 1us"));
+  // The option comes first.
+  EXPECT_EQ(RunBare({"ping", "--count=1", "--peer_timeout=20s"}, too_short).exit_code, 0);
+}
+
 TEST_F(InvokerCliTest, HelpIsEverywhereAndNamesTheExitStatuses) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
                                                     {"functions", "--help"},

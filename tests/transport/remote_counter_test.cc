@@ -165,7 +165,8 @@ TEST_P(RemoteCounter, OwnerOfAFailedPostHearsOnceAndNothingIsAdded) {
   options.retry_limit = absl::Milliseconds(20);
   Node* node = AddNode(options);
   // Connecting may take longer than that.
-  while (counters_->Read(0) == 0) {
+  for (int tries = 0; counters_->Read(0) == 0; ++tries) {
+    ASSERT_LT(tries, 100);
     node->failures.clear();
     ASSERT_TRUE(node->reactor().PostAtomicAdd(remote_[0], 0, 1, node, 0));
     ASSERT_TRUE(

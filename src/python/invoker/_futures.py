@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import threading
 from concurrent.futures import Future, InvalidStateError
+from concurrent.futures._base import PENDING, RUNNING
 from typing import Any, Callable, Optional
 
 from invoker import _invoker
@@ -16,8 +17,6 @@ class WaitedFuture(Future):
 
     def __init__(self) -> None:
         super().__init__()
-        # done() takes a lock, which what a signal's handler raises may leave taken: the call could not end then.
-        self._is_over = False
         # Of the main thread, when it waits.
         self._over: Optional[_invoker.Event] = None
         # The first of all, so that no other keeps the main thread waiting.
@@ -39,17 +38,20 @@ class WaitedFuture(Future):
 
     def _wait(self, timeout: Optional[float]) -> None:
         """For the end, on the main thread; leaves it to the caller on others."""
-        if self._is_over or threading.get_ident() != threading.main_thread().ident:
+        if not self._is_open() or threading.get_ident() != threading.main_thread().ident:
             return
         over = self._over = self._over or _invoker.Event()
-        # It may have ended before that.
-        if not self._is_over and not over.wait(timeout):
+        # It may have ended before that, or be about to tell.
+        if self._is_open() and not over.wait(timeout) and self._is_open():
             raise concurrent.futures.TimeoutError()
+
+    def _is_open(self) -> bool:
+        """As done() says, without its lock: what a signal's handler raises may leave that taken, and the call could not end."""
+        return self._state in (PENDING, RUNNING)
 
 
 def _end_wait(future: Future) -> None:
     assert isinstance(future, WaitedFuture)
-    future._is_over = True
     if future._over is not None:
         future._over.set()
 
