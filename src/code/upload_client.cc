@@ -44,20 +44,31 @@ absl::StatusOr<std::vector<bootstrap::FunctionInfo>> UploadAndLoad(
   absl::InsecureBitGen random;
   absl::Duration longest_pause = kFirstPause;
   int uploads = 0;
+  absl::Status no_room;
+  // What the time was waited away for, if it was.
+  const auto late = [&no_room](const absl::Status& status) {
+    const bool waited = absl::IsDeadlineExceeded(status) && !no_room.ok();
+    return waited ? absl::ResourceExhaustedError(no_room.message()) : status;
+  };
   for (;;) {
     absl::StatusOr<std::vector<bootstrap::FunctionInfo>> functions =
         client->Load(lease, sha256, kind, name, deadline - absl::Now());
-    if (!absl::IsNotFound(functions.status()) || uploads == kMostUploads) return functions;
+    if (functions.ok()) return functions;
+    if (!absl::IsNotFound(functions.status()) || uploads == kMostUploads) {
+      return late(functions.status());
+    }
     const absl::Status uploaded =
         client->Upload(lease, sha256, code, deadline - absl::Now()).status();
     if (uploaded.ok()) {
       ++uploads;
+      no_room = absl::OkStatus();
       continue;
     }
-    if (!absl::IsAborted(uploaded)) return uploaded;
+    if (!absl::IsAborted(uploaded)) return late(uploaded);
+    no_room = uploaded;
     // The room that others take, who may well bring the same file.
     const absl::Duration pause = absl::Uniform(random, 0.5, 1.0) * longest_pause;
-    if (absl::Now() + pause > deadline) return absl::ResourceExhaustedError(uploaded.message());
+    if (absl::Now() + pause > deadline) return absl::ResourceExhaustedError(no_room.message());
     absl::SleepFor(pause);
     longest_pause = std::min(2 * longest_pause, kLongestPause);
   }

@@ -12,7 +12,7 @@ namespace invoker::transport {
 namespace {
 
 // Small: the test wants few operations, and the queues cost memory.
-constexpr ReactorOptions kOptions = {64, 512, absl::Seconds(1)};
+constexpr ReactorOptions kOptions = {64, 512};
 
 // Polls of nothing that are worth it before others get the processor.
 constexpr int kPollsBeforeYield = 200;

@@ -104,7 +104,9 @@ class UploadCallTest : public testing::TestWithParam<const char*> {
   }
 
   std::string Call(const std::string& function, const std::string& input) {
-    auto client = Client::Connect(server_->listen_address());
+    ClientOptions options;
+    options.peer_timeout = absl::Seconds(5);
+    auto client = Client::Connect(server_->listen_address(), options);
     if (!client.ok()) return client.status().ToString();
     auto remote = (*client)->Function(function);
     if (!remote.ok()) return remote.status().ToString();

@@ -95,6 +95,7 @@ TEST_F(ConnectErrorsTest, OneSidesNotificationIsTakenWhereTheOtherHasNoWish) {
       }
       ClientOptions options;
       options.notification = clients;
+      options.peer_timeout = absl::Seconds(5);
       const auto client = Client::Connect(server->address(), options);
       ASSERT_TRUE(client.ok()) << client.status();
       std::string expected = "write_imm";

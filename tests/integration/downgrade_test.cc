@@ -54,6 +54,7 @@ class DowngradeTest : public testing::TestWithParam<FabricUnderTest> {
     ClientOptions options;
     options.notification = notification;
     options.hot_timeout = kClientHotTimeout;
+    options.peer_timeout = absl::Seconds(5);
     return Client::Connect(server_->listen_address(), options);
   }
 

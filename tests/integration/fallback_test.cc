@@ -67,6 +67,7 @@ class FallbackTest : public testing::Test {
     ClientOptions options;
     options.provider = provider;
     options.hot_timeout = kClientHotTimeout;
+    options.peer_timeout = absl::Seconds(5);
     return Client::Connect(server_->listen_address(), options);
   }
 

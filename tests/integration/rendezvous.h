@@ -32,10 +32,11 @@ class Rendezvous {
     release_ = MakeFifo(path_ + ".release");
   }
   ~Rendezvous() {
-    close(started_);
-    close(release_);
+    // First, so that nobody who is late opens one and waits for the other side.
     unlink((path_ + ".started").c_str());
     unlink((path_ + ".release").c_str());
+    close(started_);
+    close(release_);
     rmdir(directory_.c_str());
   }
   Rendezvous(const Rendezvous&) = delete;

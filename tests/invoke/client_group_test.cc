@@ -53,6 +53,7 @@ class ClientGroupTest : public testing::TestWithParam<const char*> {
   static std::unique_ptr<ClientGroup> Connect(const std::string& servers, size_t sessions = 0) {
     ClientOptions options;
     options.hot_timeout = absl::Microseconds(50);
+    options.peer_timeout = absl::Seconds(5);
     auto group = ClientGroup::Connect(servers, options, sessions);
     EXPECT_TRUE(group.ok()) << group.status();
     return group.ok() ? *std::move(group) : nullptr;

@@ -34,6 +34,7 @@ constexpr char kBoth[] = "shm,tcp;ofi_rxm";
 ClientOptions Over(const std::string& provider) {
   ClientOptions options;
   options.provider = provider;
+  options.peer_timeout = absl::Seconds(5);
   return options;
 }
 

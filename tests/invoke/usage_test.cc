@@ -28,6 +28,13 @@ bool WaitUntil(const std::function<bool()>& done) {
   return true;
 }
 
+// The server has this process to share with its clients, on a machine that may be busy.
+ClientOptions Patient() {
+  ClientOptions options;
+  options.peer_timeout = absl::Seconds(5);
+  return options;
+}
+
 class UsageTest : public testing::TestWithParam<const char*> {
  protected:
   void Serve(absl::Duration hot_timeout) {
@@ -216,7 +223,7 @@ TEST_P(UsageTest, EachLeaseHasItsOwnBill) {
   std::map<uint64_t, uint64_t> expected;
   std::vector<std::unique_ptr<Client>> clients;
   for (uint64_t calls : {3, 5, 7}) {
-    auto client = Client::Connect((*server)->listen_address(), ClientOptions());
+    auto client = Client::Connect((*server)->listen_address(), Patient());
     ASSERT_TRUE(client.ok()) << client.status();
     const RemoteFunction echo = Find(**client, "echo");
     for (uint64_t i = 0; i < calls; ++i) {
@@ -252,7 +259,7 @@ TEST_P(UsageTest, TheLastTurnsAreOnTheBill) {
   auto server = bootstrap::Server::Start(options, &host);
   ASSERT_TRUE(server.ok()) << server.status();
   for (int round = 0; round < 20; ++round) {
-    auto client = Client::Connect((*server)->listen_address(), ClientOptions());
+    auto client = Client::Connect((*server)->listen_address(), Patient());
     ASSERT_TRUE(client.ok()) << client.status();
     const RemoteFunction echo = Find(**client, "echo");
     for (int i = 0; i < 3; ++i) ASSERT_TRUE((*client)->Invoke(echo, std::string("12345")).ok());
@@ -270,10 +277,10 @@ TEST_P(UsageTest, TheEndOfALeaseDoesNotWaitForAFunctionThatRunsOn) {
   options.listen = "127.0.0.1:0";
   auto server = bootstrap::Server::Start(options, &host);
   ASSERT_TRUE(server.ok()) << server.status();
-  auto other = Client::Connect((*server)->listen_address(), ClientOptions());
+  auto other = Client::Connect((*server)->listen_address(), Patient());
   ASSERT_TRUE(other.ok()) << other.status();
   const uint64_t others = host.NewestLease();
-  auto client = Client::Connect((*server)->listen_address(), ClientOptions());
+  auto client = Client::Connect((*server)->listen_address(), Patient());
   ASSERT_TRUE(client.ok()) << client.status();
   const uint64_t lease = host.NewestLease();
   ASSERT_NE(lease, others);
@@ -285,7 +292,7 @@ TEST_P(UsageTest, TheEndOfALeaseDoesNotWaitForAFunctionThatRunsOn) {
   served_->functions.open.Notify();
   ASSERT_TRUE(WaitUntil([&] { return served_->worker->Counters().live_sessions == 0; }));
   // What is late has come to its end, and the next bill is complete again.
-  auto next = Client::Connect((*server)->listen_address(), ClientOptions());
+  auto next = Client::Connect((*server)->listen_address(), Patient());
   ASSERT_TRUE(next.ok()) << next.status();
   ASSERT_TRUE((*next)->Invoke(Find(**next, "echo"), std::string("x")).ok());
   EXPECT_EQ(served_->worker->CloseLease(host.NewestLease()).calls, 1u);

@@ -100,10 +100,10 @@ TEST_P(SelfTestOf, NothingIsLeftBehind) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(RunSelfTest(RequestFor(GetParam().provider), kLimit).status, absl::OkStatus());
   }
-  // A thread is listed for a moment after it has been joined.
+  // A thread is listed for a moment after it has been joined, perhaps above, too.
   const absl::Time limit = absl::Now() + kLimit;
   while (CountEntries("/proc/self/task") > threads && absl::Now() < limit) sched_yield();
-  EXPECT_EQ(CountEntries("/proc/self/task"), threads);
+  EXPECT_LE(CountEntries("/proc/self/task"), threads);
   EXPECT_EQ(CountEntries("/proc/self/fd"), descriptors);
   EXPECT_EQ(SharedMemoryFiles(), 0);
 }
