@@ -12,7 +12,7 @@ FUNCTIONS = "bench/functions/libbench_functions.so"
 BUDGET = json.loads(hot_call.BUDGET.read_text())
 
 # Instructions a call: a turn that the machine interrupts for a millisecond tells its usage at once, and not with
-# others, which takes some 60.
+# others, which takes some hundreds, of one call in thousands.
 INTERRUPTED = 1.0
 
 pytestmark = pytest.mark.skipif(

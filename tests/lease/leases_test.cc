@@ -140,6 +140,8 @@ TEST(LeasesTest, CodeThatNeverLoadsKeepsNoLeaseFromItsEnd) {
   EXPECT_THAT(std::string((*lease)->status().message()),
               HasSubstr("code that was being loaded ran for longer than 300ms"));
   EXPECT_TRUE(Lease::Acquire((*server)->address(), Asking(1, kPatience)).ok());
+  // It removes what was uploaded.
+  EXPECT_EQ((*server)->Stop(), 0);
 }
 
 TEST(LeasesTest, AKilledExecutorEndsItsLeaseAndNoOtherAndNoSharedSession) {
