@@ -411,6 +411,7 @@ void ClientSession::HandleFailedPosts(int64_t now_ns) {
 void ClientSession::Fail(const absl::Status& reason) {
   if (!failure_.ok()) return;
   failure_ = reason;
+  last_byte_ = staging_.data()[geometry_.window_bytes() - 1];
   std::vector<CallFate> fates;
   for (const Call& call : calls_) {
     const bool outstanding = call.state == Call::State::kOutstanding;

@@ -175,9 +175,10 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // failed because the other side has ended, the lease says why, and that is the better reason.
   void HoldFailures(int64_t hold_ns) { hold_ns_ = hold_ns; }
 
-  // Reactor::PostFarewell, if there is anybody to say it to.
+  // Reactor::PostFarewell, if there is anybody to say it to. The session has failed: requests that
+  // have left may still run, as they are.
   void SayFarewell() {
-    if (requests_.has_value()) reactor_->PostFarewell(requests_->window());
+    if (requests_.has_value()) reactor_->PostFarewell(requests_->window(), last_byte_);
   }
 
   // Ends every call and refuses new ones. The first reason stays.
@@ -313,6 +314,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   uint64_t bad_frees_ = 0;  // of cells that were free
   uint64_t answers_ = 0;
   absl::Status failure_;
+  std::byte last_byte_{0};  // of the request window, when the session failed
   bool failed_with_buffers_ = false;
 };
 

@@ -256,11 +256,12 @@ class Reactor {
                     void* local, void* descriptor, uint64_t length, OperationOwner* owner,
                     uint64_t tag);
 
-  // Before Dispose, where a peer's write may be half received: writes one byte to the end of a
-  // window of that peer's which is out of use. It is delivered behind what the peer has begun to
-  // send, or fails because the connection has gone, and what was half received with it. Does
-  // nothing where endpoints can be closed at any time.
-  void PostFarewell(const RemoteWindow& window);
+  // Before Dispose, where a peer's write may be half received: writes the last byte of a window of
+  // that peer's once more. `last` is what was written there last, since the peer may not have read
+  // it yet. It is delivered behind what the peer has begun to send, or fails because the connection
+  // has gone, and what was half received with it. Does nothing where endpoints can be closed at any
+  // time.
+  void PostFarewell(const RemoteWindow& window, std::byte last);
 
   // Polls until that write is over, but no longer than `limit`. True if nothing is half received
   // any more. False at once where PostFarewell does nothing. Driver thread; blocks.

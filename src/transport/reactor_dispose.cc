@@ -40,12 +40,13 @@ void Reactor::Farewell::OnOperationFailed(const Operation& operation, const absl
   over = absl::IsUnavailable(status) || absl::IsCancelled(status);
 }
 
-void Reactor::PostFarewell(const RemoteWindow& window) {
+void Reactor::PostFarewell(const RemoteWindow& window, std::byte last) {
   if (!profile().close_needs_quiet || farewell_.posted) return;
   const MemoryRegion& source = staging_.front();
-  farewell_.posted =
-      PostTransfer(TransferDirection::kWrite, window, window.length - 1, source.data(),
-                   source.descriptor(), /*length=*/1, &farewell_, /*tag=*/0);
+  std::byte* const copy = source.data() + source.size() - 1;
+  *copy = last;
+  farewell_.posted = PostTransfer(TransferDirection::kWrite, window, window.length - 1, copy,
+                                  source.descriptor(), /*length=*/1, &farewell_, /*tag=*/0);
 }
 
 // A provider that is to write one byte and has nothing else of ours under way refuses that only

@@ -32,9 +32,10 @@ constexpr int64_t kNothingToWaitForNs = 1'000'000'000;
 
 }  // namespace
 
-// Makes and registers memory for so many slots, which UseStaging then gives to them.
+// Makes and registers memory for so many slots, which UseStaging then gives to them, and one byte
+// behind them, which is the farewell's.
 absl::Status Reactor::AddStaging(size_t slots) {
-  absl::StatusOr<HostBuffer> buffer = HostBuffer::Allocate(slots * StagingBytes(profile()));
+  absl::StatusOr<HostBuffer> buffer = HostBuffer::Allocate(slots * StagingBytes(profile()) + 1);
   if (!buffer.ok()) return buffer.status();
   absl::StatusOr<MemoryRegion> region = Register(*std::move(buffer), RegionUse::kSource);
   if (!region.ok()) return region.status();

@@ -311,7 +311,7 @@ TEST_P(BulkSessionTest, NoTransferBeginsOnceTheWindowIsRevoked) {
   const std::vector<std::byte> before = memory_;
   Call* const call = Start(Halves());
   std::shared_ptr<ClientWindow> window;
-  pair_.functions.in_echo = [&] { window = windows().Revoke(both_); };
+  pair_.functions.in_echo = [&](const invoker_call&) { window = windows().Revoke(both_); };
   const absl::Status status = End(call);
   pair_.functions.in_echo = nullptr;
   EXPECT_FALSE(status.ok());
@@ -329,7 +329,7 @@ TEST_P(BulkSessionTest, AnInputThatIsTakenBackAfterItsFunctionStopsNothing) {
   const uint16_t sink = Register(transport::RegionUse::kRemoteSink, false, true);
   const uint64_t half = memory_.size() / 2;
   std::shared_ptr<ClientWindow> window;
-  pair_.functions.in_echo = [&] { window = windows().Revoke(source); };
+  pair_.functions.in_echo = [&](const invoker_call&) { window = windows().Revoke(source); };
   EXPECT_EQ(End(Start({source, sink, 0, half, half, half})), absl::OkStatus());
   pair_.functions.in_echo = nullptr;
   EXPECT_TRUE(window->AwaitQuiet(absl::ZeroDuration()));

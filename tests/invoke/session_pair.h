@@ -251,7 +251,7 @@ class SessionPair final : public transport::ReactorHandler {
         immediate->kind == MessageKind::kResponse || executor_ == nullptr) {
       return;
     }
-    if (turn_began_ns_ == 0) turn_began_ns_ = transport::MonotonicNs();
+    if (turn_began_ns_ == 0 && !alone) turn_began_ns_ = transport::MonotonicNs();
     Ring(immediate->kind, immediate->cell, turn_began_ns_);
   }
   // All of the write runs.
@@ -276,6 +276,7 @@ class SessionPair final : public transport::ReactorHandler {
   const std::shared_ptr<BulkBudget> bulk_budget = std::make_shared<BulkBudget>();
   std::optional<FunctionTimes> times;
   uint64_t tokens = 0;  // that the executor got
+  bool alone = false;   // each comes in a turn of its own, for which nobody looks at the clock
   DataKeys data_keys;   // of the session's tags, if it has any
 
  private:

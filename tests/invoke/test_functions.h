@@ -21,7 +21,8 @@ struct TestFunctions {
   absl::Notification entered;      // "gate" runs
   absl::Notification open;         // "gate" may return
   absl::Notification second_open;  // "second_gate" may return
-  std::function<void()> in_echo;   // if there is one, "echo" does that too
+  // If there is one, "echo" does that too.
+  std::function<void(const invoker_call&)> in_echo;
 };
 
 enum TestFunctionId : uint16_t { kEcho = 0, kGate = 1, kBurn = 2, kFail = 3, kSecondGate = 4 };
@@ -39,7 +40,7 @@ inline FunctionRegistry MakeTestFunctions(TestFunctions* functions) {
   add("echo", [](invoker_call* call) -> int64_t {
     auto* functions = static_cast<TestFunctions*>(call->context);
     functions->calls.fetch_add(1);
-    if (functions->in_echo) functions->in_echo();
+    if (functions->in_echo) functions->in_echo(*call);
     if (call->input_size > call->output_capacity) {
       call->output_needed = call->input_size;
       return INVOKER_OUTPUT_TOO_SMALL;
