@@ -271,7 +271,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
       // Posting takes its time too.
       clock_ns_ = transport::MonotonicNs();
     }
-    if (header.deadline_us != 0 &&
+    if (header.deadline_us != 0 && turn_began_ns_ != 0 &&
         clock_ns_ - turn_began_ns_ > int64_t{header.deadline_us} * 1000) {
       Refuse(header, StatusCode::kDeadlineExpired,
              "the deadline passed before the function could begin; it did not run");
