@@ -32,11 +32,9 @@ PathView ClientSession::ViewPath(uint64_t known_answers) const {
   for (const Call& call : calls_) {
     if (call.state != Call::State::kOutstanding && call.state != Call::State::kTimedOut) continue;
     longest_ago = std::max(longest_ago, next_sequence_ - call.sequence);
+    view.bytes += (uint64_t{call.request.cells} + call.response.cells) * geometry_.cell_bytes();
   }
   view.oldest = next_sequence_ - longest_ago;
-  const uint64_t held =
-      uint64_t{2} * geometry_.cells() - request_cells_.free_cells() - response_cells_.free_cells();
-  view.bytes = held * geometry_.cell_bytes();
   return view;
 }
 
