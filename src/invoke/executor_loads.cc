@@ -125,8 +125,8 @@ bool MayBeRetried(const absl::Status& status) {
     case CallFate::kMaybeExecuted:
       return ShowsLostExecutor(status) && !absl::IsCancelled(status);
     case CallFate::kNotExecuted:
-      // It drains: what else was not executed would not be elsewhere either.
-      return absl::IsUnavailable(status);
+      // Of what was not executed, only what a worker that goes away has refused may be elsewhere.
+      return ShowsLostExecutor(status);
     case CallFate::kUnknown:
     case CallFate::kExecuted:
       break;
@@ -136,6 +136,8 @@ bool MayBeRetried(const absl::Status& status) {
 
 bool ShowsLostExecutor(const absl::Status& status) {
   if (GetCallFate(status) == CallFate::kExecuted) return false;
+  // What its worker has refused shows it only if the worker is going away.
+  if (GetCallFate(status) == CallFate::kNotExecuted) return absl::IsUnavailable(status);
   switch (status.code()) {
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kUnavailable:

@@ -144,6 +144,19 @@ TEST(ExecutorLoadsTest, WhileExecutorsComeAndGoEachCallGetsOneOrAReason) {
   EXPECT_EQ(loads.left(), kExecutors);
 }
 
+// A worker that refuses a call, because it could not read its input perhaps, serves others.
+TEST(ShowsLostExecutorTest, OfRefusedCallsOnlyThoseOfAWorkerThatGoesAwayShowIt) {
+  const auto refused = [](absl::StatusCode code) {
+    return WithFate(absl::Status(code, "refused"), CallFate::kNotExecuted);
+  };
+  EXPECT_FALSE(ShowsLostExecutor(refused(absl::StatusCode::kAborted)));
+  EXPECT_FALSE(MayBeRetried(refused(absl::StatusCode::kAborted)));
+  EXPECT_TRUE(ShowsLostExecutor(refused(absl::StatusCode::kUnavailable)));
+  EXPECT_TRUE(MayBeRetried(refused(absl::StatusCode::kUnavailable)));
+  EXPECT_TRUE(ShowsLostExecutor(
+      WithFate(absl::AbortedError("the executor crashed"), CallFate::kMaybeExecuted)));
+}
+
 TEST(AfterTriesTest, ALastTryThatWasNotSentDoesNotSayThatNoneWas) {
   const absl::Status lost = absl::UnavailableError("lost");
   for (const CallFate fate : {CallFate::kNotSent, CallFate::kNotExecuted}) {

@@ -81,6 +81,9 @@ def shows_lost_session(error: Optional[BaseException]) -> bool:
     # A function may raise the same, which says nothing of its worker.
     if not isinstance(error, InvokerError) or isinstance(error.__cause__, RemoteTraceback):
         return False
+    # What its worker has refused shows it only if the worker is going away.
+    if error.fate == "not_executed":
+        return isinstance(error, Unavailable)
     return error.fate != "executed" and isinstance(
         error, (Unavailable, Aborted, DataLoss, Internal)
     )
@@ -89,9 +92,7 @@ def shows_lost_session(error: Optional[BaseException]) -> bool:
 def _may_run_elsewhere(error: BaseException) -> bool:
     if not isinstance(error, InvokerError) or not shows_lost_session(error):
         return False
-    if error.fate == "not_executed":
-        return isinstance(error, Unavailable)
-    return error.fate in ("not_sent", "maybe_executed")
+    return error.fate in ("not_sent", "not_executed", "maybe_executed")
 
 
 def submit(
