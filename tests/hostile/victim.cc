@@ -6,7 +6,7 @@
 //   park N       it makes one call that takes long, tells its sequence and cells, and how it ended,
 //                after N seconds at the latest
 //   large/small  payloads of up to a megabyte and a half from now on, or of a few bytes
-//   quiet/busy   it stops calling, or goes on
+//   quiet/busy   it stops calling, and looks at what has come meanwhile, or goes on
 //
 // It ends with its standard input, or by SIGTERM.
 
@@ -122,6 +122,18 @@ class Victim {
     std::cout << nlohmann::json{{"right", right}} << std::endl;
   }
 
+  // What has been sent to it by now, of which there may be thousands.
+  void LookAtTheRest() {
+    constexpr int kUnchanged = 1000;
+    uint64_t last = TotalDrops(session_->session().dropped());
+    for (int unchanged = 0; unchanged < kUnchanged; ++unchanged) {
+      session_->Poll();
+      const uint64_t now = TotalDrops(session_->session().dropped());
+      if (now != last) unchanged = 0;
+      last = now;
+    }
+  }
+
   void Obey(const std::string& line) {
     int seconds = 0;
     absl::string_view words = line;
@@ -130,6 +142,7 @@ class Victim {
     }
     if (line == "large" || line == "small") large_ = line == "large";
     if (line == "quiet" || line == "busy") busy_ = line == "busy";
+    if (line == "quiet") LookAtTheRest();
     nlohmann::json dropped;
     ForEachDrop(session_->session().dropped(),
                 [&dropped](absl::string_view reason, uint64_t count) {
