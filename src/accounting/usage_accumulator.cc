@@ -12,6 +12,7 @@
 #include "src/transport/random.h"
 #include "src/transport/reactor.h"
 #include "src/transport/remote_counter.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -135,7 +136,9 @@ absl::StatusOr<std::unique_ptr<UsageAccumulator>> UsageAccumulator::Start(
     absl::MutexLock lock(&accumulator->mutex_);
     accumulator->ports_.resize(fabrics.size());
   }
-  accumulator->thread_ = std::thread([raw = accumulator.get()] { raw->ThreadMain(); });
+  absl::Status started = transport::StartThread(&accumulator->thread_,
+                                                [raw = accumulator.get()] { raw->ThreadMain(); });
+  if (!started.ok()) return started;
   return accumulator;
 }
 
@@ -144,7 +147,7 @@ UsageAccumulator::UsageAccumulator(uint64_t id, const Options& options)
 
 UsageAccumulator::~UsageAccumulator() {
   inbox_.Submit([this] { stop_ = true; });
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void UsageAccumulator::ThreadMain() {

@@ -10,6 +10,7 @@
 #include "src/invoke/offered_fabrics.h"
 #include "src/transport/random.h"
 #include "src/transport/remote_counter.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -28,7 +29,9 @@ absl::StatusOr<std::unique_ptr<UsageContributor>> UsageContributor::Start(
   if (!id.ok()) return id.status();
   if (!options.log) options.log = [](absl::string_view) {};
   std::unique_ptr<UsageContributor> contributor(new UsageContributor(*id, std::move(options)));
-  contributor->thread_ = std::thread([raw = contributor.get()] { raw->ThreadMain(); });
+  absl::Status started = transport::StartThread(&contributor->thread_,
+                                                [raw = contributor.get()] { raw->ThreadMain(); });
+  if (!started.ok()) return started;
   return contributor;
 }
 
@@ -40,7 +43,7 @@ UsageContributor::~UsageContributor() {
     absl::MutexLock lock(&mutex_);
     stop_ = true;
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void UsageContributor::Kick() {

@@ -16,6 +16,7 @@
 #include "src/bootstrap/convert_lease.h"
 #include "src/bootstrap/failure.h"
 #include "src/bootstrap/session_token_pool.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker::bootstrap {
 namespace {
@@ -89,8 +90,12 @@ class Lease::Impl {
         stream_.Read();
       }
     }
-    thread_ = std::thread([this] { Run(); });
-    return absl::OkStatus();
+    absl::Status status = transport::StartThread(&thread_, [this] { Run(); });
+    if (!status.ok()) {
+      stream_.Cancel();
+      stream_.Close();
+    }
+    return status;
   }
 
   absl::StatusOr<LeaseEnd> Release(absl::Duration timeout) {

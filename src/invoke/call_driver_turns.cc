@@ -3,13 +3,13 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -119,12 +119,7 @@ void CallDriver::SleepLocked(int64_t deadline_ns) {
 // False if the system has no thread left: then the next thread that waits drives, or the next call
 // tries this again.
 bool CallDriver::StartHelperLocked() {
-  try {
-    helper_ = std::thread([this] { HelperMain(); });
-  } catch (const std::system_error&) {
-    return false;
-  }
-  return true;
+  return transport::StartThread(&helper_, [this] { HelperMain(); }).ok();
 }
 
 // Nobody drives, and there is something to drive for, or somebody who waits to.

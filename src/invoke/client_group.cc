@@ -103,15 +103,17 @@ std::vector<std::shared_ptr<CallDriver>> ClientGroup::ShutAndListDrivers() {
 }
 
 // What is lost from now on, or has been already, is connected to again.
-void ClientGroup::Reconnect(const ClientOptions& options) {
+absl::Status ClientGroup::Reconnect(const ClientOptions& options) {
   std::vector<std::string> servers;
   for (const std::unique_ptr<Client>& client : owned_) servers.push_back(client->server());
   reconnector_ = std::make_unique<Reconnector>(
       std::move(servers), options, [this](size_t executor, std::unique_ptr<Client> client) {
         return Replace(executor, std::move(client));
       });
+  if (absl::Status status = reconnector_->Start(); !status.ok()) return status;
   loads_->set_on_lost([raw = reconnector_.get()](size_t executor) { raw->Lost(executor); });
   for (size_t i = 0; i < owned_.size(); ++i) Watch(loads_->session(i));
+  return absl::OkStatus();
 }
 
 // So that a loss is known before a call finds it out.

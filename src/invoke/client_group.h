@@ -134,7 +134,7 @@ class ClientGroup {
   ClientGroup(std::vector<std::unique_ptr<Client>> owned,
               std::vector<std::unique_ptr<Lease>> leases, const std::vector<Client*>& clients);
 
-  void Reconnect(const ClientOptions& options);
+  absl::Status Reconnect(const ClientOptions& options);
   void Watch(ExecutorLoads::Session session);
   absl::Status Replace(size_t executor, std::unique_ptr<Client> client)
       ABSL_LOCKS_EXCLUDED(functions_mutex_);

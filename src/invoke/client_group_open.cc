@@ -11,6 +11,7 @@
 #include "src/invoke/client_group.h"
 #include "src/invoke/open_sessions.h"
 #include "src/invoke/worker_contact.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -36,10 +37,17 @@ absl::StatusOr<std::vector<std::string>> SplitServers(absl::string_view servers)
 template <typename Result, typename Make>
 absl::StatusOr<std::vector<Result>> OfEach(size_t servers, const Make& make) {
   std::vector<absl::StatusOr<Result>> results(servers);
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < servers; ++i) threads.emplace_back([&, i] { results[i] = make(i); });
-  results[0] = make(0);
-  for (std::thread& thread : threads) thread.join();
+  std::vector<std::thread> threads(servers);
+  for (size_t i = 1; i < servers; ++i) {
+    transport::StartThread(&threads[i], [&, i] { results[i] = make(i); }).IgnoreError();
+  }
+  // What has no thread is made on this one.
+  for (size_t i = 0; i < servers; ++i) {
+    if (!threads[i].joinable()) results[i] = make(i);
+  }
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
   std::vector<Result> all;
   for (absl::StatusOr<Result>& result : results) {
     if (!result.ok()) return result.status();
@@ -159,7 +167,8 @@ absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Connect(absl::string_v
     std::move(some.begin(), some.end(), std::back_inserter(clients));
   }
   absl::StatusOr<std::unique_ptr<ClientGroup>> group = Of(std::move(clients), {});
-  if (group.ok() && options.reconnect) (*group)->Reconnect(options);
+  if (!group.ok() || !options.reconnect) return group;
+  if (absl::Status status = (*group)->Reconnect(options); !status.ok()) return status;
   return group;
 }
 

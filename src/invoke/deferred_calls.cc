@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -21,12 +21,8 @@ bool DeferredCalls::Add(Try call) {
   {
     absl::MutexLock lock(&mutex_);
     if (!stop_) {
-      if (!thread_.joinable()) {
-        try {
-          thread_ = std::thread([this] { Run(); });
-        } catch (const std::system_error&) {
-          return false;
-        }
+      if (!thread_.joinable() && !transport::StartThread(&thread_, [this] { Run(); }).ok()) {
+        return false;
       }
       waiting_.push_back(std::move(call));
       changed_.SignalAll();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "src/transport/random.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -29,13 +30,14 @@ absl::Status SessionHasEnded() { return absl::NotFoundError("the session has end
 
 }  // namespace
 
-std::unique_ptr<Executor> Executor::Start(std::vector<transport::FabricChoice> fabrics,
-                                          const FunctionRegistry* functions,
-                                          const ExecutorOptions& options,
-                                          SessionFailed on_session_failed) {
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Start(
+    std::vector<transport::FabricChoice> fabrics, const FunctionRegistry* functions,
+    const ExecutorOptions& options, SessionFailed on_session_failed) {
   std::unique_ptr<Executor> executor(
       new Executor(std::move(fabrics), functions, options, std::move(on_session_failed)));
-  executor->thread_ = std::thread([raw = executor.get()] { raw->ThreadMain(); });
+  absl::Status started =
+      transport::StartThread(&executor->thread_, [raw = executor.get()] { raw->ThreadMain(); });
+  if (!started.ok()) return started;
   return executor;
 }
 

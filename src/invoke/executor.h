@@ -82,11 +82,10 @@ class Executor {
   };
 
   // Starts the thread; no endpoint is opened yet. `functions` is copied. At most 65536 fabrics;
-  // from now on they are named by their place in `fabrics`.
-  static std::unique_ptr<Executor> Start(std::vector<transport::FabricChoice> fabrics,
-                                         const FunctionRegistry* functions,
-                                         const ExecutorOptions& options,
-                                         SessionFailed on_session_failed);
+  // from now on they are named by their place in `fabrics`. RESOURCE_EXHAUSTED without a thread.
+  static absl::StatusOr<std::unique_ptr<Executor>> Start(
+      std::vector<transport::FabricChoice> fabrics, const FunctionRegistry* functions,
+      const ExecutorOptions& options, SessionFailed on_session_failed);
 
   // Stops as Stop() does.
   ~Executor();

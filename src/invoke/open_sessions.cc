@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/invoke/connection.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -27,10 +28,13 @@ absl::Status ForEach(size_t count, size_t most_threads,
       if (!results[i].ok()) failed = true;
     }
   };
-  std::vector<std::thread> threads;
-  for (size_t t = 1; t < std::min(count, most_threads); ++t) threads.emplace_back(run);
+  std::vector<std::thread> threads(std::min(count, most_threads) - 1);
+  // Without some of them it takes longer.
+  for (std::thread& thread : threads) transport::StartThread(&thread, run).IgnoreError();
   run();
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
   for (absl::Status& result : results) {
     if (!result.ok()) return std::move(result);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/transport/random.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -28,7 +29,10 @@ Reconnector::Reconnector(std::vector<std::string> servers, const ClientOptions& 
   options_.times = nullptr;
   options_.connect_timeout = std::min(options_.connect_timeout, kLongestStep);
   options_.probe_timeout = std::min(options_.probe_timeout, kLongestStep);
-  thread_ = std::thread([this] { Run(); });
+}
+
+absl::Status Reconnector::Start() {
+  return transport::StartThread(&thread_, [this] { Run(); });
 }
 
 Reconnector::~Reconnector() {
@@ -37,7 +41,7 @@ Reconnector::~Reconnector() {
     stop_ = true;
     changed_.SignalAll();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Reconnector::Lost(size_t executor) {

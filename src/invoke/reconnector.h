@@ -37,6 +37,9 @@ class Reconnector {
   Reconnector(const Reconnector&) = delete;
   Reconnector& operator=(const Reconnector&) = delete;
 
+  // Once. RESOURCE_EXHAUSTED without a thread.
+  absl::Status Start();
+
   // Any thread: the executor has been lost. Does not block.
   void Lost(size_t executor) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,11 +1,11 @@
 #include "src/invoke/retired_clients.h"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "src/invoke/connection.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -28,16 +28,9 @@ RetiredClients::~RetiredClients() {
 void RetiredClients::Add(ExecutorLoads::Session session, std::unique_ptr<Client> client) {
   absl::MutexLock lock(&mutex_);
   open_.push_back({session, ++added_, std::move(client)});
-  if (!thread_.joinable()) StartThreadLocked();
+  // Without a thread all stay until the next one comes, or the group goes.
+  if (!thread_.joinable()) transport::StartThread(&thread_, [this] { Run(); }).IgnoreError();
   changed_.SignalAll();
-}
-
-// Without a thread all stay until the next one comes, or the group goes.
-void RetiredClients::StartThreadLocked() {
-  try {
-    thread_ = std::thread([this] { Run(); });
-  } catch (const std::system_error&) {
-  }
 }
 
 std::vector<std::shared_ptr<CallDriver>> RetiredClients::drivers() const {

@@ -48,7 +48,6 @@ class RetiredClients {
     std::unique_ptr<Client> client;
   };
 
-  void StartThreadLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // The next one that nobody uses; blocks. Nothing: to end.
   std::optional<Retired> Next() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -73,11 +73,13 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
     executor_options.on_endpoint = [raw = worker.get()](absl::string_view note) {
       raw->Note(note);
     };
-    worker->executors_.push_back(Executor::Start(
+    absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Start(
         std::move(fabrics), &functions, executor_options,
         [raw = worker.get(), index](Executor::SessionKey key, const absl::Status& status) {
           raw->OnSessionFailed(index, key, status);
-        }));
+        });
+    if (!executor.ok()) return executor.status();
+    worker->executors_.push_back(*std::move(executor));
   }
   for (size_t fabric = 0; by_name && fabric < worker->served_.fabrics.size(); ++fabric) {
     if (absl::Status status = worker->executors_.front()->OpenFabric(fabric); !status.ok()) {

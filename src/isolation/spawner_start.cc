@@ -23,6 +23,7 @@
 #include "src/isolation/process_spawner.h"
 #include "src/isolation/sandbox.h"
 #include "src/transport/provider_profile.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -253,7 +254,8 @@ absl::Status ProcessTable::Prepare() {
     kind.prepared = status.ok();
   }
   if (!status.ok()) return status;
-  thread_ = std::thread([this] { ThreadMain(); });
+  status = transport::StartThread(&thread_, [this] { ThreadMain(); });
+  if (!status.ok()) return status;
 
   // The proof that executors come up: one of each kind, which then is the pool's first.
   for (const ExecutorKind kind : {ExecutorKind::kNative, ExecutorKind::kPython}) {

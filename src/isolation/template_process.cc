@@ -18,6 +18,7 @@
 #include "src/isolation/executor_environment.h"
 #include "src/isolation/executor_main.h"
 #include "src/isolation/nanoseconds.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {
@@ -129,8 +130,11 @@ absl::Status TemplateProcess::Send(const isolation::v1::ToTemplate& message,
     return absl::ResourceExhaustedError(absl::StrCat("cannot copy a descriptor: ", strerror(errno),
                                                      "; allow the server more (ulimit -n)"));
   }
+  if (!sender_.joinable()) {
+    const absl::Status started = transport::StartThread(&sender_, [this] { SendUnsent(); });
+    if (!started.ok()) return started;
+  }
   unsent_.push_back(std::move(unsent));
-  if (!sender_.joinable()) sender_ = std::thread([this] { SendUnsent(); });
   return absl::OkStatus();
 }
 

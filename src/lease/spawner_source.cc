@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "src/transport/start_thread.h"
+
 namespace invoker {
 
 SpawnerSource::~SpawnerSource() {
@@ -9,8 +11,8 @@ SpawnerSource::~SpawnerSource() {
 }
 
 void SpawnerSource::StartSoon() {
-  // Whoever needs the spawner hears of a failure from Get.
-  thread_ = std::thread([this] { Get().IgnoreError(); });
+  // Whoever needs the spawner hears of a failure from Get, which starts it if there is no thread.
+  transport::StartThread(&thread_, [this] { Get().IgnoreError(); }).IgnoreError();
 }
 
 absl::StatusOr<ExecutorSpawner*> SpawnerSource::Get() {

@@ -12,12 +12,14 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/config.h"
+#include "src/transport/start_thread.h"
 
 // Of the unwinder's library (libgcc_s, libunwind), which has it in no header.
 struct dwarf_eh_bases {
@@ -204,8 +206,10 @@ SpinWatch* SpinWatch::Begin(int64_t limit_ns) {
   if (Prepared().signal == 0) return nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (watch_ == nullptr) {
-    watch_ = new SpinWatch;
-    watch_->thread_ = std::thread([watch = watch_] { watch->Main(); });
+    auto watch = std::make_unique<SpinWatch>();
+    // Without it nobody leaves, as where there is no way to.
+    if (!StartThread(&watch->thread_, [raw = watch.get()] { raw->Main(); }).ok()) return nullptr;
+    watch_ = watch.release();
   }
   watch_->limits_ns_.push_back(limit_ns);
   watch_->wake_.notify_one();

@@ -33,8 +33,8 @@ class ExecutorTest : public testing::TestWithParam<const char*> {
     options.hot_timeout = absl::Microseconds(100);
     std::vector<transport::FabricChoice> fabrics;
     fabrics.push_back(*DiscoverLoopback(GetParam()));
-    return Executor::Start(std::move(fabrics), &registry_, options,
-                           [](Executor::SessionKey, const absl::Status&) {});
+    return *Executor::Start(std::move(fabrics), &registry_, options,
+                            [](Executor::SessionKey, const absl::Status&) {});
   }
 
   // A session for a client that never calls.
@@ -127,8 +127,8 @@ TEST_P(ExecutorTest, SessionsBeyondTheFirstFewOfAHotExecutorMayHaveASecondEndpoi
   fabrics.push_back(*DiscoverLoopback(GetParam()));
   const size_t endpoints = fabrics.front().profile.wait_slows_polling ? 2 : 1;
   std::unique_ptr<Executor> executor =
-      Executor::Start(std::move(fabrics), &registry_, ExecutorOptions(),
-                      [](Executor::SessionKey, const absl::Status&) {});
+      *Executor::Start(std::move(fabrics), &registry_, ExecutorOptions(),
+                       [](Executor::SessionKey, const absl::Status&) {});
   std::vector<Executor::SessionKey> keys;
   std::set<std::string> addresses;
   for (int i = 0; i < kSessions; ++i) {

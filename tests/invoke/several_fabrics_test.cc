@@ -199,8 +199,8 @@ class IdleFabricTest : public testing::Test {
   std::unique_ptr<Executor> Start(ExecutorOptions options) {
     std::vector<transport::FabricChoice> fabrics;
     for (const char* provider : {kShm, kTcp}) fabrics.push_back(*DiscoverLoopback(provider));
-    return Executor::Start(std::move(fabrics), &registry_, options,
-                           [](Executor::SessionKey, const absl::Status&) {});
+    return *Executor::Start(std::move(fabrics), &registry_, options,
+                            [](Executor::SessionKey, const absl::Status&) {});
   }
 
   SessionKey Open(Executor* executor, uint16_t fabric) {
