@@ -274,8 +274,17 @@ void CallDriver::Close() {
   helper_waiter_.Wake();
   if (helper_.joinable()) helper_.join();
   lock_.Lock();
-  // What the helper has not come to.
+  // What the helper has not come to, and what other threads are at.
   RunFinishedLocked();
+  CallWaiter waiter;
+  closer_ = &waiter;
+  while (delivering_ > 0 && !DeliversHere()) {
+    lock_.Unlock();
+    waiter.Wait(absl::InfiniteDuration());
+    lock_.Lock();
+    RunFinishedLocked();
+  }
+  closer_ = nullptr;
   closed_ = true;
   UnlockAndMayEnd();
 }

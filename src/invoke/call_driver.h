@@ -135,7 +135,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   PathView ViewPathAfterTurns(uint64_t known_answers);
 
   // Ends the helper thread. Calls that are under way end as CANCELLED, and callbacks that are due
-  // run here at the latest. Nothing may be started afterwards.
+  // run here at the latest; waits for those that other threads run. Nothing may be started
+  // afterwards.
   void Close();
 
  private:
@@ -178,6 +179,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
     WaitLocked(call, deadline_ns);
   }
   void DriveHere(Call* call, int64_t deadline_ns);
+  // Whether a driver that waits for this call, or for room, runs callbacks that have become due.
+  bool RunsCallbacksFor(const Call* call) const { return call == nullptr || !DeliversHere(); }
   void WaitLocked(Call* call, int64_t deadline_ns);
   bool GoesOnLocked(uint64_t changes) const;
   void DriveWhile(const Call* call, int64_t deadline_ns, uint32_t turns_if_others_wait);
@@ -194,9 +197,14 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   void DeliverSomeLocked();
   void HelperMain();
 
-  // True on a thread that runs callbacks: what it still has to take or deliver itself it cannot
-  // wait for.
-  static thread_local bool t_delivers_;
+  // Of a thread that runs callbacks: of which driver, and whose callback it is in meanwhile.
+  struct Delivery {
+    const CallDriver* driver;
+    const Delivery* outer;
+  };
+  // What a thread still has to take or deliver itself it cannot wait for.
+  static thread_local const Delivery* t_delivery_;
+  bool DeliversHere() const;
   // CallbacksElsewhere's.
   static thread_local bool t_leaves_callbacks_;
 
@@ -213,8 +221,9 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
       0;  // threads in Run or Await that have a call, which holds cells until they take its result
   uint32_t held_responses_ = 0;  // that have been handed out and not been released
   uint32_t delivering_ = 0;  // threads that run callbacks, whose responses hold cells until then
-  uint32_t inside_ = 0;      // threads inside a method
-  uint32_t held_calls_ = 0;  // that futures have not given back
+  CallWaiter* closer_ = nullptr;  // waits until none does
+  uint32_t inside_ = 0;           // threads inside a method
+  uint32_t held_calls_ = 0;       // that futures have not given back
   uint32_t started_since_turn_ = 0;
   uint64_t asynchronous_ = 0;  // calls started so far that their threads did not wait for at once
   // The driver itself: set from Attach until Close has been called and nobody is inside or holds

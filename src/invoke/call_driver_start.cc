@@ -101,9 +101,12 @@ absl::Status CallDriver::WaitToStartLocked(const ClientSession::Request& request
 }
 
 // With no call under way nobody drives, so what is late to answer a call that timed out has not
-// been noticed. True if something came.
+// been noticed, and inside of a callback others' results may hold the room. True if there was
+// something.
 bool CallDriver::PollForRoomLocked() {
-  if (driven_ || reactor_->Poll() == 0) return false;
+  if (driven_) return false;
+  const bool due = !session_->finished().empty() && !t_leaves_callbacks_;
+  if (!due && reactor_->Poll() == 0) return false;
   if (t_leaves_callbacks_) {
     LeaveCallbacksToHelperLocked();
   } else {
@@ -115,7 +118,7 @@ bool CallDriver::PollForRoomLocked() {
 // Whether cells can become free though no call is under way.
 bool CallDriver::MayBeReleasedLocked(WhenFull when_full) const {
   return (when_full == WhenFull::kWaitForResponses && held_responses_ > 0) ||
-         (!t_delivers_ && (running_ + delivering_ > 0 || !session_->finished().empty()));
+         (t_delivery_ == nullptr && (running_ + delivering_ > 0 || !session_->finished().empty()));
 }
 
 void CallDriver::WaitForRoomLocked(int64_t deadline_ns) {

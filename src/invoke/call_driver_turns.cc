@@ -24,15 +24,21 @@ constexpr int64_t kLastWatchNs = 200'000;
 
 }  // namespace
 
-thread_local bool CallDriver::t_delivers_ = false;
+thread_local const CallDriver::Delivery* CallDriver::t_delivery_ = nullptr;
 thread_local bool CallDriver::t_leaves_callbacks_ = false;
+
+bool CallDriver::DeliversHere() const {
+  const Delivery* at = t_delivery_;
+  while (at != nullptr && at->driver != this) at = at->outer;
+  return at != nullptr;
+}
 
 void CallDriver::DriveHere(Call* call, int64_t deadline_ns) {
   helper_leads_ = false;
   visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   DriveWhile(call, deadline_ns, kTurnsPerClock);
   LeaveLocked();
-  if (!session_->finished().empty()) RunFinishedLocked();
+  if (!session_->finished().empty() && RunsCallbacksFor(call)) RunFinishedLocked();
 }
 
 // Somebody else drives.
@@ -65,7 +71,8 @@ inline bool CallDriver::GoesOnLocked(uint64_t changes) const {
   return session_->changes() == changes && NeedsDriverLocked();
 }
 
-// Takes the driver's role until the call has ended, the deadline has passed, or callbacks are due.
+// Takes the driver's role until the call has ended, the deadline has passed, or callbacks are due;
+// inside of a callback others' wait, unless it waits for room, which they may have.
 // With no call: while GoesOnLocked, and, if others wait, for so many turns. Not none, since the
 // others may have no call either.
 void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns, uint32_t turns_if_others_wait) {
@@ -81,7 +88,7 @@ void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns, uint32_t turn
     const int events = reactor->Poll();
     started_since_turn_ = 0;
     session->Flush();
-    if (ABSL_PREDICT_FALSE(!session->finished().empty())) break;
+    if (ABSL_PREDICT_FALSE(!session->finished().empty()) && RunsCallbacksFor(call)) break;
     if (ABSL_PREDICT_FALSE(lock_.Contended())) lock_.Yield();
     if (events > 0) idle_since_ns = 0;
     // With no time to be hot in, the first idle turn is the last.
@@ -104,6 +111,8 @@ void CallDriver::DriveWhile(const Call* call, int64_t deadline_ns, uint32_t turn
 }
 
 void CallDriver::SleepLocked(int64_t deadline_ns) {
+  // What others have left to this driver while it gave them the lock.
+  session_->Flush();
   const bool armed = reactor_->Arm();
   if (armed) {
     const int64_t left_ns = deadline_ns - transport::MonotonicNs();
@@ -165,12 +174,14 @@ void CallDriver::DeliverSomeLocked() {
   finished.erase(finished.begin(), finished.begin() + static_cast<std::ptrdiff_t>(count));
   ++delivering_;
   lock_.Unlock();
-  const bool delivered_before = std::exchange(t_delivers_, true);
+  const Delivery delivery = {this, t_delivery_};
+  t_delivery_ = &delivery;
   for (auto& [on_done, result] : results) on_done(std::move(result));
   results.clear();
-  t_delivers_ = delivered_before;
+  t_delivery_ = delivery.outer;
   lock_.Lock();
   --delivering_;
+  if (ABSL_PREDICT_FALSE(closer_ != nullptr) && delivering_ == 0) closer_->Wake();
 }
 
 // Drives only where nobody else does. Threads that start calls and come back soon to wait for them
