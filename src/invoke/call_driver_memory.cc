@@ -10,6 +10,8 @@ namespace invoker {
 
 absl::StatusOr<transport::MemoryRegion> CallDriver::RegisterMemory(transport::HostBuffer buffer,
                                                                    transport::RegionUse use) {
+  // Without the lock, for which other calls' deadlines and the lease's heartbeats may wait.
+  transport::MemoryRegion::Prepare(reactor_->profile(), buffer, use);
   lock_.Lock();
   absl::StatusOr<transport::MemoryRegion> region = reactor_->Register(std::move(buffer), use);
   lock_.Unlock();
@@ -80,7 +82,7 @@ bool CallDriver::DriveUntil(absl::FunctionRef<bool()> done, int64_t deadline_ns)
     if (lock_.Contended()) lock_.Yield();
     if (events == 0 && !done()) SleepLocked(deadline_ns);
     driven_ = false;
-    if (!session_->finished().empty()) RunFinishedLocked();
+    if (!session_->finished().empty() && !DeliversHere()) RunFinishedLocked();
   }
   const bool result = done();
   if (!driven_) LeaveLocked();

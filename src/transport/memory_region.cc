@@ -231,6 +231,10 @@ HostBuffer MemoryRegion::Close() && {
   return std::move(buffer_);
 }
 
+void MemoryRegion::Prepare(const Profile& profile, const HostBuffer& buffer, RegionUse use) {
+  if (profile.populate_regions) Populate(buffer.data(), buffer.size(), use);
+}
+
 absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const Domain& domain,
                                                     const Endpoint& endpoint, HostBuffer buffer,
                                                     RegionUse use) {
@@ -243,7 +247,7 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const 
   }
   if (!IsRemote(use) && !profile.local_registration) return result;
 
-  if (profile.populate_regions) Populate(result.data(), result.size(), use);
+  Prepare(profile, result.buffer_, use);
   const bool for_events = profile.bind_region_for_events && use == RegionUse::kRemoteTarget;
   fid_mr* raw = nullptr;
   int code = 0;

@@ -95,6 +95,10 @@ class MemoryRegion {
                                                const Endpoint& endpoint, HostBuffer buffer,
                                                RegionUse use);
 
+  // What takes long of Register where the fabric wants memory that is there, by itself: any thread,
+  // beforehand. Reads a file if the buffer is one that is mapped.
+  static void Prepare(const Profile& profile, const HostBuffer& buffer, RegionUse use);
+
   std::byte* data() const { return buffer_.data(); }
   size_t size() const { return buffer_.size(); }
 
