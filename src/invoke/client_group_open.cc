@@ -56,6 +56,9 @@ absl::StatusOr<std::vector<Result>> OfEach(size_t servers, const Make& make) {
   return all;
 }
 
+// Of a worker that is well.
+constexpr size_t kMostExecutors = 1024;
+
 using Clients = std::vector<std::unique_ptr<Client>>;
 
 absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOptions& options,
@@ -64,7 +67,13 @@ absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOpt
       WorkerContact::Find(server, options);
   if (!contact.ok()) return contact.status();
   if (absl::Status status = (*contact)->Usable(); !status.ok()) return status;
-  if (sessions == 0) sessions = (*contact)->info().executors;
+  if (sessions == 0) {
+    sessions = (*contact)->info().executors;
+    if (sessions == 0 || sessions > kMostExecutors) {
+      return absl::InternalError(absl::StrCat("the server at ", server, " says that it has ",
+                                              sessions, " executors, which none has"));
+    }
+  }
   bootstrap::LeaseTerms terms;
   terms.peer_timeout = options.peer_timeout;
   absl::StatusOr<std::shared_ptr<HeldLease>> lease =

@@ -28,7 +28,7 @@ absl::Status ForEach(size_t count, size_t most_threads,
       if (!results[i].ok()) failed = true;
     }
   };
-  std::vector<std::thread> threads(std::min(count, most_threads) - 1);
+  std::vector<std::thread> threads(std::clamp<size_t>(count, 1, most_threads) - 1);
   // Without some of them it takes longer.
   for (std::thread& thread : threads) transport::StartThread(&thread, run).IgnoreError();
   run();

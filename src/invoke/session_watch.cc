@@ -153,7 +153,7 @@ void SessionWatch::Answered(uint64_t handle, uint64_t sequence,
   absl::string_view symptom;
   {
     absl::MutexLock lock(&mutex_);
-    if (handle_ != handle) return;
+    if (handle_ != handle || driver_ == nullptr) return;
     if (path_.Answered(sequence, state, transport::MonotonicNs()) == PathCheck::Verdict::kFine) {
       return;
     }
