@@ -187,10 +187,10 @@ void AwaitSignal(int signal_fd, security::AccessControl* access) {
 }
 
 void StopAll(absl::Duration limit, Worker* worker, LeaseHost* host, bootstrap::Server* server) {
+  StopWatchdog watchdog(kProgram, limit + kStopGrace);
   server->Drain("the server received a signal to stop");
   worker->Drain();
   host->Drain();
-  StopWatchdog watchdog(kProgram, limit + kStopGrace);
   std::thread leases([host, limit] { host->Stop(limit); });
   worker->Stop(limit);
   leases.join();

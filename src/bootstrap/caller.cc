@@ -3,6 +3,7 @@
 #include <grpc/grpc_security.h>
 #include <grpc/grpc_security_constants.h>
 
+#include "src/bootstrap/machine.h"
 #include "src/security/token.h"
 
 namespace invoker::bootstrap {
@@ -65,10 +66,7 @@ absl::StatusOr<LeaseTable::Use> AcquireFor(const grpc::ServerContextBase& contex
 }
 
 std::string PeerMachine(const grpc::ServerContextBase& context) {
-  std::string peer = context.peer();
-  const size_t port = peer.rfind(':');
-  if (port != std::string::npos) peer.resize(port);
-  return peer;
+  return MachineOf(context.peer());
 }
 
 }  // namespace invoker::bootstrap

@@ -32,7 +32,7 @@ absl::StatusOr<LeaseTable::Use> AcquireFor(const grpc::ServerContextBase& contex
                                            security::AccessControl* access, LeaseTable* leases,
                                            uint64_t lease);
 
-// The machine at the other end: "ipv4:192.0.2.7".
+// The machine at the other end, as MachineOf names it.
 std::string PeerMachine(const grpc::ServerContextBase& context);
 
 }  // namespace invoker::bootstrap

@@ -1,6 +1,5 @@
 #include "src/bootstrap/server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -62,7 +61,6 @@ class Server::Impl {
   absl::Status Listen(const HostPort& address,
                       const std::shared_ptr<grpc::ServerCredentials>& credentials) {
     grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
                                static_cast<int>(keepalive_interval_ms_));

@@ -1,9 +1,10 @@
 // The worker's side of the bootstrap: a gRPC server in front of a SessionHost.
 //
-// Start returns with the server listening. grpc.health.v1 says SERVING until Drain, and server
-// reflection is on, so that grpcurl and its like work. Connections are encrypted and clients known
-// as ServerOptions::security says. All methods may be called from any thread, also from inside the
-// host's methods (but for Stop); a stopped server stays stopped.
+// Start returns with the server listening. grpc.health.v1 says SERVING until Drain.
+// There is no server reflection, each stream of which would keep one of the threads for requests
+// from others. Connections are encrypted and clients known as ServerOptions::security says. All
+// methods may be called from any thread, also from inside the host's methods (but for Stop); a
+// stopped server stays stopped.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_SERVER_H_
 #define INVOKER_SRC_BOOTSTRAP_SERVER_H_

@@ -5,6 +5,11 @@
 
 namespace invoker::bootstrap {
 
+WorkThreads::WorkThreads(size_t most, Started) : most_(most) {
+  absl::MutexLock lock(&mutex_);
+  threads_.emplace_back([this] { Loop(); });
+}
+
 WorkThreads::~WorkThreads() {
   while (true) {
     std::vector<std::thread> threads;

@@ -20,6 +20,9 @@ namespace invoker::bootstrap {
 class WorkThreads {
  public:
   explicit WorkThreads(size_t most) : most_(most) {}
+  // Starts one now, so that Run never blocks. std::system_error if the system gives none.
+  enum class Started { kOne };
+  WorkThreads(size_t most, Started);
   // Waits for all work that was given.
   ~WorkThreads();
   WorkThreads(const WorkThreads&) = delete;

@@ -28,7 +28,8 @@ LeaseHost::LeaseHost(const LeasePolicy& policy, Shared shared, SpawnerSource* sp
       spawner_(spawner),
       book_(book),
       capacity_(policy.total, policy.max_waiting),
-      starters_(kStarters),
+      // Run with the lock held, which what runs takes.
+      starters_(kStarters, bootstrap::WorkThreads::Started::kOne),
       clock_([this] { RunClock(); }) {}
 
 LeaseHost::~LeaseHost() {
@@ -321,18 +322,20 @@ absl::Status LeaseHost::ForgetWindow(uint64_t lease, uint64_t handle, uint16_t n
 }
 
 std::vector<bootstrap::UsageRecord> LeaseHost::GetUsage(absl::string_view tenant) {
+  const Clock::time_point asked = Clock::now();
   {
     absl::MutexLock lock(&mutex_);
-    TakeReadings();
+    TakeReadings(asked);
   }
   return book_->Records(tenant);
 }
 
 absl::StatusOr<bootstrap::Usage> LeaseHost::LeaseUsage(uint64_t lease) {
+  const Clock::time_point asked = Clock::now();
   {
     absl::MutexLock lock(&mutex_);
     if (const auto found = entries_.find(lease); found != entries_.end()) {
-      TakeReading(lease, found->second);
+      TakeReading(lease, asked, &found->second);
     }
   }
   const absl::optional<bootstrap::Usage> usage = book_->OpenUsage(lease);
@@ -340,17 +343,19 @@ absl::StatusOr<bootstrap::Usage> LeaseHost::LeaseUsage(uint64_t lease) {
   return *usage;
 }
 
-void LeaseHost::TakeReading(uint64_t lease, const Entry& entry) {
-  if (entry.closing) return;
-  if (entry.phase == Phase::kRunning) {
-    book_->Update(lease, entry.executors->Usage());
-  } else if (entry.phase == Phase::kShared && shared_.usage) {
+// Of those who waited for the lock at the same time, one reads for all.
+void LeaseHost::TakeReading(uint64_t lease, Clock::time_point asked, Entry* entry) {
+  if (entry->closing || entry->read_at >= asked) return;
+  entry->read_at = Clock::now();
+  if (entry->phase == Phase::kRunning) {
+    book_->Update(lease, entry->executors->Usage());
+  } else if (entry->phase == Phase::kShared && shared_.usage) {
     book_->Update(lease, shared_.usage(lease));
   }
 }
 
-void LeaseHost::TakeReadings() {
-  for (const auto& [lease, entry] : entries_) TakeReading(lease, entry);
+void LeaseHost::TakeReadings(Clock::time_point asked) {
+  for (auto& [lease, entry] : entries_) TakeReading(lease, asked, &entry);
 }
 
 void LeaseHost::Drain() {
@@ -410,7 +415,7 @@ void LeaseHost::RunClock() {
       next_telling_ = now + absl::ToChronoNanoseconds(kTellingInterval);
     }
     if (now >= next_reading) {
-      TakeReadings();
+      TakeReadings(now);
       next_reading = now + absl::ToChronoNanoseconds(kReadingInterval);
     }
     changed_.WaitWithTimeout(&mutex_, UntilNext(now));

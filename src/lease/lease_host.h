@@ -112,6 +112,7 @@ class LeaseHost final : public bootstrap::SessionHost {
     uint32_t to_start = 0;                                 // executors that are not there yet
     bool counted = false;                                  // among its tenant's
     bool closing = false;
+    Clock::time_point read_at;  // when its usage was read last
   };
 
   // Nullptr if the lease has no executors of its own.
@@ -138,8 +139,10 @@ class LeaseHost final : public bootstrap::SessionHost {
   // Ends waits, and takes readings for the book.
   void RunClock() ABSL_LOCKS_EXCLUDED(mutex_);
   void EndWaits(Clock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeReading(uint64_t lease, const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TakeReadings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unless it has been read since `asked`.
+  void TakeReading(uint64_t lease, Clock::time_point asked, Entry* entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeReadings(Clock::time_point asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // When the clock has something to do next.
   absl::Duration UntilNext(Clock::time_point now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -1,4 +1,4 @@
-// Listening, health, reflection, and strangers on the port.
+// Listening, health, and strangers on the port.
 
 #include "src/bootstrap/server.h"
 
@@ -21,7 +21,6 @@ namespace invoker::bootstrap {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -58,37 +57,6 @@ class ServerTest : public ::testing::Test {
     EXPECT_TRUE(queue.Next(&tag, &ok));
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response.status();
-  }
-
-  std::vector<std::string> ReflectedServices() {
-    grpc::TemplatedGenericStub<testing::ReflectionRequest, testing::ReflectionResponse> stub(
-        channel_);
-    grpc::CompletionQueue queue;
-    grpc::ClientContext context;
-    const auto wait = [&queue] {
-      void* tag = nullptr;
-      bool ok = false;
-      return queue.Next(&tag, &ok) && ok;
-    };
-    auto call = stub.PrepareCall(
-        &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
-    call->StartCall(nullptr);
-    EXPECT_TRUE(wait());
-    testing::ReflectionRequest request;
-    request.set_list_services("*");
-    call->WriteLast(request, grpc::WriteOptions(), nullptr);
-    EXPECT_TRUE(wait());
-    testing::ReflectionResponse response;
-    call->Read(&response, nullptr);
-    EXPECT_TRUE(wait());
-    grpc::Status status;
-    call->Finish(&status, nullptr);
-    EXPECT_TRUE(wait());
-    std::vector<std::string> names;
-    for (const auto& service : response.list_services_response().service()) {
-      names.push_back(service.name());
-    }
-    return names;
   }
 
   uint16_t Port() const { return ParseHostPort(server_->listen_address())->port; }
@@ -162,12 +130,6 @@ TEST_F(ServerTest, HealthSaysServingUntilDrain) {
   server_->Drain("upgrade");
   EXPECT_EQ(Health(""), testing::HealthCheckResponse::NOT_SERVING);
   EXPECT_EQ(Health(kServiceName), testing::HealthCheckResponse::NOT_SERVING);
-}
-
-TEST_F(ServerTest, ReflectionListsTheService) {
-  Start();
-  EXPECT_THAT(ReflectedServices(),
-              AllOf(Contains(std::string(kServiceName)), Contains("grpc.health.v1.Health")));
 }
 
 TEST_F(ServerTest, GarbageOnThePortDisturbsNobody) {

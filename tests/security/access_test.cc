@@ -94,17 +94,16 @@ class AccessTest : public ::testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-constexpr const char* kMethods[] = {
-    "/invoker.bootstrap.v1.Bootstrap/GetWorkerInfo",
-    "/invoker.bootstrap.v1.Bootstrap/Lease",
-    "/invoker.bootstrap.v1.Bootstrap/OpenSession",
-    "/invoker.bootstrap.v1.Bootstrap/SwitchNotification",
-    "/invoker.bootstrap.v1.Bootstrap/FindRequest",
-    "/invoker.bootstrap.v1.Bootstrap/CloseSession",
-    "/invoker.bootstrap.v1.Memory/RegisterWindow",
-    "/invoker.bootstrap.v1.Memory/ForgetWindow",
-    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-    "/no.such.Service/Method"};
+constexpr const char* kMethods[] = {"/invoker.bootstrap.v1.Bootstrap/GetWorkerInfo",
+                                    "/invoker.bootstrap.v1.Bootstrap/Lease",
+                                    "/invoker.bootstrap.v1.Bootstrap/OpenSession",
+                                    "/invoker.bootstrap.v1.Bootstrap/SwitchNotification",
+                                    "/invoker.bootstrap.v1.Bootstrap/FindRequest",
+                                    "/invoker.bootstrap.v1.Bootstrap/CloseSession",
+                                    "/invoker.bootstrap.v1.Memory/RegisterWindow",
+                                    "/invoker.bootstrap.v1.Memory/ForgetWindow",
+                                    "/grpc.health.v1.Health/Watch",
+                                    "/no.such.Service/Method"};
 
 TEST_F(AccessTest, EveryMethodOfEveryServiceWantsTheTokenButHealth) {
   Start(files_.Write("tokens", absl::StrCat("# two of them\n", kAlice, "\n\n", kBob, "\n")), "");
