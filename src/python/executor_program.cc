@@ -2,6 +2,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -16,8 +18,12 @@ namespace py = pybind11;
 
 // What the exception says.
 std::string Describe(const py::error_already_set& error) {
-  const py::object text = py::module_::import("invoker._serve").attr("describe")(error.value());
-  return py::cast<std::string>(text);
+  try {
+    const py::object text = py::module_::import("invoker._serve").attr("describe")(error.value());
+    return py::cast<std::string>(text);
+  } catch (const std::exception&) {
+    return "it raised an exception that cannot be described";
+  }
 }
 
 // With the GIL.

@@ -154,6 +154,7 @@ PYBIND11_MODULE(_invoker, module) {
 
   py::class_<NativeServer>(module, "NativeServer")
       .def("close", &NativeServer::Close, py::arg("drain_timeout"))
+      .def("let_go", &NativeServer::LetGo)
       .def("calls_run", &NativeServer::CallsRun)
       .def_property_readonly("closed", &NativeServer::closed)
       .def_property_readonly("forked", &NativeServer::forked)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <thread>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "src/python/errors.h"
 #include "src/python/gil.h"
 #include "src/security/access_control.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker::python {
 namespace {
@@ -132,8 +134,6 @@ class NativeServer::Serving {
 
 NativeServer::NativeServer() = default;
 
-NativeServer::~NativeServer() { Close(0); }
-
 std::unique_ptr<NativeServer> NativeServer::Start(std::vector<Function> functions,
                                                   const Options& options) {
   if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
@@ -186,14 +186,10 @@ void NativeServer::Close(double drain_timeout_s) {
     Raise(absl::FailedPreconditionError(
         "a function cannot close the server that runs it: let another thread do it"));
   }
-  std::shared_ptr<Serving> serving = std::move(serving_);
-  serving_ = nullptr;
-  OpenAddresses().erase(std::find(OpenAddresses().begin(), OpenAddresses().end(), address_));
+  std::shared_ptr<Serving> serving = Take();
   if (forked()) {
-    // The threads that it needs to end are the parent's: leave it alone, for good, and what it
-    // refers to.
-    new std::shared_ptr<Serving>(std::move(serving));
-    for (std::unique_ptr<PythonFunction>& function : functions_) function.release();
+    // The threads that it needs to end are the parent's: leave it alone, for good.
+    Leave(std::move(serving));
     return;
   }
   WithoutGil([&] {
@@ -201,6 +197,28 @@ void NativeServer::Close(double drain_timeout_s) {
     serving.reset();
     return true;
   });
+}
+
+void NativeServer::LetGo() {
+  if (serving_ == nullptr) return;
+  if (!PythonFunction::IsRunning() || forked()) return Close(0);
+  std::shared_ptr<Serving> serving = Take();
+  std::thread thread;
+  const absl::Status started =
+      transport::StartThread(&thread, [serving] { serving->Stop(absl::ZeroDuration()); });
+  Leave(std::move(serving));
+  if (started.ok()) thread.detach();
+}
+
+std::shared_ptr<NativeServer::Serving> NativeServer::Take() {
+  OpenAddresses().erase(std::find(OpenAddresses().begin(), OpenAddresses().end(), address_));
+  return std::exchange(serving_, nullptr);
+}
+
+// Keeps what may still run, and the functions that it refers to, for as long as the process lives.
+void NativeServer::Leave(std::shared_ptr<Serving> serving) {
+  new std::shared_ptr<Serving>(std::move(serving));
+  for (std::unique_ptr<PythonFunction>& function : functions_) function.release();
 }
 
 }  // namespace invoker::python

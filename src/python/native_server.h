@@ -50,13 +50,15 @@ class NativeServer {
   static std::unique_ptr<NativeServer> Start(std::vector<Function> functions,
                                              const Options& options);
 
-  // Closes, waiting for nothing but a function that runs.
-  ~NativeServer();
+  ~NativeServer() { LetGo(); }
 
   // Refuses calls from now on, waits for the functions that run and at most drain_timeout_s for
   // their responses to leave, and ends all sessions. Again: does nothing. In a forked process it
   // only lets go.
   void Close(double drain_timeout_s);
+  // Closes, waiting for nothing but a function that runs; inside of a function of any server, which
+  // could be waiting for itself, has another thread do it. Under the GIL. Raises nothing.
+  void LetGo();
   bool closed() const { return serving_ == nullptr; }
   bool forked() const { return mark_.forked(); }
 
@@ -72,6 +74,8 @@ class NativeServer {
   class Serving;
 
   NativeServer();
+  std::shared_ptr<Serving> Take();
+  void Leave(std::shared_ptr<Serving> serving);
 
   ForkMark mark_;
   std::string address_;

@@ -1,6 +1,7 @@
 #include "src/python/python_function.h"
 
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "src/python/buffer.h"
@@ -61,6 +62,8 @@ int64_t FailWithException(invoker_call* call) {
     function_internal::SetError(call, "the function raised an exception that cannot be described");
     error.restore();
     PyErr_Clear();
+  } catch (const std::exception&) {
+    function_internal::SetError(call, "the function raised an exception that cannot be described");
   }
   Py_XDECREF(type);
   Py_XDECREF(value);

@@ -137,8 +137,8 @@ def test_a_signal_handler_may_raise_while_the_result_arrives(script):
         signal.signal(signal.SIGALRM, late)
         with invoker.connect(ADDRESS) as client:
             for out in (None, bytearray(64)):
-                signal.setitimer(signal.ITIMER_REAL, 0.05)
                 try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.05)
                     client.call("test.sleep", (500_000).to_bytes(4, "little"), out=out)
                 except KeyboardInterrupt:
                     print("interrupted")

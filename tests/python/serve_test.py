@@ -106,6 +106,15 @@ def test_an_exception_is_a_failed_call_with_type_message_and_place():
             client.call("leave")
 
 
+def test_half_a_character_in_an_exception_is_shown():
+    def find(request):
+        raise ValueError("no such thing: " + bytes(request).decode("utf-8", "surrogateescape"))
+
+    with invoker.serve({"find": find}) as server, invoker.connect(server.address) as client:
+        with pytest.raises(invoker.FunctionFailed, match=r"ValueError: no such thing: \\udcff\n.*, in find"):
+            client.call("find", b"\xff")
+
+
 @pytest.mark.parametrize(
     "take",
     [
@@ -306,6 +315,27 @@ def test_a_function_cannot_close_its_own_server():
         assert not server.wait(0)
 
 
+def test_a_function_may_drop_its_own_server():
+    done = run_script(
+        """
+        def drop(request):
+            global server
+            server = None
+            return b"dropped"
+        server = invoker.serve({"drop": drop})
+        client = invoker.connect(server.address)
+        assert client.call("drop") == b"dropped"
+        try:
+            while True:
+                client.call("drop")
+        except invoker.Unavailable:
+            print("gone", flush=True)
+        """,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "gone\n", "")
+
+
 def test_a_server_that_nobody_refers_to_goes_away():
     server = invoker.serve({"echo": bytes})
     address = server.address
@@ -351,6 +381,10 @@ def test_a_signal_ends_a_serving_program_as_it_ends_any_python(number):
     assert not [name for name in os.listdir("/dev/shm") if name.startswith("%d:" % process.pid)]
 
 
+@pytest.mark.skipif(
+    bool(os.environ.get("INVOKER_SANITIZER")),
+    reason="a sanitizer's allocator has locks that a thread may have during the fork",
+)
 def test_a_forked_process_has_no_part_in_a_server():
     done = run_script(
         """

@@ -6,13 +6,17 @@ import itertools
 import logging
 import threading
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from invoker._fork import renew_locks_of
 from invoker._futures import CallFuture
 from invoker._invoker import CallTicket, NativeClient
 from invoker.errors import FailedPrecondition, InvokerError
 
 _logger = logging.getLogger("invoker")
+
+# Whether a thread is a dispatcher's.
+_here = threading.local()
 
 
 class _Expected(NamedTuple):
@@ -32,11 +36,14 @@ class Dispatcher:
     def __init__(self, native: NativeClient) -> None:
         self._native = native
         self._tokens = itertools.count(1)
-        self._lock = threading.Lock()
+        renew_locks_of(self)
         # Under the lock.
         self._pending: Dict[int, _Expected] = {}
         self._thread: Optional[threading.Thread] = None
         self._stopping = False
+
+    def _renew_locks(self) -> None:
+        self._lock = threading.Lock()
 
     def start(
         self,
@@ -90,14 +97,17 @@ class Dispatcher:
                 self._native.wake()
 
     def stop(self, wait: bool = True) -> None:
-        """Ends the thread once all futures are complete, and waits for that; the native client has been closed before."""
+        """Ends the thread once all futures are complete, and waits for that; the native client has been closed before.
+
+        Does not wait in a callback of a future: of two that close each other's clients, each would wait for the other.
+        """
         with self._lock:
             self._stopping = True
             thread = self._thread
         if thread is None or thread.ident is None:
             return
         self._native.wake()
-        if wait and thread is not threading.current_thread():
+        if wait and not getattr(_here, "dispatches", False):
             # Not for ever at a time: a signal that another thread got does not end the wait (_invoker.Event).
             while thread.is_alive():
                 thread.join(0.1)
@@ -108,11 +118,17 @@ class Dispatcher:
             return self._stopping and (self._thread is None or not self._thread.is_alive())
 
     def _run(self) -> None:
+        _here.dispatches = True
         while True:
             with self._lock:
                 if self._stopping and not self._pending:
                     return
-            for token, value in self._native.next_results():
+            try:
+                results = self._native.next_results()
+            except BaseException as error:
+                # Some have been lost on the way here, for want of memory, and nobody knows which.
+                results = self._all_pending(error)
+            for token, value in results:
                 with self._lock:
                     expected = self._pending.pop(token, None)
                 if expected is None:
@@ -123,7 +139,11 @@ class Dispatcher:
                     # Of a callback; other futures must not suffer for it.
                     _logger.exception("a callback of a future failed")
             # Nothing of a result is kept while this thread waits for the next one.
-            expected = value = None  # noqa: F841
+            expected = value = results = None  # noqa: F841
+
+    def _all_pending(self, error: BaseException) -> List[Tuple[int, BaseException]]:
+        with self._lock:
+            return [(token, error) for token in self._pending]
 
 
 def _complete(expected: _Expected, value: Any) -> None:

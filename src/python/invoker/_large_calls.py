@@ -9,6 +9,7 @@ import time
 from concurrent.futures import Future
 from typing import Any, Callable, Deque, List, NamedTuple, Optional, Set
 
+from invoker._fork import renew_locks_of
 from invoker._futures import WaitedFuture
 from invoker.errors import DeadlineExceeded
 
@@ -32,12 +33,15 @@ class LargeCalls:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        renew_locks_of(self)
         # Under the lock.
         self._line: Deque[_Call] = collections.deque()
         self._running = 0
         self._threads: Set[threading.Thread] = set()
+
+    def _renew_locks(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
 
     def start(self, run: Callable[[], Any], deadline: Optional[float]) -> Future:
         """The future of run(), which cannot be cancelled; DeadlineExceeded if the deadline ends before its turn."""

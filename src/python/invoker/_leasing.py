@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Tuple, Un
 from invoker import _arguments, _frames, _invoker
 from invoker._calls import Calls
 from invoker._credentials import Credentials
+from invoker._fork import renew_locks_of
 from invoker.errors import FailedPrecondition, InvalidArgument
 from invoker.remote_function import RemoteFunction
 from invoker.usage import Capacity
@@ -53,9 +54,12 @@ class Leasing:
     def __init__(self, connecting: Optional[Connecting]) -> None:
         """For Client and Group."""
         self._connecting = connecting
-        self._lease_lock = threading.Lock()
+        renew_locks_of(self)
         self._own_lease: Optional[Lease] = None  # under the lock
         self._leases_closed = False
+
+    def _renew_locks(self) -> None:
+        self._lease_lock = threading.Lock()
 
     def capacity(self) -> Capacity:
         """What the worker has to lease, and what of it is free. Blocks for a round trip."""

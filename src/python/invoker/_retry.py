@@ -119,17 +119,25 @@ def submit(
             future.cancel()
         return True
 
-    def begin_again() -> bool:
+    def begin_again(lost: InvokerError) -> bool:
         if whole.cancelled():
             return True
         try:
             if tries.late():
                 raise DeadlineExceeded("the deadline passed while the call waited for room", fate="not_sent")
             return begin(False)
-        except Exception as refusal:
+        except InvokerError as refusal:
             tries.settle(refusal)
             tries.end(whole, refusal, True)
-            return True
+        except Exception as failure:
+            give_up(lost, failure)
+        return True
+
+    def give_up(lost: InvokerError, because: BaseException) -> None:
+        """Of a call that cannot be tried again, for want of a thread perhaps: what became of it is what the tries say."""
+        lost.__cause__ = because
+        tries.settle(lost)
+        tries.end(whole, lost, True)
 
     def ended(future: Future) -> None:
         if future.cancelled() or whole.cancelled():
@@ -140,11 +148,14 @@ def submit(
             return
         if not tries.may_try(error):
             tries.end(whole, error, True)
-        elif not begin_again():
+            return
+        assert isinstance(error, InvokerError)
+        lost = error
+        if not begin_again(lost):
             try:
-                tries.wait_for_room(begin_again)
+                tries.wait_for_room(lambda: begin_again(lost))
             except RuntimeError as no_thread:
-                tries.end(whole, no_thread, True)
+                give_up(lost, no_thread)
 
     begin(True)
     return whole

@@ -17,4 +17,5 @@ def describe(error: BaseException) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         lines.append('  File "%s", line %d, in %s' % (frame.filename, frame.lineno, frame.name))
     _logger.info("a function failed", exc_info=(type(error), error, error.__traceback__))
-    return "\n".join(lines)
+    # A name that came as bytes may be in it as half a surrogate pair, which UTF-8 does not have.
+    return "\n".join(lines).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -49,7 +49,6 @@ class Group(Calls, Leasing, Closing):
         self._bell = _invoker.Bell()
         self._reconnector = _reconnect.Reconnector(self, self._bell) if reconnect else None
         self._clients = list(clients)
-        self._lock = threading.Lock()
         # Under the lock.
         self._sessions = [Session(*each) for each in enumerate(self._clients)]
         # Those that another one has followed, and whose callbacks may still run.
@@ -168,6 +167,10 @@ class Group(Calls, Leasing, Closing):
             else:
                 cores[client] = (capacity.free_cores, capacity.cores)
         return sorted(self._clients, key=lambda client: cores[client], reverse=True)
+
+    def _renew_locks(self) -> None:
+        super()._renew_locks()
+        self._lock = threading.Lock()
 
     def capacity(self) -> Any:
         """As Client.capacity(), of all workers together."""

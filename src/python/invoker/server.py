@@ -145,7 +145,7 @@ class Server(Closing):
         self._native = native
         self._ended = _invoker.Event()
         # Also runs when the interpreter exits.
-        self._finalizer = weakref.finalize(self, native.close, 0.0)
+        self._finalizer = weakref.finalize(self, native.let_go)
 
     @property
     def address(self) -> str:
@@ -178,7 +178,7 @@ class Server(Closing):
                 if self._native.closed:
                     self._ended.set()
                 else:
-                    self._finalizer = weakref.finalize(self, self._native.close, 0.0)
+                    self._finalizer = weakref.finalize(self, self._native.let_go)
 
     def __repr__(self) -> str:
         if self._native.closed:

@@ -1,0 +1,157 @@
+"""Futures whose dispatchers meet what is rare: callbacks that close, results that are lost on the way, no threads, forks."""
+
+import concurrent.futures
+import threading
+
+import invoker
+import pytest
+from conftest import run_script
+from invoker import _dispatch, _retry
+
+
+def test_callbacks_of_two_sessions_may_close_the_group():
+    rounds = 5
+    leave = [threading.Event() for _ in range(rounds)]
+
+    def wait(request):
+        leave[request[0]].wait()
+
+    def fail(request):
+        leave[request[0]].wait(0.01)
+        raise ValueError("for the callback")
+
+    functions = {"wait": wait, "fail": fail}
+    with invoker.serve(functions) as first, invoker.serve(functions) as second:
+        for number in range(rounds):
+            group = invoker.connect(first.address + "," + second.address)
+            closed = threading.Semaphore(0)
+
+            def close(_, group=group, closed=closed):
+                group.close()
+                closed.release()
+
+            try:
+                futures = [group.submit(name, bytes([number])) for name in ("fail", "wait", "wait", "wait")]
+                for future in futures:
+                    future.add_done_callback(close)
+                _, late = concurrent.futures.wait(futures, timeout=60)
+                assert not late
+                assert all(closed.acquire(timeout=60) for _ in futures)
+            finally:
+                leave[number].set()
+
+
+class Native:
+    """A client's native half that has no memory for its first results."""
+
+    closed = forked = False
+
+    def __init__(self):
+        self.failed = False
+        self.started = threading.Semaphore(0)
+
+    def next_results(self):
+        self.started.acquire()
+        if not self.failed:
+            self.failed = True
+            raise MemoryError("for the results")
+        return [(2, memoryview(b"later"))]
+
+    def cancel(self, ticket):
+        return True
+
+    def wake(self):
+        self.started.release()
+
+
+def test_results_that_are_lost_on_the_way_end_their_calls_and_no_others():
+    native = Native()
+    dispatcher = _dispatch.Dispatcher(native)
+    first = dispatcher.start(lambda token: object(), bytes)
+    native.started.release()
+    with pytest.raises(MemoryError):
+        first.result(timeout=60)
+    second = dispatcher.start(lambda token: object(), bytes)
+    native.started.release()
+    assert second.result(timeout=60) == b"later"
+    dispatcher.stop()
+
+
+class GroupWithoutThreads:
+    """As much of a group as tries of a call need."""
+
+    def __init__(self):
+        self._waiting = self
+
+    def _others_left(self):
+        return True
+
+    def add(self, attempt):
+        raise RuntimeError("can't start new thread")
+
+    def end(self, end):
+        end()
+
+
+@pytest.mark.parametrize("no_thread_for", ["the line", "the next session"])
+def test_a_call_that_cannot_be_tried_again_for_want_of_a_thread_says_what_became_of_it(no_thread_for):
+    first = concurrent.futures.Future()
+    tries = []
+
+    def start(may_block, whole):
+        tries.append(may_block)
+        if len(tries) == 1:
+            first.cancel = lambda: False
+            return first
+        if no_thread_for == "the line":
+            return None
+        raise RuntimeError("can't start new thread")
+
+    whole = _retry.submit(_retry.Tries(GroupWithoutThreads(), {"retry": 1}), start)
+    first.set_exception(invoker.Unavailable("its worker has gone", fate="maybe_executed"))
+    with pytest.raises(invoker.Unavailable, match="has gone") as caught:
+        whole.result(timeout=60)
+    assert caught.value.fate == "maybe_executed"
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert len(tries) == 2
+
+
+def test_a_forked_process_is_told_though_its_parent_was_in_the_middle_of_a_call():
+    run_script(
+        """
+        import threading
+        with invoker.serve({"echo": bytes}) as server, invoker.serve({"echo": bytes}) as other:
+            client = invoker.connect(server.address)
+            group = invoker.connect(server.address + "," + other.address)
+            taken, give_back = threading.Semaphore(0), threading.Event()
+            def hold(lock):
+                with lock:
+                    taken.release()
+                    give_back.wait()
+            locks = [client._dispatcher._lock, group._lock, group._lease_lock]
+            threads = [threading.Thread(target=hold, args=(lock,)) for lock in locks]
+            for thread in threads:
+                thread.start()
+                taken.acquire()
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                for use in (client.submit, group.submit, group.call):
+                    try:
+                        use("echo", b"x")
+                    except invoker.FailedPrecondition as error:
+                        assert "fork" in str(error), error
+                    else:
+                        os._exit(7)
+                group.close()
+                client.close()
+                os._exit(5)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+            give_back.set()
+            for thread in threads:
+                thread.join()
+            assert client.submit("echo", b"x").result() == group.call("echo", b"x") == b"x"
+            group.close()
+            client.close()
+        """
+    )
