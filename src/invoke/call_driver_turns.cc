@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "src/invoke/call_driver.h"
@@ -27,7 +28,8 @@ constexpr int64_t kLastWatchNs = 200'000;
 thread_local const CallDriver::Delivery* CallDriver::t_delivery_ = nullptr;
 thread_local bool CallDriver::t_leaves_callbacks_ = false;
 
-bool CallDriver::DeliversHere() const {
+// Not inline, since it is rarely asked.
+ABSL_ATTRIBUTE_NOINLINE bool CallDriver::DeliversHere() const {
   const Delivery* at = t_delivery_;
   while (at != nullptr && at->driver != this) at = at->outer;
   return at != nullptr;

@@ -194,8 +194,8 @@ class Client {
   ~Client();
 
   // Ends calls under way, on other threads too, as CANCELLED and closes the session; further calls
-  // fail. Blocks for a round trip to the server. Not by two threads at once, and not from a
-  // CallDone.
+  // fail. Blocks for a round trip to the server, and until no CallDone runs any more. Not by two
+  // threads at once, and not from a CallDone.
   void Close();
 
   Client(const Client&) = delete;
