@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "src/python/futex_flag.h"
 
 namespace invoker::python {
 
@@ -17,24 +17,21 @@ class Bell {
  public:
   // Ends the Wait under way, or else the next one.
   void Ring() {
-    absl::MutexLock lock(&mutex_);
     rings_.fetch_add(1, std::memory_order_release);
-    due_ = true;
+    due_.Set();
   }
 
   // Blocks until it is rung, but no longer than this.
   void Wait(absl::Duration limit) {
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithTimeout(absl::Condition(&due_), limit);
-    due_ = false;
+    const absl::Time end = absl::Now() + limit;
+    while (!due_.Clear() && absl::Now() < end) due_.Wait(end - absl::Now());
   }
 
   // How often it has been rung. Takes no lock.
   uint64_t rings() const { return rings_.load(std::memory_order_acquire); }
 
  private:
-  absl::Mutex mutex_;
-  bool due_ ABSL_GUARDED_BY(mutex_) = false;
+  FutexFlag due_;
   std::atomic<uint64_t> rings_{0};
 };
 

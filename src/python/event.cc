@@ -15,16 +15,6 @@ namespace invoker::python {
 
 namespace py = pybind11;
 
-void Event::Set() {
-  absl::MutexLock lock(&mutex_);
-  set_ = true;
-}
-
-bool Event::is_set() const {
-  absl::MutexLock lock(&mutex_);
-  return set_;
-}
-
 bool Event::Wait(std::optional<double> timeout) const {
   if (timeout.has_value() && std::isnan(*timeout)) {
     throw py::value_error("timeout is not a number");
@@ -37,8 +27,8 @@ bool Event::Wait(std::optional<double> timeout) const {
   const absl::Duration slice = looks_at_signals ? kSignalsLookedAtEvery : absl::InfiniteDuration();
   do {
     WithoutGil([&] {
-      absl::MutexLock lock(&mutex_);
-      return mutex_.AwaitWithTimeout(absl::Condition(&set_), std::min(left, slice));
+      flag_.Wait(std::min(left, slice));
+      return true;
     });
     // They may set it.
     if (looks_at_signals && SignalRaised()) throw py::error_already_set();

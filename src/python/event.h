@@ -9,25 +9,23 @@
 
 #include <optional>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "src/python/futex_flag.h"
 
 namespace invoker::python {
 
 // With the GIL. Any thread.
 class Event {
  public:
-  // Ends every wait, now and later. Never blocks for long.
-  void Set();
-  bool is_set() const;
+  // Ends every wait, now and later. Does not block, in a forked process either.
+  void Set() { flag_.Set(); }
+  bool is_set() const { return flag_.is_set(); }
 
   // Blocks without the GIL until it is set, but no longer than `timeout` seconds: whether it is
   // set. On the main thread signal handlers run meanwhile; raises what they raise.
   bool Wait(std::optional<double> timeout) const;
 
  private:
-  mutable absl::Mutex mutex_;  // never waited for with the GIL by who waits for the event
-  bool set_ ABSL_GUARDED_BY(mutex_) = false;
+  FutexFlag flag_;
 };
 
 }  // namespace invoker::python
