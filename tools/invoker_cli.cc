@@ -63,6 +63,10 @@ void AddFabricOptions(CLI::App* command, ServerSettings* settings) {
   AddDataAuth(
       command, "--data_auth", &settings->client.data_auth,
       "how much of each message is to be under a keyed tag at least; a server may want more");
+  AddBytes(
+      command, "--pieces_up_to", &settings->client.pieces_up_to,
+      "payloads of up to so many bytes go in pieces where the fabric can send them so; 0: each "
+      "message in one write. By default a short trial decides");
 }
 
 void AddRetry(CLI::App* command, uint32_t* retry) {

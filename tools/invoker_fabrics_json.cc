@@ -55,6 +55,7 @@ ordered_json ObservedAsJson(const SelfTestResult& seen) {
   ordered_json json;
   json["ok"] = seen.status.ok();
   json["error"] = OrNull(std::string(seen.status.message()));
+  json["died"] = seen.died;
   json["immediate_crossed"] = seen.immediate_crossed;
   json["immediate_failure"] = OrNull(seen.immediate_failure);
   json["send_after_write_crossed"] = seen.send_after_write_crossed;
@@ -73,6 +74,15 @@ ordered_json ObservedAsJson(const SelfTestResult& seen) {
   json["wake_us"] = seen.wake_us;
   json["round_trips"] = seen.round_trips;
   json["round_trip_p50_us"] = seen.round_trip_us;
+  json["pieces_up_to"] = seen.pieces_up_to;
+  json["methods"] = ordered_json::array();
+  for (const transport::MethodTimes& times : seen.methods) {
+    ordered_json each;
+    each["bytes"] = times.bytes;
+    each["pieces_us"] = static_cast<double>(times.pieces_ns) / 1e3;
+    each["write_us"] = static_cast<double>(times.write_ns) / 1e3;
+    json["methods"].push_back(each);
+  }
   json["elapsed_ms"] = absl::ToDoubleMilliseconds(seen.elapsed);
   return json;
 }
@@ -104,6 +114,7 @@ ordered_json FabricAsJson(const FabricReport& fabric) {
     plan["addressing"] = AsJson(DecideAddressing(fabric));
     plan["atomics"] = AsJson(DecideAtomics(fabric));
     plan["wait"] = AsJson(DecideWait(fabric));
+    plan["long_messages"] = AsJson(DecideMethod(fabric));
     plan["eager_bytes"] = fabric.profile.eager_bytes;
     json["plan"] = plan;
     json["evidence"] = transport::EvidenceName(fabric.profile.evidence);

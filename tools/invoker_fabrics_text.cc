@@ -156,6 +156,7 @@ void AppendGroup(std::string* text, const Group& group) {
   AppendDecision(text, "addressing", DecideAddressing(best));
   AppendDecision(text, "atomics", DecideAtomics(best));
   AppendDecision(text, "wait", DecideWait(best));
+  AppendDecision(text, "long messages", DecideMethod(best));
 }
 
 std::string AutoInWords(const FabricReport& fabric) {

@@ -245,7 +245,7 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   absl::StatusOr<std::unique_ptr<BlobCache>> cache = OpenCache(settings);
   if (!cache.ok()) return cache.status();
   const LeaseHost::Shared shared = {worker->get(), [raw = worker->get()](uint64_t lease) {
-                                      return ReadingOf(raw->LeaseUsage(lease));
+                                      return ReadingOf(raw->UsageUnder(lease));
                                     }};
   LeaseHost host(settings.policy, shared, &spawner, (*accounting)->book());
   bootstrap::ServerOptions server_options;

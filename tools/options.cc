@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <functional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -49,6 +50,23 @@ bool ParseBytes(std::string text, uint64_t* value) {
   if (!absl::SimpleAtoi(text, &number) || number > UINT64_MAX >> shift) return false;
   *value = number << shift;
   return true;
+}
+
+CLI::Option* AddBytesOption(CLI::App* app, const std::string& name,
+                            const std::function<void(uint64_t)>& set, const std::string& help) {
+  return app
+      ->add_option_function<std::string>(
+          name,
+          [name, set](const std::string& text) {
+            uint64_t bytes = 0;
+            if (!ParseBytes(text, &bytes)) {
+              throw CLI::ValidationError(
+                  name, absl::StrCat("\"", text, "\" is no size; write 65536, 64K or 2M"));
+            }
+            set(bytes);
+          },
+          help)
+      ->type_name("BYTES");
 }
 
 }  // namespace
@@ -106,18 +124,15 @@ CLI::Option* AddDataAuth(CLI::App* app, const std::string& name, DataAuth* value
 
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
                       const std::string& help) {
-  return app
-      ->add_option_function<std::string>(
-          name,
-          [name, value](const std::string& text) {
-            if (!ParseBytes(text, value)) {
-              throw CLI::ValidationError(
-                  name, absl::StrCat("\"", text, "\" is no size; write 65536, 64K or 2M"));
-            }
-          },
-          help)
-      ->type_name("BYTES")
+  return AddBytesOption(
+             app, name, [value](uint64_t bytes) { *value = bytes; }, help)
       ->default_str(absl::StrCat(*value));
+}
+
+CLI::Option* AddBytes(CLI::App* app, const std::string& name, std::optional<uint64_t>* value,
+                      const std::string& help) {
+  return AddBytesOption(
+      app, name, [value](uint64_t bytes) { *value = bytes; }, help);
 }
 
 int Parse(CLI::App* app, int argc, char** argv) {

@@ -3,6 +3,7 @@
 #ifndef INVOKER_TOOLS_OPTIONS_H_
 #define INVOKER_TOOLS_OPTIONS_H_
 
+#include <optional>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -32,6 +33,8 @@ CLI::Option* AddDataAuth(CLI::App* app, const std::string& name, DataAuth* value
 
 // "2097152", "2M", "64K", "1G": bytes, with binary multiples.
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
+                      const std::string& help);
+CLI::Option* AddBytes(CLI::App* app, const std::string& name, std::optional<uint64_t>* value,
                       const std::string& help);
 
 // Parses. Returns -1 to go on, or the status to exit with: after --help or --version, which go to

@@ -19,6 +19,7 @@ namespace {
 constexpr absl::Duration kAdaptiveHotTimeout = absl::Milliseconds(10);
 
 constexpr absl::Duration kLeastPeerTimeout = absl::Milliseconds(100);
+constexpr absl::Duration kLeastEndpointCheck = absl::Milliseconds(100);
 
 // What makes sense only with leases of executors of their own.
 constexpr std::initializer_list<const char*> kLeaseFlags = {
@@ -93,6 +94,11 @@ void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddDuration(app, "--hot_timeout", &worker.executor.hot_timeout,
               "how long an executor busy-polls after the last message before it sleeps until the "
               "next; inf: always hot, while it has a session");
+  worker.endpoint_watch.period = kServersEndpointCheck;
+  AddDuration(
+      app, "--endpoint_check", &worker.endpoint_watch.period,
+      "how often a message from a new endpoint tries whether the endpoints to which clients "
+      "connect still answer; one that does not is replaced. inf: never");
   AddDuration(app, "--drain_timeout", &settings->drain_timeout,
               "how long a server that was told to stop waits for a function that runs and for "
               "responses to leave");
@@ -331,6 +337,11 @@ absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSetting
     return absl::InvalidArgumentError(
         absl::StrCat("--peer_timeout is from ", absl::FormatDuration(kLeastPeerTimeout),
                      " to 24h, not ", absl::FormatDuration(settings->peer_timeout)));
+  }
+  if (settings->worker.endpoint_watch.period < kLeastEndpointCheck) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--endpoint_check is at least ", absl::FormatDuration(kLeastEndpointCheck),
+                     ", not ", absl::FormatDuration(settings->worker.endpoint_watch.period)));
   }
   absl::Status status = SettlePolling(app, flags, settings);
   if (status.ok()) status = SettleLeases(app, flags, settings);

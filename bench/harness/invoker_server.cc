@@ -35,6 +35,8 @@ absl::StatusOr<InvokerServer> StartInvokerServer(int core, const std::string& pr
   options.core = core;
   options.command = {
       "tools/invoker_server", "--listen=127.0.0.1:0", absl::StrCat("--provider=", provider),
+      // The longest: see client_options.h.
+      "--peer_timeout=24h",
       absl::StrCat("--functions=", ProgramPath("bench/functions/libbench_functions.so"))};
   if (transport::FindRow(provider).address_is_ip) {
     options.command.push_back(absl::StrCat("--fabric_address=", address));

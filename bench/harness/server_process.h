@@ -71,7 +71,8 @@ class ServerProcess {
 };
 
 // An invoker_server on core `core` with the benchmark's functions ("noop" returns as many bytes as
-// it got, untouched; "echo" copies them), with defaults but for `more` ("--hot_timeout=0").
+// it got, untouched; "echo" copies them), with defaults but for `more` ("--hot_timeout=0") and a
+// peer_timeout that no benchmark reaches.
 struct InvokerServer {
   std::unique_ptr<ServerProcess> process;
   std::string target;  // "127.0.0.1:PORT" for Client::Connect

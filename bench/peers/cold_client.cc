@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "bench/harness/client_options.h"
 #include "src/invoke/client.h"
 #include "src/invoke/connect_times.h"
 #include "src/transport/reactor.h"
@@ -28,8 +29,7 @@ constexpr size_t kBytes = 64;
 absl::StatusOr<std::string> Run(const char* server, const char* provider) {
   const int64_t began_ns = transport::MonotonicNs();
   ConnectTimes times;
-  ClientOptions options;
-  options.provider = provider;
+  ClientOptions options = OptionsFor(provider);
   options.times = &times;
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server, options);
   const int64_t connected_ns = transport::MonotonicNs();

@@ -9,6 +9,7 @@ standard input does.
 """
 
 import asyncio
+import math
 import sys
 import time
 
@@ -101,7 +102,7 @@ class Peer:
 def main():
     """Reads what to do, does it, and prints the times."""
     address, provider = sys.argv[1:]
-    with invoker.connect(address, provider=provider) as client:
+    with invoker.connect(address, provider=provider, connect_timeout=60, peer_timeout=math.inf) as client:
         peer = Peer(client)
         print("ready", flush=True)
         for line in iter(sys.stdin.readline, ""):

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "bench/harness/client_options.h"
 #include "bench/raw/raw_endpoint.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
@@ -56,8 +57,7 @@ class Holder {
 
  private:
   absl::Status AddSession() {
-    ClientOptions options;
-    options.provider = settings_.provider;
+    ClientOptions options = OptionsFor(settings_.provider);
     options.fabric_address = settings_.address;
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(settings_.server, options);
     if (!client.ok()) return client.status();

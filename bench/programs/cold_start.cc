@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
@@ -108,8 +109,7 @@ void TakeTimes(const ConnectTimes& times, Steps* steps) {
 
 absl::Status ConnectHere(const std::string& target, const std::string& provider, Series* series) {
   ConnectTimes times;
-  ClientOptions options;
-  options.provider = provider;
+  ClientOptions options = OptionsFor(provider);
   options.times = &times;
   const std::string input(kBytes, 'x');
   const int64_t began_ns = transport::MonotonicNs();

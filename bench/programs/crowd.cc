@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/harness/client_options.h"
 #include "bench/harness/counted_memory.h"
 #include "bench/programs/peer_addresses.h"
 #include "bench/raw/raw_endpoint.h"
@@ -112,10 +113,8 @@ absl::StatusOr<std::unique_ptr<Crowd>> Crowd::Start(const CrowdOptions& options)
   absl::StatusOr<InvokerServer> server = StartWorker(options);
   if (!server.ok()) return server.status();
   crowd->server_ = *std::move(server);
-  ClientOptions client_options;
-  client_options.provider = options.provider;
   absl::StatusOr<std::unique_ptr<Client>> client =
-      Client::Connect(crowd->server_.target, client_options);
+      Client::Connect(crowd->server_.target, OptionsFor(options.provider));
   if (!client.ok()) return client.status();
   crowd->client_ = *std::move(client);
   absl::StatusOr<RemoteFunction> noop = crowd->client_->Function("noop");

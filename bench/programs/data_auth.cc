@@ -122,6 +122,8 @@ int Main(int argc, char** argv) {
   report.Condition("calls", "blocking, one after the other; noop returns as many bytes as it got");
   MeasureTags(settings, &report.AddTable("tags", "One tag over a header and a payload (full)"));
   Table& table = report.AddTable("latency", "Round trips");
+  report.AddPlot(
+      {"Median round trip, us", "latency", "bytes", "p50_us", {"provider", "data_auth"}});
   for (const std::string& provider : settings.common.providers) {
     for (const size_t bytes : settings.sizes) {
       if (absl::Status status = Measure(settings, provider, bytes, &table); !status.ok()) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "bench/harness/client_options.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/server_process.h"
 #include "src/invoke/client.h"
@@ -27,7 +28,7 @@ class InvokerContender final : public Contender {
     std::string address;
     int core = 1;                             // the server's
     std::vector<std::string> server_options;  // besides its defaults
-    ClientOptions client;                     // the provider is filled in
+    ClientOptions client = OptionsFor("");    // the provider is filled in
     size_t most_bytes = 1 << 20;
   };
   // The server is stopped between turns.

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/server_process.h"
 #include "src/invoke/connect_times.h"
@@ -80,7 +81,7 @@ absl::Status TakeLease(const std::string& target, const std::string& provider,
   ConnectTimes times;
   LeaseOptions options;
   options.kind = kind;
-  options.client.provider = provider;
+  options.client = OptionsFor(provider);
   options.client.times = &times;
   const std::string input(kBytes, 'x');
   const int64_t began_ns = transport::MonotonicNs();

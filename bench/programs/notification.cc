@@ -68,9 +68,8 @@ constexpr Way kWays[] = {
 // One endpoint. In a run of two threads each has its own, and they share only the message.
 class Side final : public transport::ReactorHandler, public transport::OperationOwner {
  public:
-  // With `pieces`, everything that is not injected whole goes in pieces, where the fabric can.
   static absl::StatusOr<std::unique_ptr<Side>> Open(const std::string& provider,
-                                                    const std::string& address, bool pieces) {
+                                                    const std::string& address) {
     transport::FabricRequest request;
     request.provider = provider;
     if (transport::FindRow(provider).address_is_ip) request.address = address;
@@ -78,8 +77,6 @@ class Side final : public transport::ReactorHandler, public transport::Operation
     if (!choice.ok()) return choice.status();
     // The question is what its value ought to be.
     choice->profile.eager_bytes = kLargest;
-    const bool can_split = choice->profile.split_bytes > 0;
-    choice->profile.split_bytes = pieces && can_split ? kLargest : 0;
     auto reactor = transport::Reactor::Open(*std::move(choice), transport::ReactorOptions());
     if (!reactor.ok()) return reactor.status();
     std::unique_ptr<Side> side(new Side(*std::move(reactor)));
@@ -112,6 +109,8 @@ class Side final : public transport::ReactorHandler, public transport::Operation
   void Use(const Way& way, size_t bytes, bool answers) {
     notifier_ = transport::GetNotifier(way.notification, way.order);
     remote_.eager_bytes = way.eager ? static_cast<uint32_t>(kLargest) : 0;
+    // Everything that is not injected whole.
+    remote_.pieces_up_to = way.pieces ? kLargest : 0;
     bytes_ = bytes;
     answers_ = answers;
   }
@@ -128,7 +127,7 @@ class Side final : public transport::ReactorHandler, public transport::Operation
   const transport::Profile& profile() const { return reactor_->profile(); }
   const absl::Status& failure() const { return failure_; }
 
-  void OnToken(uint32_t) override {
+  void OnToken(uint64_t) override {
     ++tokens_;
     if (answers_) Write();
   }
@@ -181,11 +180,10 @@ absl::Status Burst(Side* ping, Side* pong, bool poll_pong, int count,
 }
 
 struct Pair {
-  static absl::StatusOr<Pair> Open(const std::string& provider, const std::string& address,
-                                   bool pieces) {
-    absl::StatusOr<std::unique_ptr<Side>> ping = Side::Open(provider, address, pieces);
+  static absl::StatusOr<Pair> Open(const std::string& provider, const std::string& address) {
+    absl::StatusOr<std::unique_ptr<Side>> ping = Side::Open(provider, address);
     if (!ping.ok()) return ping.status();
-    absl::StatusOr<std::unique_ptr<Side>> pong = Side::Open(provider, address, pieces);
+    absl::StatusOr<std::unique_ptr<Side>> pong = Side::Open(provider, address);
     if (!pong.ok()) return pong.status();
     if (absl::Status status = (*ping)->Meet(**pong); !status.ok()) return status;
     if (absl::Status status = (*pong)->Meet(**ping); !status.ok()) return status;
@@ -206,21 +204,15 @@ struct Result {
 
 absl::Status Measure(const std::string& provider, const Settings& settings,
                      std::vector<Result>* results) {
-  // One pair that writes everything whole, and one that writes in pieces.
-  Pair pairs[2];
-  for (const bool pieces : {false, true}) {
-    absl::StatusOr<Pair> pair = Pair::Open(provider, settings.address, pieces);
-    if (!pair.ok()) return pair.status();
-    pairs[pieces] = *std::move(pair);
-  }
-  const transport::Profile& profile = pairs[0].ping->profile();
-  const bool can_split = pairs[1].ping->profile().split_bytes > 0;
+  absl::StatusOr<Pair> pair = Pair::Open(provider, settings.address);
+  if (!pair.ok()) return pair.status();
+  const transport::Profile& profile = pair->ping->profile();
   std::vector<Way> ways;
   for (const Way& way : kWays) {
     if (way.notification == Notification::kWriteImm && profile.notification != way.notification) {
       continue;
     }
-    if (way.pieces && !can_split) continue;
+    if (way.pieces && !profile.may_send_pieces) continue;
     if (way.order == SendOrder::kPipelined && way.notification == Notification::kSendAfterWrite &&
         profile.send_order != way.order) {
       continue;
@@ -231,8 +223,8 @@ absl::Status Measure(const std::string& provider, const Settings& settings,
   for (int round = 0; round <= settings.rounds; ++round) {
     for (size_t w = 0; w < ways.size(); ++w) {
       for (size_t s = 0; s < settings.sizes.size(); ++s) {
-        Side* const ping = pairs[ways[w].pieces].ping.get();
-        Side* const pong = pairs[ways[w].pieces].pong.get();
+        Side* const ping = pair->ping.get();
+        Side* const pong = pair->pong.get();
         // The other thread stops for a change of way, and polls by itself otherwise.
         ping->Use(ways[w], settings.sizes[s], false);
         pong->Use(ways[w], settings.sizes[s], true);

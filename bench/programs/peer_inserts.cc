@@ -27,7 +27,7 @@ double PerSecond(uint32_t count, int64_t ns) { return ns > 0 ? count * 1e9 / ns 
 
 class Silent final : public transport::ReactorHandler {
  public:
-  void OnToken(uint32_t) override {}
+  void OnToken(uint64_t) override {}
   void OnTick(int64_t) override {}
 };
 

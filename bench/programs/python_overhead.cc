@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/options.h"
@@ -197,9 +198,8 @@ absl::Status Measure(const CommonOptions& options, const std::string& provider, 
   absl::StatusOr<InvokerServer> server =
       StartInvokerServer(options.server_core, provider, options.address, {});
   if (!server.ok()) return server.status();
-  ClientOptions client_options;
-  client_options.provider = provider;
-  absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server->target, client_options);
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Connect(server->target, OptionsFor(provider));
   if (!client.ok()) return client.status();
   const absl::StatusOr<RemoteFunction> noop = (*client)->Function("noop");
   if (!noop.ok()) return noop.status();

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
@@ -96,7 +97,7 @@ class Pair {
     if (!server.ok()) return server.status();
     pair->server_ = *std::move(server);
     if (absl::Status status = PinToCore(options.client_core); !status.ok()) return status;
-    auto client = Client::Connect(pair->server_->listen_address(), ClientOptions());
+    auto client = Client::Connect(pair->server_->listen_address(), OptionsFor(provider));
     if (!client.ok()) return client.status();
     pair->client_ = *std::move(client);
     if (pair->client_->notification() != transport::Notification::kWriteImm) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/harness/client_options.h"
 
 namespace invoker::bench {
 
@@ -13,8 +14,7 @@ absl::StatusOr<std::vector<Caller>> ConnectCallers(const InvokerServer& server,
                                                    const std::string& function) {
   std::vector<Caller> callers;
   std::set<uint32_t> reached;
-  ClientOptions options;
-  options.provider = provider;
+  const ClientOptions options = OptionsFor(provider);
   for (int i = 0; i < executors; ++i) {
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server.target, options);
     if (!client.ok()) return client.status();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/harness/client_options.h"
 #include "bench/raw/turn_meter.h"
 
 namespace invoker::bench {
@@ -71,9 +72,8 @@ absl::StatusOr<std::unique_ptr<Transfers>> Transfers::Start(int core, const std:
   if (!window.empty()) more.push_back(absl::StrCat("--window=", window));
   absl::StatusOr<InvokerServer> server = StartInvokerServer(core, provider, address, more);
   if (!server.ok()) return server.status();
-  ClientOptions options;
-  options.provider = provider;
-  absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server->target, options);
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Connect(server->target, OptionsFor(provider));
   if (!client.ok()) return client.status();
   return std::unique_ptr<Transfers>(new Transfers(*std::move(server), *std::move(client)));
 }

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "bench/raw/round_trips.h"
+#include "src/base/hex.h"
 
 namespace invoker::bench {
 namespace {
@@ -174,8 +175,10 @@ std::string RawEndpoint::Describe() const {
 absl::Status RawEndpoint::Meet(absl::string_view peer_description) {
   const std::vector<absl::string_view> words = absl::StrSplit(peer_description, ' ');
   uint64_t bytes = 0;
-  if (words.size() != 4 || words[0].empty() || !absl::SimpleAtoi(words[1], &peer_base_) ||
-      !absl::SimpleAtoi(words[2], &peer_key_) || !absl::SimpleAtoi(words[3], &bytes)) {
+  absl::optional<std::string> name = BytesFromHex(words[0]);
+  if (words.size() != 4 || !name.has_value() || name->empty() ||
+      !absl::SimpleAtoi(words[1], &peer_base_) || !absl::SimpleAtoi(words[2], &peer_key_) ||
+      !absl::SimpleAtoi(words[3], &bytes)) {
     return absl::InvalidArgumentError(
         absl::StrCat("not what a raw endpoint says of itself: '", peer_description, "'"));
   }
@@ -183,9 +186,8 @@ absl::Status RawEndpoint::Meet(absl::string_view peer_description) {
     return absl::InvalidArgumentError(
         absl::StrCat("the peer's messages have up to ", bytes, " bytes, ours up to ", bytes_));
   }
-  std::string name = absl::HexStringToBytes(words[0]);
-  name.push_back('\0');
-  const int inserted = fi_av_insert(av_.get(), name.data(), 1, &peer_, 0, nullptr);
+  name->push_back('\0');
+  const int inserted = fi_av_insert(av_.get(), name->data(), 1, &peer_, 0, nullptr);
   if (inserted != 1) return Error(provider_, "fi_av_insert", inserted < 0 ? inserted : -FI_EINVAL);
   return absl::OkStatus();
 }

@@ -9,6 +9,8 @@
 #include "absl/time/time.h"
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_row.h"
+#include "src/bootstrap/compatibility.h"
+#include "src/invoke/fabric_identity.h"
 #include "src/transport/random.h"
 #include "src/transport/reactor.h"
 #include "src/transport/remote_counter.h"
@@ -21,12 +23,6 @@ constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);
 
 // After so long without a word from a contributor its endpoint's entry is given up.
 constexpr int64_t kContributorNs = 60'000'000'000;
-
-bootstrap::FabricIdentity IdentityOf(const transport::FabricChoice& fabric) {
-  const fi_info& info = *fabric.info;
-  return {fabric.profile.provider, info.ep_attr->protocol, info.ep_attr->protocol_version,
-          info.addr_format};
-}
 
 }  // namespace
 
@@ -84,7 +80,7 @@ class UsageAccumulator::Port final : public transport::ReactorHandler {
     return absl::OkStatus();
   }
 
-  void OnToken(uint32_t token) override { static_cast<void>(token); }
+  void OnToken(uint64_t token) override { static_cast<void>(token); }
 
   void OnTick(int64_t now_ns) override {
     if (now_ns - looked_ns_ < kContributorNs / 16) return;
@@ -164,12 +160,9 @@ void UsageAccumulator::ThreadMain() {
 absl::StatusOr<UsageAccumulator::Port*> UsageAccumulator::OpenPort(
     const bootstrap::FabricIdentity& fabric) {
   for (size_t i = 0; i < fabrics_.size(); ++i) {
-    const bootstrap::FabricIdentity own = IdentityOf(fabrics_[i]);
-    if (own.provider != fabric.provider || own.protocol != fabric.protocol ||
-        own.protocol_version != fabric.protocol_version ||
-        own.address_format != fabric.address_format) {
-      continue;
-    }
+    const bool same_host = fabrics_[i].profile.same_host_only;
+    const bootstrap::FabricIdentity own = IdentityOf(fabrics_[i].profile, *fabrics_[i].info);
+    if (!bootstrap::CheckSameFabric(own, fabric, same_host).ok()) continue;
     if (ports_[i] != nullptr) return ports_[i].get();
     absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(fabrics_[i]);
     if (!copy.ok()) return copy.status();

@@ -69,7 +69,7 @@ class UsageContributor final : public transport::OperationOwner, public transpor
   // The thread's.
   void OnOperationFailed(const transport::Operation& operation,
                          const absl::Status& status) override;
-  void OnToken(uint32_t token) override { static_cast<void>(token); }
+  void OnToken(uint64_t token) override { static_cast<void>(token); }
   void OnTick(int64_t now_ns) override { static_cast<void>(now_ns); }
 
  private:

@@ -10,6 +10,12 @@
 namespace invoker::bootstrap {
 namespace {
 
+// A provider's version, as `invoker fabrics` prints it.
+std::string VersionText(uint32_t version) {
+  if (version == 0) return "unknown, of an older Invoker";
+  return absl::StrCat(version >> 16, ".", version & 0xffff);
+}
+
 class Differences {
  public:
   template <typename Value>
@@ -34,7 +40,7 @@ absl::Status CheckFabric(const std::vector<FabricOffer>& offers, const FabricIde
   std::vector<std::string> names;
   for (const FabricOffer& offer : offers) {
     if (offer.identity.provider == wanted.provider) {
-      return CheckSameFabric(offer.identity, wanted);
+      return CheckSameFabric(offer.identity, wanted, offer.same_host_only);
     }
     names.push_back(absl::StrCat("\"", offer.identity.provider, "\""));
   }
@@ -73,15 +79,26 @@ absl::Status CheckRequest(const WorkerInfo& worker, const OpenSessionRequest& cl
 
 }  // namespace
 
-absl::Status CheckSameFabric(const FabricIdentity& worker, const FabricIdentity& client) {
+std::string DescribeDifferences(const FabricIdentity& worker, const FabricIdentity& client,
+                                bool same_host) {
   Differences fabric;
   fabric.Compare("provider", worker.provider, client.provider);
   fabric.Compare("protocol", worker.protocol, client.protocol);
   fabric.Compare("protocol_version", worker.protocol_version, client.protocol_version);
   fabric.Compare("address format", worker.address_format, client.address_format);
-  if (fabric.empty()) return absl::OkStatus();
+  if (same_host) {
+    fabric.Compare("provider version, by which shared memory is laid out",
+                   VersionText(worker.shared_layout), VersionText(client.shared_layout));
+  }
+  return fabric.Join();
+}
+
+absl::Status CheckSameFabric(const FabricIdentity& worker, const FabricIdentity& client,
+                             bool same_host) {
+  const std::string differences = DescribeDifferences(worker, client, same_host);
+  if (differences.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("client and worker use different fabrics: they differ in ", fabric.Join(),
+      absl::StrCat("client and worker use different fabrics: they differ in ", differences,
                    "; choose the same provider on both sides, with the same version of libfabric"));
 }
 

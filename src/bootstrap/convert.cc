@@ -11,18 +11,6 @@
 namespace invoker::bootstrap {
 namespace {
 
-void SetFabric(const FabricIdentity& fabric, v1::FabricIdentity* message) {
-  message->set_provider(fabric.provider);
-  message->set_protocol(fabric.protocol);
-  message->set_protocol_version(fabric.protocol_version);
-  message->set_address_format(fabric.address_format);
-}
-
-FabricIdentity GetFabric(const v1::FabricIdentity& message) {
-  return FabricIdentity{message.provider(), message.protocol(), message.protocol_version(),
-                        message.address_format()};
-}
-
 void SetWindow(const WindowDescriptor& window, v1::Window* message) {
   message->set_base(window.base);
   message->set_length(window.length);
@@ -98,7 +86,7 @@ absl::Status GetOffers(const v1::GetWorkerInfoReply& message, std::vector<Fabric
                        kMaxAddressBytes, " are accepted"));
     }
     offers->push_back(
-        {GetFabric(fabric.identity()), fabric.source_address(), fabric.same_host_only()});
+        {FromProto(fabric.identity()), fabric.source_address(), fabric.same_host_only()});
   }
   return absl::OkStatus();
 }
@@ -111,6 +99,21 @@ std::string PrintableText(absl::string_view text, size_t limit) {
     if (byte < ' ' || byte > '~') byte = '?';
   }
   return printable;
+}
+
+v1::FabricIdentity ToProto(const FabricIdentity& fabric) {
+  v1::FabricIdentity message;
+  message.set_provider(fabric.provider);
+  message.set_protocol(fabric.protocol);
+  message.set_protocol_version(fabric.protocol_version);
+  message.set_address_format(fabric.address_format);
+  message.set_shared_layout(fabric.shared_layout);
+  return message;
+}
+
+FabricIdentity FromProto(const v1::FabricIdentity& message) {
+  return FabricIdentity{message.provider(), message.protocol(), message.protocol_version(),
+                        message.address_format(), message.shared_layout()};
 }
 
 // The numbers are the same.
@@ -185,9 +188,14 @@ v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
   message.set_software_version(info.software_version);
   for (const FabricOffer& offer : info.fabrics) {
     v1::FabricOffer* fabric = message.add_fabrics();
-    SetFabric(offer.identity, fabric->mutable_identity());
+    *fabric->mutable_identity() = ToProto(offer.identity);
     fabric->set_source_address(offer.source_address);
     fabric->set_same_host_only(offer.same_host_only);
+  }
+  for (const UnservedFabric& fabric : info.unserved) {
+    v1::UnservedFabric* unserved = message.add_unserved();
+    unserved->set_provider(fabric.provider);
+    unserved->set_reason(PrintableText(fabric.reason, kMaxReasonBytes));
   }
   message.set_notification(ToProto(info.notification));
   message.set_window_bytes(info.window_bytes);
@@ -223,6 +231,11 @@ absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
   status.Update(GetNotification(message.notification(), /*allow_auto=*/true, &info.notification));
   status.Update(GetDataAuth(message.data_auth(), &info.data_auth));
   if (!status.ok()) return status;
+  for (const v1::UnservedFabric& fabric : message.unserved()) {
+    if (info.unserved.size() == kMaxFabrics) break;
+    info.unserved.push_back({PrintableText(fabric.provider(), kMaxReasonBytes),
+                             PrintableText(fabric.reason(), kMaxReasonBytes)});
+  }
   info.window_bytes = message.window_bytes();
   info.executors = message.executors();
   info.host_identity = message.host_identity();
@@ -243,7 +256,7 @@ v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request
   v1::OpenSessionRequest message;
   message.set_lease(lease);
   message.set_protocol_version(request.protocol_version);
-  SetFabric(request.fabric, message.mutable_fabric());
+  *message.mutable_fabric() = ToProto(request.fabric);
   SetAddress(request.endpoint_address, message.mutable_endpoint_address());
   SetWindow(request.response_window, message.mutable_response_window());
   message.set_window_bytes(request.window_bytes);
@@ -263,7 +276,7 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
   request.protocol_version = message.protocol_version();
   // Another version's fields may mean something else: CheckCompatible refuses it by this one.
   if (request.protocol_version != kProtocolVersion) return request;
-  request.fabric = GetFabric(message.fabric());
+  request.fabric = FromProto(message.fabric());
   request.response_window = GetWindow(message.response_window());
   request.window_bytes = message.window_bytes();
   request.first_sequence = message.first_sequence();

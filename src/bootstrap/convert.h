@@ -29,6 +29,9 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
 v1::OpenSessionReply ToProto(const OpenSessionReply& reply);
 absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message);
 
+v1::FabricIdentity ToProto(const FabricIdentity& fabric);
+FabricIdentity FromProto(const v1::FabricIdentity& message);
+
 v1::DataAuth ToProto(DataAuth auth);
 absl::StatusOr<DataAuth> FromProto(v1::DataAuth auth);
 

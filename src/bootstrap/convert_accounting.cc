@@ -28,11 +28,7 @@ void SetAddress(const std::string& address, v1::EndpointAddress* message) {
 v1::ContributeRequest ToProto(const Contribution& contribution) {
   v1::ContributeRequest message;
   message.set_contributor(contribution.contributor);
-  v1::FabricIdentity* fabric = message.mutable_fabric();
-  fabric->set_provider(contribution.fabric.provider);
-  fabric->set_protocol(contribution.fabric.protocol);
-  fabric->set_protocol_version(contribution.fabric.protocol_version);
-  fabric->set_address_format(contribution.fabric.address_format);
+  *message.mutable_fabric() = ToProto(contribution.fabric);
   SetAddress(contribution.endpoint_address, message.mutable_endpoint_address());
   for (const std::string& tenant : contribution.tenants) message.add_tenants(tenant);
   return message;
@@ -48,9 +44,8 @@ absl::StatusOr<Contribution> FromProto(const v1::ContributeRequest& message) {
   }
   Contribution contribution;
   contribution.contributor = message.contributor();
-  const v1::FabricIdentity& fabric = message.fabric();
-  contribution.fabric = {PrintableText(fabric.provider(), kMaxReasonBytes), fabric.protocol(),
-                         fabric.protocol_version(), fabric.address_format()};
+  contribution.fabric = FromProto(message.fabric());
+  contribution.fabric.provider = PrintableText(contribution.fabric.provider, kMaxReasonBytes);
   contribution.endpoint_address = *std::move(address);
   for (const std::string& tenant : message.tenants()) {
     contribution.tenants.push_back(PrintableText(tenant, kMaxTenantBytes));

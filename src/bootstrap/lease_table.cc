@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/peer_leftover.h"
 #include "src/transport/random.h"
+#include "src/transport/shared_files.h"
 
 namespace invoker::bootstrap {
 namespace {
@@ -290,10 +290,9 @@ absl::Status LeaseTable::Watch(uint64_t lease, std::weak_ptr<LeaseWatch> watch,
 }
 
 void LeaseTable::NoteEndpoint(const Use& use, absl::string_view address) {
-  const pid_t process = transport::ProcessOf(address);
-  if (process == 0) return;
+  if (!transport::NamesSharedFile(address)) return;
   std::lock_guard<std::mutex> lock(mutex_);
-  entries_.at(use.lease_).process = process;
+  entries_.at(use.lease_).has_files = true;
 }
 
 void LeaseTable::EndUse(uint64_t lease) {

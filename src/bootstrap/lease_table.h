@@ -17,8 +17,6 @@
 #ifndef INVOKER_SRC_BOOTSTRAP_LEASE_TABLE_H_
 #define INVOKER_SRC_BOOTSTRAP_LEASE_TABLE_H_
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -142,7 +140,7 @@ class LeaseTable {
                      absl::string_view tenant = "");
 
   // The client has an endpoint with that address: if it goes away without giving the lease back,
-  // what the endpoints of its process have left on this host is removed.
+  // the files that endpoints of dead processes have left on this host are removed.
   void NoteEndpoint(const Use& use, absl::string_view address);
 
   void NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_view reason);
@@ -174,7 +172,7 @@ class LeaseTable {
     bool own_executors = false;
     int uses = 0;
     std::vector<std::weak_ptr<LeaseWatch>> watches;
-    pid_t process = 0;  // of the client, where its endpoints may leave something
+    bool has_files = false;  // an endpoint of the client is a file on this host, perhaps
     bool live = true;
     bool client_gone = false;  // that ended it
     bool announced = false;    // the stream has been told of the grant

@@ -1,5 +1,7 @@
 // The table's thread: sees what is due, and has leases that have ended closed.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -7,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/lease_table.h"
-#include "src/transport/peer_leftover.h"
+#include "src/transport/shared_files.h"
 
 namespace invoker::bootstrap {
 
@@ -81,9 +83,9 @@ void LeaseTable::Close(uint64_t lease) {
     lock.lock();
     entry.end.usage = usage;
   }
-  if (const pid_t process = entry.process; entry.client_gone && process != 0) {
+  if (entry.client_gone && entry.has_files) {
     lock.unlock();
-    transport::RemoveLeftovers(process);
+    transport::RemoveFilesOfTheDead(geteuid());
     lock.lock();
   }
   // Whoever hears of the end may take another lease at once. Of the machine's it is one until its

@@ -25,7 +25,7 @@ namespace invoker::bootstrap {
 
 // Version of the bootstrap messages and of the data path's wire format together. Raised whenever
 // either changes.
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 // The largest raw endpoint address that is accepted: four times the largest that any provider is
 // known to use.
@@ -49,6 +49,10 @@ struct FabricIdentity {
   uint32_t protocol = 0;          // fi_ep_attr.protocol
   uint32_t protocol_version = 0;  // fi_ep_attr.protocol_version
   uint32_t address_format = 0;    // fi_info.addr_format
+  // The provider's release (fi_fabric_attr.prov_version) where its processes on one host share
+  // memory, which each release may lay out in another way; else 0. Compared within one host only.
+  // Releases of Invoker that did not know this field say 0 as well.
+  uint32_t shared_layout = 0;
 };
 
 // A remotely writable region of memory. `base` is what the initiator adds offsets to: a virtual
@@ -73,6 +77,12 @@ struct FabricOffer {
   // where the fabric needs no routing.
   std::string source_address;
   bool same_host_only = false;  // reaches clients with the worker's host_identity only
+};
+
+// A fabric that the worker's machine has, and why the worker does not offer it. For people.
+struct UnservedFabric {
+  std::string provider;
+  std::string reason;  // at most kMaxReasonBytes printable characters
 };
 
 // What can be leased: executors of one's own, each one core and some memory.
@@ -207,6 +217,7 @@ struct WorkerInfo {
   uint32_t protocol_version = kProtocolVersion;
   std::string software_version;
   std::vector<FabricOffer> fabrics;  // what the worker takes to be the best first
+  std::vector<UnservedFabric> unserved;
   transport::Notification notification =
       transport::Notification::kAuto;  // what the worker was told to use
   uint64_t window_bytes = 0;           // largest window per session and direction

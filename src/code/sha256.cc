@@ -8,13 +8,12 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "src/base/hex.h"
 
 namespace invoker {
 namespace {
 
 constexpr size_t kReadBytes = 256 << 10;
-
-bool IsHexDigit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
 }  // namespace
 
@@ -26,10 +25,8 @@ absl::optional<Sha256Digest> Sha256Digest::FromBytes(absl::string_view bytes) {
 }
 
 absl::optional<Sha256Digest> Sha256Digest::FromHex(absl::string_view hex) {
-  if (hex.size() != 2 * kBytes || !std::all_of(hex.begin(), hex.end(), IsHexDigit)) {
-    return absl::nullopt;
-  }
-  return FromBytes(absl::HexStringToBytes(hex));
+  const absl::optional<std::string> bytes = BytesFromHex(hex);
+  return bytes.has_value() ? FromBytes(*bytes) : absl::nullopt;
 }
 
 std::string Sha256Digest::ToBytes() const { return std::string(bytes.begin(), bytes.end()); }

@@ -80,6 +80,16 @@ void CallDriver::HoldFailures(absl::Duration hold) {
   session_->HoldFailures(absl::ToInt64Nanoseconds(hold));
 }
 
+void CallDriver::ChooseMethod(std::optional<uint64_t> pieces_up_to) {
+  Visit visit(this);
+  ChooseMethodLocked(pieces_up_to);
+}
+
+uint64_t CallDriver::pieces_up_to() {
+  Visit visit(this);
+  return session_->pieces_up_to();
+}
+
 absl::StatusOr<Response> CallDriver::Collect(Call* call) {
   if (ABSL_PREDICT_FALSE(!call->status.ok())) {
     absl::Status status = std::move(call->status);

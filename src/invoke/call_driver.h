@@ -11,10 +11,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -22,10 +24,15 @@
 #include "absl/time/time.h"
 #include "src/invoke/call_waiter.h"
 #include "src/invoke/client_session.h"
+#include "src/invoke/placement_watch.h"
 #include "src/invoke/turn_lock.h"
 #include "src/transport/reactor.h"
 
 namespace invoker {
+
+namespace transport {
+class MethodTrial;
+}
 
 // Every method may be called from any thread, and blocks only where it says so.
 class CallDriver : public std::enable_shared_from_this<CallDriver> {
@@ -54,6 +61,13 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   void SetNotification(transport::Notification notification);
   // ClientSession::HoldFailures, once the session is open.
   void HoldFailures(absl::Duration hold);
+
+  // Once the data path has been proven: which payloads that the fabric does not inject whole go in
+  // pieces, both ways. Those of up to so many bytes; or nothing: as a trial finds, now, and again
+  // when an end has moved to another processor. Where the fabric has no such choice, does nothing.
+  // Blocks for some milliseconds at most.
+  void ChooseMethod(std::optional<uint64_t> pieces_up_to);
+  uint64_t pieces_up_to();
 
   // What every call needs to know of the session; constant once it is open.
   const WindowGeometry& geometry() const { return session_->geometry(); }
@@ -166,6 +180,19 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
     return ABSL_PREDICT_TRUE(interrupted == nullptr) ? kForever : NextCheckAfterNow();
   }
   static int64_t NextCheckAfterNow();
+  // A probe's answer.
+  struct Answer {
+    int64_t ns = 0;         // how long it took
+    uint32_t executor = 0;  // Placement's
+  };
+  std::optional<Answer> ProbeLocked(const ClientSession::Request& request);
+  std::optional<Placement> TellMethodLocked();
+  bool TryLengthLocked(uint64_t bytes, transport::MethodTrial* trial);
+  // Bytes of payload. Two requests, and as many responses, have room beside a program's calls.
+  uint64_t LongestTried() const { return geometry().window_bytes() / 4; }
+  void TryMethodsLocked();
+  void ChooseMethodLocked(std::optional<uint64_t> pieces_up_to);
+  ABSL_ATTRIBUTE_NOINLINE void LookAtPlacementLocked();
   absl::StatusOr<Response> Collect(Call* call);
   bool CancelLocked(Call* call);
   bool PollForRoomLocked();
@@ -234,6 +261,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool helper_awake_ = false;    // runs, or sleeps for a while only
   bool helper_watches_ = false;  // sleeps
   bool helper_leads_ = false;    // drives at once: nobody else has lately
+  PlacementWatch placement_;     // where methods have been tried
+  bool probe_is_late_ = false;   // one has been given up: its cells come free with its answer
   bool quiet_ = true;            // nothing of the worker's can be under way to us
   bool settled_ = false;         // it has been seen that nothing is, since the session failed
   // Times that threads other than the helper have driven. Written under lock_.

@@ -57,6 +57,10 @@ Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wa
       if (LeavesNowLocked(may_wait_for_others)) session_->Flush();
       return call;
     }
+    if (session_->TakeLook()) {
+      LookAtPlacementLocked();
+      continue;
+    }
     *why_not = WaitToStartLocked(request, &next_check_ns);
     if (!why_not->ok()) return nullptr;
   }
@@ -117,7 +121,8 @@ bool CallDriver::PollForRoomLocked() {
 
 // Whether cells can become free though no call is under way.
 bool CallDriver::MayBeReleasedLocked(WhenFull when_full) const {
-  return (when_full == WhenFull::kWaitForResponses && held_responses_ > 0) ||
+  return (probe_is_late_ && !session_->answered()) ||
+         (when_full == WhenFull::kWaitForResponses && held_responses_ > 0) ||
          (t_delivery_ == nullptr && (running_ + delivering_ > 0 || !session_->finished().empty()));
 }
 

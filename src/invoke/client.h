@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,8 +70,9 @@ struct ClientOptions {
   security::ClientCredentials credentials;
   // For each step of connecting.
   absl::Duration connect_timeout = absl::Seconds(10);
-  // For one probe of the data path. Each fabric that is tried gets two at most, one for each
-  // notification. Time that the worker's executor spends in a function is not counted.
+  // For one probe of the data path. Each fabric that is tried gets two at most: one for each
+  // notification, or both for the only one. Time that the worker's executor spends in a function is
+  // not counted.
   absl::Duration probe_timeout = absl::Seconds(2);
   // Every call ends within this time of its worker's death, whether that is killed, stopped or cut
   // off: heartbeats go out five times in it, and the worker is given up when it has been silent for
@@ -86,6 +88,11 @@ struct ClientOptions {
   // How much of each message is to be under a keyed tag at least (docs/security.md). A session has
   // the stronger of this and what the worker wants (--data_auth).
   DataAuth data_auth = DataAuth::kOff;
+  // Where the fabric can do both (docs/performance.md), payloads of up to so many bytes go in
+  // pieces, both ways, if the provider does not inject them whole; 0: every message goes in one
+  // write. At most 16 times what the provider injects. Nothing: a short trial decides when the
+  // session opens, and again when an end has moved to another processor.
+  std::optional<uint64_t> pieces_up_to;
   // Where sequence numbers begin. They wrap; starting near the end makes them wrap soon.
   uint64_t first_sequence = 1;
   // Where what each step of connecting took is added; nullptr: not wanted. Until Connect returns.
@@ -284,6 +291,9 @@ class Client {
   transport::Notification notification() const;
   // Empty, or why write-with-immediate was given up for send-after-write.
   const std::string& downgrade_reason() const;
+  // Payloads of up to so many bytes go in pieces now, if the provider does not inject them whole:
+  // ClientOptions::pieces_up_to, or what the last trial has found. 0: none.
+  uint64_t pieces_up_to() const;
   // Largest payload of a request or a response, in bytes.
   uint64_t max_payload() const;
   uint32_t executor() const;

@@ -48,6 +48,7 @@ ClientSession::ClientSession(transport::Reactor* reactor, const Options& options
       response_cells_(geometry.cells()),
       next_sequence_(options.first_sequence),
       limit_(options.first_sequence + SequenceWindow::kWidth),
+      response_mark_(Immediate{MessageKind::kResponse, options.number, 0}.Encode() >> kCellBits),
       by_response_cell_(geometry.cells(), 0) {}
 
 ClientSession::~ClientSession() {
@@ -145,20 +146,11 @@ Call* ClientSession::Start(const Request& request) {
   ++outstanding_;
   ++changes_;
 
-  RequestHeader header;
-  header.kind = request.kind;
-  header.flags = request.flags;
-  header.function_id = request.function_id;
-  header.payload_bytes = static_cast<uint32_t>(request.input.size());
-  header.sequence = call->sequence;
-  header.epoch = epoch_;
-  header.response_cell = static_cast<uint16_t>(*response);
-  header.response_capacity = request.response_capacity;
+  uint32_t deadline_us = 0;
   if (request.deadline_ns != 0) {
     const int64_t left_us = (request.deadline_ns - transport::MonotonicNs()) / 1000;
     // What does not fit is further away than the field can say, and 0 says none.
-    header.deadline_us =
-        left_us > UINT32_MAX ? 0 : static_cast<uint32_t>(std::max<int64_t>(left_us, 1));
+    deadline_us = left_us > UINT32_MAX ? 0 : static_cast<uint32_t>(std::max<int64_t>(left_us, 1));
     if (earliest_deadline_ns_ == 0 || request.deadline_ns < earliest_deadline_ns_) {
       earliest_deadline_ns_ = request.deadline_ns;
     }
@@ -167,12 +159,14 @@ Call* ClientSession::Start(const Request& request) {
   if (call->owns_request_cells && !request.input.empty()) {
     memcpy(message + kHeaderBytes, request.input.data(), request.input.size());
   }
-  EncodeRequest(header, message);
-  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) {
-    seals_->requests.Close(message, header.payload_bytes);
+  const auto payload_bytes = static_cast<uint32_t>(request.input.size());
+  const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes));
+  if (ABSL_PREDICT_FALSE(!requests_->IsPlain(message_bytes))) {
+    AddSpecial(request, *call, deadline_us);
+    return call;
   }
-  requests_->Add(request.kind, cells.first,
-                 static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes)));
+  EncodeRequest(HeaderOf(request, *call, deadline_us), message);
+  requests_->Add(request.kind, cells.first, message_bytes);
   return call;
 }
 
@@ -301,14 +295,11 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeMessages(uint32_t ce
 
 void ClientSession::TakeSealedMessages(uint32_t cell) { TakeMessages<true>(cell); }
 
-void ClientSession::OnToken(uint32_t token) {
-  const Immediate immediate = Immediate::Split(token);
-  if (immediate.kind != MessageKind::kResponse || immediate.session != options_.number) {
-    ++dropped_.unknown_session;
-    return;
-  }
-  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) return TakeSealedMessages(immediate.cell);
-  TakeMessages<false>(immediate.cell);
+void ClientSession::OnToken(uint64_t token) {
+  if (ABSL_PREDICT_FALSE(token >> kCellBits != response_mark_)) return TakeRareToken(token);
+  const uint32_t cell = Immediate::Split(static_cast<uint32_t>(token)).cell;
+  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) return TakeSealedMessages(cell);
+  TakeMessages<false>(cell);
 }
 
 void ClientSession::FailCall(Call* call, absl::Status status) {
@@ -370,6 +361,11 @@ std::byte* ClientSession::RequestPayload(HeldCells cells) const {
 }
 
 void ClientSession::OnTick(int64_t now_ns) {
+  if (ABSL_PREDICT_FALSE(now_ns >= look_at_ns_)) {
+    look_at_ns_ = INT64_MAX;
+    look_due_ = true;
+    limit_ = next_sequence_;
+  }
   if (ABSL_PREDICT_FALSE(!failed_posts_.empty())) HandleFailedPosts(now_ns);
   if (!reactor_->health().ok()) Fail(reactor_->health());
   if (earliest_deadline_ns_ == 0 || now_ns < earliest_deadline_ns_) return;

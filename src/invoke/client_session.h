@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
@@ -128,6 +129,18 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // The sizes have been checked.
   Call* Start(const Request& request);
 
+  // Whether messages that are too long to be injected whole may go in pieces, and payloads of up to
+  // how many bytes do: 0 at first. What the executor's messages do, a probe tells it
+  // (AnswersInPieces).
+  bool may_send_pieces() const;
+  uint64_t pieces_up_to() const { return pieces_up_to_; }
+  void set_pieces_up_to(uint64_t payload_bytes);
+
+  // From that time on (MonotonicNs), or the first tick after it, the next Start fails and TakeLook
+  // is true, once: it is time to look at something that no call should wait for otherwise.
+  void AskForLook(int64_t at_ns) { look_at_ns_ = at_ns; }
+  bool TakeLook() { return std::exchange(look_due_, false); }
+
   // Posts what Start has queued. Called in every turn.
   void Flush() {
     if (requests_->pending() && failure_.ok()) requests_->Flush();
@@ -137,6 +150,10 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   absl::Span<const std::byte> Payload(const Call& call) const {
     return {ResponsePayload(call.response), call.payload_bytes};
   }
+
+  // The detail of a response with an OK status, as it stands in the window: the worker may change
+  // it.
+  uint32_t Detail(const Call& call) const;
 
   // Gives back the slot of a call that has ended, and its response cells unless the caller keeps
   // them (only after an OK status).
@@ -219,7 +236,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // nothing of the worker.
   uint64_t answers() const { return answers_; }
 
-  void OnToken(uint32_t token) override;
+  void OnToken(uint64_t token) override;
   void OnTick(int64_t now_ns) override;
   void OnOperationFailed(const transport::Operation& operation,
                          const absl::Status& status) override;
@@ -230,6 +247,25 @@ class ClientSession final : public transport::ReactorHandler, public transport::
                 transport::MemoryRegion staging, transport::MemoryRegion responses);
 
   Call* AcquireCall();
+  // Queues a request that is no plain one: MessageBatch::IsPlain.
+  ABSL_ATTRIBUTE_NOINLINE void AddSpecial(const Request& request, const Call& call,
+                                          uint32_t deadline_us);
+  ABSL_ATTRIBUTE_ALWAYS_INLINE RequestHeader HeaderOf(const Request& request, const Call& call,
+                                                      uint32_t deadline_us) const {
+    RequestHeader header;
+    header.kind = request.kind;
+    header.flags = request.flags;
+    header.function_id = request.function_id;
+    header.payload_bytes = static_cast<uint32_t>(request.input.size());
+    header.sequence = call.sequence;
+    header.epoch = epoch_;
+    header.response_cell = static_cast<uint16_t>(call.response.first);
+    header.response_capacity = request.response_capacity;
+    header.deadline_us = deadline_us;
+    return header;
+  }
+  ABSL_ATTRIBUTE_NOINLINE void TakeRareToken(uint64_t token);
+  bool RestoreSequence(uint32_t cell, uint32_t repeat);
   bool AddCall();
   ABSL_ATTRIBUTE_NOINLINE bool MayStart();
   void Complete(Call* call);
@@ -289,7 +325,11 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   CellAllocator request_cells_;
   CellAllocator response_cells_;
   uint64_t next_sequence_;
-  uint64_t limit_;  // the next sequence that MayStart is to look at
+  uint64_t limit_;                // the next sequence that MayStart is to look at
+  const uint64_t response_mark_;  // a response's immediate, without the cell
+  uint64_t pieces_up_to_ = 0;
+  int64_t look_at_ns_ = INT64_MAX;
+  bool look_due_ = false;
 
   std::deque<Call> calls_;  // grows to the most that were ever under way at once; never moves them
   std::vector<Call*> by_index_;

@@ -25,7 +25,7 @@ bool ClientSession::HasLeft(const Call& call) const {
     const CellRun run = CellRun::FromTag(operation.tag);
     if ((operation.tag & kMarkTag) != 0 || !run.Contains(cell)) return;
     // Of a message that goes in pieces, some may have left; and where the token goes after the
-    // write, the write may have.
+    // write, the write may have. One without its header does not take the flag along.
     const bool whole = operation.step == transport::Operation::Step::kWrite &&
                        operation.source == staging_.data() + geometry_.OffsetOf(run.first);
     waits = waits || whole;
@@ -41,7 +41,10 @@ CallFate ClientSession::Withdraw(Call* call) {
   const uint64_t offset = geometry_.OffsetOf(call->request.first) + kFlagsOffset;
   std::byte* const flags = staging_.data() + offset;
   *flags |= static_cast<std::byte>(kCancelled);
-  if (!has_left) return CallFate::kNotSent;
+  if (!has_left) {
+    requests_->TakeHeaderAlong(call->request.first);
+    return CallFate::kNotSent;
+  }
   call->marks = 0;
   if (marks_ < kMostMarks) PostMark(call);
   return CallFate::kMaybeExecuted;

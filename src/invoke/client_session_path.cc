@@ -10,6 +10,7 @@ namespace invoker {
 // one. In a sound session it is only a request that waits to be posted again, while others leave,
 // that comes to be so far behind. A bulk call is behind many others because it takes so long.
 bool ClientSession::MayStart() {
+  if (look_due_) return false;
   uint64_t longest_ago = 0;
   for (const Call& call : calls_) {
     const bool waits = call.state == Call::State::kOutstanding ||

@@ -50,6 +50,7 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
   shared_.watch = options.watch != nullptr ? options.watch : &own_watch_;
   shared_.functions = &functions_;
   shared_.on_session_failed = std::move(on_session_failed);
+  shared_.on_unheard = options.on_unheard;
   shared_.times = FunctionTimes(functions_.size());
   shared_.index = options.index;
   shared_.bulk_budget =
@@ -97,7 +98,7 @@ void Executor::ThreadMain() {
       // No call can come.
       EndPolling();
       PollLeaving();
-      if (!shared_.rearrange) inbox_.Sleep(reactors_, kLongestSleep);
+      if (!shared_.rearrange) Sleep();
       idle_turns = 0;
       continue;
     }
@@ -134,7 +135,7 @@ void Executor::ThreadMain() {
     if (search_.awaited()) continue;
     EndPolling();
     PollLeaving();
-    if (!shared_.rearrange) inbox_.Sleep(reactors_, kLongestSleep);
+    if (!shared_.rearrange) Sleep();
   }
   FinishPorts();
   EndPolling();
@@ -173,13 +174,25 @@ void Executor::Arrange() {
   live_.clear();
   leaving_.clear();
   reactors_.clear();
+  checking_ = false;
   for (const std::unique_ptr<FabricLine>& line : lines_) {
     line->PutSettledAway();
     line->ForEach([this](FabricPort* port) {
       if (!port->open() || (!port->live() && port->settled())) return;
       (port->live() ? live_ : leaving_).push_back(port);
       reactors_.push_back(port->reactor());
+      checking_ |= port->reactor()->awaits_check();
     });
+  }
+}
+
+// Providers accept connections only when polled, one each time, and announce them to nobody. There
+// may be thousands before the one that a check has made.
+void Executor::Sleep() {
+  if (checking_) {
+    sched_yield();
+  } else {
+    inbox_.Sleep(reactors_, kLongestSleep);
   }
 }
 

@@ -58,6 +58,9 @@ struct ExecutorOptions {
   // Told, in words for a log, of endpoints that take no more sessions, if set. On the thread of
   // who opens a session; clients can cause it.
   std::function<void(absl::string_view note)> on_endpoint;
+  // Told that a session has ended whose client never got a probe through, if set. On the
+  // executor's thread; must not block. Clients can cause it.
+  std::function<void()> on_unheard;
   // Where numbering begins; nothing: at random, so that what was meant for a session of another
   // executor, such as that of this server before it was restarted, is of no session of this one.
   // Numbers wrap; starting near the end makes them wrap soon.
@@ -137,6 +140,25 @@ class Executor {
   // last millisecond's may be missing.
   void AddDropped(DropCounters* sum) const { LoadShared(shared_.watch->dropped(), sum); }
 
+  // What checks of endpoints need (EndpointWatch). None of these waits for a function that runs for
+  // longer than `limit`; nullopt: the thread has not got round to it, or has stopped.
+
+  // The open endpoints that take new sessions. Does not block.
+  std::vector<std::shared_ptr<FabricPort>> OpenPorts() const;
+  // Polls the port from now on, whether or not it has sessions, until the check with this nonce has
+  // come or another is expected; 0: none. Returns how often it has been polled so far.
+  std::optional<uint64_t> ExpectCheck(const std::shared_ptr<FabricPort>& port, uint64_t nonce,
+                                      absl::Duration limit);
+  // How often the port has been polled so far.
+  std::optional<uint64_t> TurnsOf(const std::shared_ptr<FabricPort>& port, absl::Duration limit);
+  // The port, which is the current one of its line, no longer answers, for this reason: its
+  // sessions end, and new ones get another endpoint. Returns what to log.
+  std::optional<std::string> GiveUp(const std::shared_ptr<FabricPort>& port,
+                                    const absl::Status& reason, absl::Duration limit);
+  // Closes endpoints that have been replaced, have settled, and can be closed. Returns whether some
+  // have not settled yet.
+  std::optional<bool> CloseSettled(absl::Duration limit);
+
   // Offers further functions from now on, in every session: all of them, under the next ids, or, if
   // one is refused, none. What they point into must outlive the executor. UNAVAILABLE if the
   // executor has stopped.
@@ -168,6 +190,7 @@ class Executor {
   void Arrange();
   int LookForRequests();
   void Search();
+  void Sleep();
   void PollLeaving();
   // Shows what has been used, up to now.
   void Publish();
@@ -181,6 +204,10 @@ class Executor {
 
   // Runs `task` on the thread and waits for it. False if the thread has stopped.
   bool RunOnThread(std::function<void()> task);
+  // Does the same as RunOnThread, and waits for `limit` at most, after which `ask` may still run.
+  // It must own what it uses.
+  template <typename Answer>
+  std::optional<Answer> AskThread(absl::Duration limit, std::function<Answer()> ask);
   // As RunOnThread, and does not wait.
   bool RunLater(std::function<void()> task);
 
@@ -210,6 +237,7 @@ class Executor {
   // Nothing has come since the last session was opened. On a machine whose cores are all in use,
   // whoever has to tell the client of the session may wait for this thread's core.
   bool awaits_first_ = false;
+  bool checking_ = false;  // a port of live_ or leaving_ awaits a check
 
   std::atomic<bool> always_hot_;
   std::atomic<int64_t> hot_ns_;

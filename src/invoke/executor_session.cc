@@ -106,12 +106,14 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Respond(const RequestH
   header.sequence = request.sequence;
   header.epoch = parts_.epoch;
   header.detail = detail;
-  std::byte* message = staging_.data() + geometry_.OffsetOf(request.response_cell);
-  EncodeResponse(header, message);
-  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) seals_->responses.Close(message, payload_bytes);
   const bool first = !responses_.pending();
-  responses_.Add(MessageKind::kResponse, request.response_cell,
-                 static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes)));
+  const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes));
+  if (ABSL_PREDICT_TRUE(responses_.IsPlain(message_bytes))) {
+    EncodeResponse(header, staging_.data() + geometry_.OffsetOf(request.response_cell));
+    responses_.Add(MessageKind::kResponse, request.response_cell, message_bytes);
+  } else {
+    AddSpecial(header, request.response_cell);
+  }
   if (first) pending_since_ns_ = clock_ns_;
 }
 
@@ -239,9 +241,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
                                                               const std::byte* flags) {
   std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
   if (ABSL_PREDICT_FALSE(header.kind == MessageKind::kProbe)) {
-    const uint32_t bytes = std::min(header.payload_bytes, header.response_capacity);
-    memcpy(output, payload, bytes);
-    Respond(header, StatusCode::kOk, bytes, 0);
+    AnswerProbe(header, payload);
     return;
   }
   if (ABSL_PREDICT_FALSE(parts_.draining->load(std::memory_order_relaxed)) &&

@@ -126,6 +126,11 @@ class ExecutorSession final : public transport::OperationOwner,
   // nothing else had arrived.
   void OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns);
 
+  // The peer rang for `cell` with this upper half of an immediate: a message that repeats the
+  // header which the window has there. Makes that header whole, so that the doorbell is as any
+  // other. False if it cannot be the message's: dropped.
+  bool RestoreSequence(uint32_t cell, uint32_t upper);
+
   // The peer rang at `arrived_ns`, and others are to go first: the doorbell waits, and the session
   // with it.
   void Wait(MessageKind kind, uint32_t cell, int64_t arrived_ns);
@@ -167,6 +172,8 @@ class ExecutorSession final : public transport::OperationOwner,
   const absl::Status& failure() const { return failure_; }
 
   bootstrap::WindowDescriptor request_window() const;
+  // Whether a probe of the client has come.
+  bool heard() const { return heard_; }
   uint16_t number() const { return parts_.number; }
   uint32_t epoch() const { return parts_.epoch; }
   const ExecutorSessionCounters& counters() const { return counters_; }
@@ -217,6 +224,9 @@ class ExecutorSession final : public transport::OperationOwner,
   void RespondBulk(const BulkCall& call);
   void Respond(const RequestHeader& request, StatusCode status, uint32_t payload_bytes,
                uint32_t detail);
+  // Queues a response that is no plain one: MessageBatch::IsPlain.
+  ABSL_ATTRIBUTE_NOINLINE void AddSpecial(ResponseHeader header, uint32_t cell);
+  ABSL_ATTRIBUTE_NOINLINE void AnswerProbe(RequestHeader request, const std::byte* payload);
   ABSL_ATTRIBUTE_NOINLINE void Refuse(RequestHeader request, StatusCode status,
                                       absl::string_view message);
   ABSL_ATTRIBUTE_NOINLINE void RefuseUnknown(RequestHeader request);
@@ -244,7 +254,8 @@ class ExecutorSession final : public transport::OperationOwner,
   uint32_t unclocked_ = 0;        // tiny functions that have
   int64_t pending_since_ns_ = 0;  // when the first of the pending responses was begun, or before
   ExecutorSessionCounters counters_;
-  bool unpublished_ = false;   // has been busy since Publish
+  bool unpublished_ = false;  // has been busy since Publish
+  bool heard_ = false;
   uint64_t scaled_ticks_ = 0;  // of counters_.busy_ticks, what is in published_
   UsageCounters published_;
   absl::Status failure_;

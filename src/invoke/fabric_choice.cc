@@ -32,10 +32,12 @@ FabricPlan ChooseFabrics(absl::Span<const FabricOffer> offers, absl::Span<const 
     } else if (!local[i].status.ok()) {
       plan.passed_over.push_back(
           {i, local[i].status, absl::IsNotFound(local[i].status) ? "this host has none" : ""});
-    } else if (absl::Status same =
-                   bootstrap::CheckSameFabric(offers[i].identity, local[i].identity);
-               !same.ok()) {
-      plan.passed_over.push_back({i, same, "the two sides' versions of it differ"});
+    } else if (std::string differences =
+                   bootstrap::DescribeDifferences(offers[i].identity, local[i].identity, same_host);
+               !differences.empty()) {
+      plan.passed_over.push_back(
+          {i, bootstrap::CheckSameFabric(offers[i].identity, local[i].identity, same_host),
+           absl::StrCat("the two sides differ in ", differences)});
     } else {
       plan.order.push_back(i);
     }

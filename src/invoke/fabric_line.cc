@@ -64,8 +64,9 @@ absl::StatusOr<std::string> FabricLine::Replace(const absl::Status& reason) {
   shared_->rearrange = true;
   return absl::StrCat("an endpoint of provider ", profile().provider, " takes no more sessions (",
                       reason.message(), "): new ones get another endpoint, and its ",
-                      full->live_sessions(), " stay; it is number ", others, " of the ",
-                      kMostOthers, " that an executor can have beside the one in use",
+                      full->live_sessions(), full->reactor()->health().ok() ? " stay" : " end",
+                      "; it is number ", others, " of the ", kMostOthers,
+                      " that an executor can have beside the one in use",
                       profile().close_needs_quiet ? ", until the server is restarted"
                                                   : ", and is closed when its sessions have ended");
 }

@@ -1,7 +1,8 @@
 // One fabric of one executor: the endpoint that takes new sessions, and those before it.
 //
 // An endpoint that takes no more sessions, because it has failed or because it keeps as many
-// addresses as it may (transport::Quarantine), is replaced at the next session. Sessions that it
+// addresses as it may (transport::Quarantine), is replaced at the next session; one that no longer
+// answers, as soon as that is known (EndpointWatch). Sessions that it
 // has stay on it, and it is polled as before, until the last has ended and nothing of them is under
 // way any more. Then it is closed, where endpoints can be closed at any time, which gives back all
 // that it had. Elsewhere a peer may be in the middle of a write to it for as long as that peer
@@ -67,6 +68,9 @@ class FabricLine {
   // any thread, which takes some milliseconds; the executor's inbox must know nothing of them any
   // more (ExecutorInbox::AwaitWakers).
   void TakeClosed(std::vector<std::shared_ptr<FabricPort>>* closed);
+
+  // Whether ports before the current one still have to be polled.
+  bool settling() const { return !before_.empty(); }
 
   // Of all ports there have been.
   ExecutorCounters Counters() const;

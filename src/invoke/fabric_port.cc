@@ -73,6 +73,11 @@ absl::Status FabricPort::TakesSessions() {
   return health.ok() ? quarantine.HasRoom() : health;
 }
 
+void FabricPort::GiveUp(const absl::Status& reason) {
+  reactor_->GiveUp(reason);
+  in_order_.store(false, std::memory_order_relaxed);
+}
+
 bool FabricPort::worth_replacing() const {
   const transport::Quarantine& quarantine = reactor_->quarantine();
   // Another one has no room either before this one has been closed.
@@ -88,19 +93,39 @@ void FabricPort::PutAway() {
 bool FabricPort::settled() const {
   if (reactor_->abandoned()) return numbers_.empty();
   return numbers_.empty() && reactor_->operations().outstanding() == 0 &&
-         !reactor_->has_retired() && reactor_->peers().quarantined() == 0;
+         !reactor_->has_retired() && reactor_->peers().quarantined() == 0 &&
+         !reactor_->awaits_check();
 }
 
-void FabricPort::OnToken(uint32_t token) {
-  const Immediate immediate = Immediate::Split(token);
+// A doorbell of no open session, or of a message without its header.
+void FabricPort::TakeRareToken(uint64_t token) {
+  const auto low = static_cast<uint32_t>(token);
+  const auto upper = static_cast<uint32_t>(token >> 32);
+  const Immediate immediate = Immediate::Split(low);
   ExecutorSession* session = nullptr;
-  if (immediate.kind == MessageKind::kRequest || immediate.kind == MessageKind::kProbe) {
+  if (upper != 0 &&
+      (immediate.kind == MessageKind::kRequest || immediate.kind == MessageKind::kProbe)) {
     session = sessions_[immediate.session].get();
   }
-  if (ABSL_PREDICT_FALSE(session == nullptr)) {
+  if (session == nullptr) {
     CountShared(&DropCounters::unknown_session, 1, &shared_->watch->dropped());
     return;
   }
+  const bool means_nothing = profile().immediate_bytes < sizeof(token);
+  if (means_nothing || session->RestoreSequence(immediate.cell, upper)) OnToken(low);
+}
+
+void FabricPort::OnToken(uint64_t token) {
+  Immediate immediate = Immediate::Split(static_cast<uint32_t>(token));
+  // With an upper half it is of neither kind.
+  const uint64_t kind = token >> 30;
+  immediate.kind = static_cast<MessageKind>(kind);
+  ExecutorSession* session = nullptr;
+  if (kind == static_cast<uint64_t>(MessageKind::kRequest) ||
+      kind == static_cast<uint64_t>(MessageKind::kProbe)) {
+    session = sessions_[immediate.session].get();
+  }
+  if (ABSL_PREDICT_FALSE(session == nullptr)) return TakeRareToken(token);
   if (!turn_began_) {
     turn_began_ = true;
     // A doorbell that came alone has waited for nobody, so that its session need not be told when.
@@ -265,6 +290,7 @@ void FabricPort::EndSession(uint16_t number) {
   }
   shared_->scale.Refine(ReadTicks());
   sessions_[number]->Publish(shared_->scale, &shared_->usage);
+  if (!sessions_[number]->heard() && shared_->on_unheard) shared_->on_unheard();
   const ExecutorSessionCounters& counters = sessions_[number]->counters();
   ended_.executed += counters.executed;
   ended_.refused += counters.refused;

@@ -70,6 +70,8 @@ struct ExecutorShared {
   ExecutorWatch* watch = nullptr;  // the thread's to write; what has been dropped is there, too
   // A session has ended by itself; it is fenced already. Must not block on the executor.
   std::function<void(SessionKey, const absl::Status&)> on_session_failed;
+  // A session has ended whose client never got a probe here. Must not block; nullptr: nobody asks.
+  std::function<void()> on_unheard;
   FunctionTimes times{0};
   uint32_t index = 0;                       // the executor's
   uint32_t next_epoch = 1;                  // of all ports' sessions, so that no two have the same
@@ -125,6 +127,8 @@ class FabricPort final : public transport::ReactorHandler {
 
   // OK, or why it takes no more sessions now.
   absl::Status TakesSessions();
+  // It no longer answers, for this reason: its sessions end soon, and it takes no more.
+  void GiveUp(const absl::Status& reason);
   // Whether it helps then to have another one in its place.
   bool worth_replacing() const;
   // Where the next session's number is looked for.
@@ -158,7 +162,7 @@ class FabricPort final : public transport::ReactorHandler {
 
   ExecutorCounters Counters() const;
 
-  void OnToken(uint32_t token) override;
+  void OnToken(uint64_t token) override;
   void OnTick(int64_t now_ns) override;
 
  private:
@@ -166,6 +170,7 @@ class FabricPort final : public transport::ReactorHandler {
   ABSL_ATTRIBUTE_NOINLINE bool KeepForLater(ExecutorSession* session, MessageKind kind,
                                             uint32_t cell);
   int ServeRing(int events);
+  ABSL_ATTRIBUTE_NOINLINE void TakeRareToken(uint64_t token);
   void Gather(ExecutorSession* session, uint16_t number);
   void EndGathering();
   // The session, which has just been busy for so long, is to be published: soon, or at once if that

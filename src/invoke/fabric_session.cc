@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/invoke/connect_times.h"
+#include "src/invoke/fabric_identity.h"
 #include "src/invoke/message_seal.h"
+#include "src/transport/method_trial.h"
 #include "src/transport/random.h"
 
 namespace invoker {
@@ -27,6 +29,16 @@ constexpr absl::Duration kHotFrom = absl::Microseconds(200);
 
 // A peer waits that long for a processor at times, with a lock.
 constexpr absl::Duration kLeastSpinLimit = absl::Milliseconds(100);
+
+absl::Status CheckPieces(const ClientOptions& options, const transport::Profile& profile) {
+  const uint64_t most = transport::MethodTrial::kLongest * profile.inject_bytes;
+  if (!profile.may_send_pieces || options.pieces_up_to.value_or(0) <= most) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("pieces_up_to=", *options.pieces_up_to, " is too much: provider ",
+                   profile.provider, " sends payloads of up to ", most, " bytes in pieces"));
+}
 
 }  // namespace
 
@@ -120,6 +132,9 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
   absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
       transport::Reactor::Open(*std::move(copy), reactor_options);
   if (!reactor.ok()) return reactor.status();
+  if (absl::Status status = CheckPieces(options(), (*reactor)->profile()); !status.ok()) {
+    return status;
+  }
   ClientSession::Options session;
   session.window_bytes =
       options().window_bytes == 0 ? setting_.info->window_bytes : options().window_bytes;
@@ -143,8 +158,7 @@ absl::Status FabricSession::OpenSession(Notification wanted, absl::string_view d
     wanted = Notification::kSendAfterWrite;
   }
   bootstrap::OpenSessionRequest request = driver_->MakeRequest(wanted);
-  request.fabric = {reactor.profile().provider, reactor.info().ep_attr->protocol,
-                    reactor.info().ep_attr->protocol_version, reactor.info().addr_format};
+  request.fabric = IdentityOf(reactor.profile(), reactor.info());
   request.executor = setting_.executor;
   request.downgrade_reason = std::string(downgrade_reason);
   setting_.watch->Begin(driver_);
@@ -169,12 +183,13 @@ absl::Status FabricSession::Prove() {
   ConnectStep step(options().times, &ConnectTimes::probe);
   absl::Status first = Probe();
   probe_failure_ = first;
+  if (first.ok()) driver_->ChooseMethod(options().pieces_up_to);
   // A session that still stands has not been refuted.
   if (first.ok() || busy_) return first;
   std::string tried(NotificationName(reply_.notification));
   absl::Status last = first;
-  if (reply_.notification == Notification::kWriteImm && BothAuto() &&
-      absl::IsDeadlineExceeded(first)) {
+  const bool lost = absl::IsDeadlineExceeded(first);
+  if (lost && reply_.notification == Notification::kWriteImm && BothAuto()) {
     const std::string reason = absl::StrCat("a write with immediate did not come back within ",
                                             absl::FormatDuration(options().probe_timeout),
                                             "; using send_after_write instead");
@@ -194,6 +209,11 @@ absl::Status FabricSession::Prove() {
     }
     if (last.ok() || busy_) return last;
     absl::StrAppend(&tried, ", then send_after_write");
+  } else if (lost) {
+    // A worker lets new peers in one by one, behind strangers by the hundred if need be.
+    last = Probe();
+    if (last.ok() || busy_) return last;
+    absl::StrAppend(&tried, ", then the same again");
   }
   const transport::Reactor& reactor = driver_->reactor();
   return absl::UnavailableError(absl::StrCat(

@@ -107,6 +107,7 @@ INVOKER_EXPORT inline const invoker_module* invoker_get_module(void);
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <string>

@@ -1,5 +1,7 @@
 #include "src/invoke/message_batch.h"
 
+#include <algorithm>
+
 #include "src/invoke/sequence_window.h"
 
 namespace invoker {
@@ -23,8 +25,37 @@ MessageBatch::MessageBatch(transport::Reactor* reactor, transport::MemoryRegion*
       window_(window),
       geometry_(geometry),
       session_(session),
-      notifier_(notifier),
-      owner_(owner) {}
+      owner_(owner) {
+  set_notifier(notifier);
+}
+
+// A header may stay here where the immediate has room for the sequence, the bytes of a write that
+// is injected, or goes in pieces, are placed in order, and nothing behind the payload depends on
+// the header.
+void MessageBatch::set_notifier(const transport::Notifier* notifier) {
+  notifier_ = notifier;
+  const transport::Profile& profile = reactor_->profile();
+  repeats_headers_ = notifier->is_write_imm() && profile.may_send_pieces &&
+                     profile.injected_is_placed && !geometry_.tagged();
+  FindSpecialLengths();
+}
+
+void MessageBatch::set_pieces_up_to(uint64_t message_bytes) {
+  window_.pieces_up_to = message_bytes;
+  FindSpecialLengths();
+}
+
+// It helps to leave a header out if the message does not fit what the provider injects at once, and
+// its payload does, or goes in pieces.
+void MessageBatch::FindSpecialLengths() {
+  special_from_ = geometry_.tagged() ? 0 : UINT32_MAX;
+  special_to_ = UINT32_MAX;
+  if (!repeats_headers_) return;
+  const uint64_t inject_bytes = reactor_->profile().inject_bytes;
+  special_from_ = static_cast<uint32_t>(inject_bytes + 1);
+  special_to_ =
+      static_cast<uint32_t>(std::max<uint64_t>(inject_bytes + kHeaderBytes, window_.pieces_up_to));
+}
 
 // Whether the message has joined the run that is there. If not, that run has left, or waits in the
 // backlog.
@@ -37,6 +68,7 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
     run_.cells += cells;
     run_.last = cell;
     run_.end_bytes = message_bytes;
+    run_.repeat = 0;
     return true;
   }
   if (Flush() || run_.cells == 0) return false;
@@ -50,8 +82,24 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
     backlog_next_ = 0;
   }
   backlog_.push_back(run_);
-  has_backlog_ = true;
+  run_.repeat = 0;
+  is_special_ = true;
   return false;
+}
+
+void MessageBatch::AddRepeat(MessageKind kind, uint32_t cell, uint32_t message_bytes,
+                             uint32_t repeat) {
+  Add(kind, cell, message_bytes);
+  if (run_.first != cell) return;  // it has joined others
+  run_.repeat = repeat;
+  is_special_ = true;
+}
+
+void MessageBatch::TakeHeaderAlong(uint32_t cell) {
+  if (run_.first == cell) run_.repeat = 0;
+  for (size_t i = backlog_next_; i < backlog_.size(); ++i) {
+    if (backlog_[i].first == cell) backlog_[i].repeat = 0;
+  }
 }
 
 void MessageBatch::ForEachPending(absl::FunctionRef<void(CellRun)> visit) const {
@@ -67,20 +115,39 @@ bool MessageBatch::IsPending(uint32_t cell) const {
   return pending;
 }
 
+// The payload alone; the immediate says which header it has.
+bool MessageBatch::PostRepeat(const Run& run) {
+  const uint64_t offset = geometry_.OffsetOf(run.first) + kHeaderBytes;
+  const uint64_t length = run.end_bytes - kHeaderBytes;
+  const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
+  const uint64_t token = uint64_t{run.repeat} << 32 | immediate.Encode();
+  if (!reactor_->PostWrite(notifier_, window_, offset, staging_->data() + offset,
+                           staging_->descriptor(), length, token, owner_,
+                           CellRun{run.first, run.cells}.ToTag())) {
+    return false;
+  }
+  ++writes_;
+  ++repeats_;
+  return true;
+}
+
 bool MessageBatch::PostRefused(const Run& run, ssize_t code) {
   const uint64_t offset = geometry_.OffsetOf(run.first);
   return PostInSlot(run, offset, geometry_.OffsetOf(run.last) - offset + run.end_bytes, code);
 }
 
-bool MessageBatch::FlushBacklog() {
+bool MessageBatch::FlushSpecial() {
   if (overflowed_) return false;
   while (backlog_next_ < backlog_.size()) {
-    if (!Post(backlog_[backlog_next_])) return false;
+    if (!PostAny(backlog_[backlog_next_])) return false;
     ++backlog_next_;
   }
   backlog_.clear();
   backlog_next_ = 0;
-  has_backlog_ = false;
+  if (run_.cells != 0 && !PostAny(run_)) return false;
+  run_.cells = 0;
+  run_.repeat = 0;
+  is_special_ = false;
   return true;
 }
 

@@ -45,15 +45,30 @@ class MessageBatch {
     ++messages_;
     const uint32_t cells = geometry_.CellsFor(message_bytes);
     if (run_.cells != 0 && Join(kind, cell, cells, message_bytes)) return;
-    run_ = {kind, cell, cells, cell, message_bytes};
+    run_.Begin(kind, cell, cells, message_bytes);
   }
+
+  // The same for a message whose header the receiver's window has at this cell already, but for the
+  // sequence: the header stays here if the message leaves alone. `repeat` is HeaderRepeat's. Only
+  // where repeats_headers(), and only if the message is not plain.
+  void AddRepeat(MessageKind kind, uint32_t cell, uint32_t message_bytes, uint32_t repeat);
+  // Whether messages may leave their headers out, those to us as well.
+  bool repeats_headers() const { return repeats_headers_; }
+  // Whether a message of so many bytes is ready once its header is encoded. Else it wants a tag,
+  // where messages have those, or it may leave its header out.
+  bool IsPlain(uint32_t message_bytes) const {
+    return message_bytes < special_from_ || message_bytes > special_to_;
+  }
+
+  // What is pending at this cell takes its header along: that has been changed.
+  void TakeHeaderAlong(uint32_t cell);
 
   // Posts what is pending. Returns false while something is left because the reactor has no free
   // slot: call again after a turn; and for ever, once it has overflowed.
   bool Flush() { return FlushInline(); }
   // The same, for the one place where most messages leave.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool FlushInline() {
-    if (ABSL_PREDICT_FALSE(has_backlog_) && !FlushBacklog()) return false;
+    if (ABSL_PREDICT_FALSE(is_special_)) return FlushSpecial();
     if (run_.cells == 0) return true;
     if (!Post(run_)) return false;
     run_.cells = 0;
@@ -69,14 +84,20 @@ class MessageBatch {
   // the session must end.
   bool overflowed() const { return overflowed_; }
 
-  bool pending() const { return run_.cells != 0 || has_backlog_; }
+  bool pending() const { return run_.cells != 0 || is_special_; }
 
   // Where the receiver has the messages.
   const transport::RemoteWindow& window() const { return window_; }
 
-  void set_notifier(const transport::Notifier* notifier) { notifier_ = notifier; }
+  void set_notifier(const transport::Notifier* notifier);
+
+  // Messages of up to so many bytes, header included, go in pieces unless they are injected whole;
+  // 0: none.
+  void set_pieces_up_to(uint64_t message_bytes);
 
   uint64_t writes() const { return writes_; }
+  // Of them, those that left a header out.
+  uint64_t repeats() const { return repeats_; }
   uint64_t messages() const { return messages_; }
 
  private:
@@ -87,10 +108,23 @@ class MessageBatch {
     uint32_t cells = 0;      // 0: no run
     uint32_t last = 0;       // first cell of the last message
     uint32_t end_bytes = 0;  // of the last message, from its first cell
+    // Of a single message that leaves its header out: HeaderRepeat's. Else 0.
+    uint32_t repeat = 0;
+
+    // A run of one message, which takes its header along.
+    void Begin(MessageKind message_kind, uint32_t cell, uint32_t message_cells,
+               uint32_t message_bytes) {
+      kind = message_kind;
+      first = last = cell;
+      cells = message_cells;
+      end_bytes = message_bytes;
+    }
   };
 
+  void FindSpecialLengths();
   bool Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_t message_bytes);
-  bool FlushBacklog();
+  bool FlushSpecial();
+  bool PostAny(const Run& run) { return run.repeat == 0 ? Post(run) : PostRepeat(run); }
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Post(const Run& run) {
     const uint64_t offset = geometry_.OffsetOf(run.first);
@@ -106,6 +140,7 @@ class MessageBatch {
     }
     return PostInSlot(run, offset, length, 0);
   }
+  bool PostRepeat(const Run& run);
 
   // `code`: see Reactor::PostInSlot.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool PostInSlot(const Run& run, uint64_t offset, uint64_t length,
@@ -128,14 +163,20 @@ class MessageBatch {
   uint16_t session_;
   const transport::Notifier* notifier_;
   transport::OperationOwner* owner_;
-  Run run_;
-  bool has_backlog_ = false;
+  Run run_;  // its `repeat` is 0 while there is none
+  bool repeats_headers_ = false;
+  // The lengths that are not plain. No message has UINT32_MAX bytes.
+  uint32_t special_from_ = UINT32_MAX;
+  uint32_t special_to_ = 0;
+  // Something else is to be posted than run_ with its headers.
+  bool is_special_ = false;
   bool overflowed_ = false;
   // Runs that found no slot. Grows only then, and not beyond the calls that a session can have: a
   // peer may ask again for a response in cells where the one before still waits.
   std::vector<Run> backlog_;
   size_t backlog_next_ = 0;
   uint64_t writes_ = 0;
+  uint64_t repeats_ = 0;
   uint64_t messages_ = 0;
 };
 

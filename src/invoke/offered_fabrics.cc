@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/invoke/fabric_identity.h"
 #include "src/transport/discovery.h"
 
 namespace invoker {
@@ -24,9 +25,7 @@ absl::StatusOr<OfferedFabrics> FindOfferedFabrics(absl::Span<const bootstrap::Fa
     LocalFabric& here = fabrics.local.emplace_back();
     here.status = fabric.choice.status();
     if (!here.status.ok()) continue;
-    const fi_info& info = *fabric.choice->info;
-    here.identity = {fabric.choice->profile.provider, info.ep_attr->protocol,
-                     info.ep_attr->protocol_version, info.addr_format};
+    here.identity = IdentityOf(fabric.choice->profile, *fabric.choice->info);
     here.auto_rank = fabric.choice->profile.auto_rank;
   }
   return fabrics;

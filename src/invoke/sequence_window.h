@@ -48,6 +48,12 @@ class SequenceWindow {
     return Verdict::kNew;
   }
 
+  // The sequence nearest to the highest accepted one that has these low bits.
+  uint64_t Nearest(uint16_t low_bits) const {
+    const auto ahead = static_cast<int16_t>(low_bits - static_cast<uint16_t>(highest_));
+    return highest_ + static_cast<uint64_t>(int64_t{ahead});
+  }
+
   // Whether it was accepted, or can be accepted no more.
   bool Seen(uint64_t sequence) const {
     const int64_t ahead = static_cast<int64_t>(sequence - highest_);

@@ -7,16 +7,12 @@
 #include "absl/strings/str_join.h"
 #include "src/bootstrap/messages.h"
 #include "src/transport/provider_profile.h"
-#include "src/transport/self_test.h"
 
 namespace invoker {
 namespace {
 
 using transport::FabricChoice;
 using transport::FabricRequest;
-
-// More than a fabric needs that works.
-constexpr absl::Duration kSelfTestLimit = absl::Seconds(5);
 
 std::vector<FabricRequest> RequestsFor(const std::vector<std::string>& providers) {
   std::vector<FabricRequest> requests;
@@ -53,63 +49,93 @@ absl::Status CheckWindow(const FabricChoice& fabric, uint64_t window_bytes) {
                    fabric.profile.provider, " writes at once: ", fabric.profile.max_message_bytes));
 }
 
+// One result for each of `found`. Those that are not OK are not tried: they keep their status.
+absl::StatusOr<std::vector<transport::SelfTestResult>> TryAll(
+    const std::vector<FoundFabric>& found, const std::vector<absl::Status>& statuses,
+    const transport::SelfTestOptions& options) {
+  std::vector<FabricRequest> requests;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (statuses[i].ok()) requests.push_back(found[i].request);
+  }
+  absl::StatusOr<std::vector<transport::SelfTestResult>> tried =
+      transport::RunSelfTestsApart(requests, options);
+  if (!tried.ok()) return tried.status();
+  std::vector<transport::SelfTestResult> results(found.size());
+  size_t next = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (statuses[i].ok()) {
+      results[i] = (*tried)[next++];
+    } else {
+      results[i].status = statuses[i];
+    }
+  }
+  return results;
+}
+
+// Whether each can be served at all.
+std::vector<absl::Status> CheckAll(const std::vector<FoundFabric>& found, uint64_t window_bytes) {
+  std::vector<absl::Status> statuses;
+  for (const FoundFabric& fabric : found) {
+    statuses.push_back(fabric.choice.ok() ? CheckWindow(*fabric.choice, window_bytes)
+                                          : fabric.choice.status());
+  }
+  return statuses;
+}
+
 absl::StatusOr<ServedFabrics> TakeNamed(absl::Span<const std::string> providers,
                                         const FabricAddresses& addresses, uint64_t window_bytes) {
   if (absl::Status status = CheckNames(providers); !status.ok()) return status;
   absl::StatusOr<std::vector<FoundFabric>> found =
       FindFabrics(RequestsFor({providers.begin(), providers.end()}), addresses);
   if (!found.ok()) return found.status();
+  const std::vector<absl::Status> statuses = CheckAll(*found, window_bytes);
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) return status;
+  }
   ServedFabrics served;
   served.by_name = true;
-  for (FoundFabric& fabric : *found) {
-    if (!fabric.choice.ok()) return fabric.choice.status();
-    if (absl::Status status = CheckWindow(*fabric.choice, window_bytes); !status.ok()) {
-      return status;
-    }
-    served.fabrics.push_back(*std::move(fabric.choice));
-  }
+  for (FoundFabric& fabric : *found) served.fabrics.push_back(*std::move(fabric.choice));
   return served;
 }
 
-// OK, or why the fabric is not offered. Narrows the choice to what was seen to work.
-absl::Status Prove(FoundFabric* fabric, uint64_t window_bytes, std::vector<std::string>* notes) {
-  if (!fabric->choice.ok()) return fabric->choice.status();
-  transport::Profile& profile = fabric->choice->profile;
-  if (absl::Status status = CheckWindow(*fabric->choice, window_bytes); !status.ok()) {
-    return status;
-  }
-  const transport::SelfTestResult test = transport::RunSelfTest(fabric->request, kSelfTestLimit);
-  if (!test.status.ok()) return test.status;
-  if (test.notification != profile.notification) {
-    notes->push_back(absl::StrCat(profile.provider, " is served with ",
-                                  transport::NotificationName(test.notification), ": ",
-                                  test.immediate_failure));
-    profile.notification = test.notification;
-  }
-  return absl::OkStatus();
+// Narrows the choice to what was seen to work.
+void Narrow(const transport::SelfTestResult& test, FabricChoice* fabric,
+            std::vector<std::string>* notes) {
+  transport::Profile& profile = fabric->profile;
+  if (test.notification == profile.notification) return;
+  notes->push_back(absl::StrCat(profile.provider, " is served with ",
+                                transport::NotificationName(test.notification), ": ",
+                                test.immediate_failure));
+  profile.notification = test.notification;
 }
 
-absl::StatusOr<ServedFabrics> TakeProven(const FabricAddresses& addresses, uint64_t window_bytes) {
+absl::StatusOr<ServedFabrics> TakeProven(const FabricAddresses& addresses, uint64_t window_bytes,
+                                         const transport::SelfTestOptions& self_test) {
   std::vector<std::string> providers;
   for (const transport::ProfileRow* row : transport::AutoRows()) {
     providers.emplace_back(row->provider);
   }
   absl::StatusOr<std::vector<FoundFabric>> found = FindFabrics(RequestsFor(providers), addresses);
   if (!found.ok()) return found.status();
+  absl::StatusOr<std::vector<transport::SelfTestResult>> tests =
+      TryAll(*found, CheckAll(*found, window_bytes), self_test);
+  if (!tests.ok()) return tests.status();
   ServedFabrics served;
   std::vector<std::string> reasons;
-  for (FoundFabric& fabric : *found) {
-    const absl::Status status = Prove(&fabric, window_bytes, &served.notes);
+  for (size_t i = 0; i < found->size(); ++i) {
+    FoundFabric& fabric = (*found)[i];
+    const absl::Status& status = (*tests)[i].status;
     if (status.ok()) {
+      Narrow((*tests)[i], &*fabric.choice, &served.notes);
       served.fabrics.push_back(*std::move(fabric.choice));
       continue;
     }
-    reasons.push_back(absl::StrCat(fabric.request.provider, ": ", status.message()));
+    const std::string& provider = fabric.request.provider;
+    reasons.push_back(absl::StrCat(provider, ": ", status.message()));
     // That this machine has no such fabric is no news.
-    if (!absl::IsNotFound(status)) {
-      served.notes.push_back(
-          absl::StrCat(fabric.request.provider, " is not offered: ", status.message()));
-    }
+    if (absl::IsNotFound(status)) continue;
+    served.notes.push_back(absl::StrCat(provider, " is not offered: ", status.message()));
+    served.unserved.push_back({provider, std::string(status.message())});
   }
   if (served.fabrics.empty()) {
     return absl::NotFoundError(absl::StrCat(
@@ -123,11 +149,12 @@ absl::StatusOr<ServedFabrics> TakeProven(const FabricAddresses& addresses, uint6
 
 absl::StatusOr<ServedFabrics> SelectServedFabrics(absl::Span<const std::string> providers,
                                                   const FabricAddresses& addresses,
-                                                  uint64_t window_bytes) {
+                                                  uint64_t window_bytes,
+                                                  const transport::SelfTestOptions& self_test) {
   const bool automatic =
       providers.empty() ||
       (providers.size() == 1 && (providers[0].empty() || providers[0] == transport::kAutoProvider));
-  return automatic ? TakeProven(addresses, window_bytes)
+  return automatic ? TakeProven(addresses, window_bytes, self_test)
                    : TakeNamed(providers, addresses, window_bytes);
 }
 

@@ -1,4 +1,4 @@
-// The data path's wire format, version 4: the 32-bit immediate, the 32-byte header, the descriptor
+// The data path's wire format, version 5: the immediate, the 32-byte header, the descriptor
 // of a bulk request, the geometry of a window. docs/wire_format.md is the specification; this is
 // the only code that knows the layout.
 //
@@ -111,11 +111,40 @@ struct Immediate {
   }
 };
 
+// The upper half of a 64-bit immediate whose write leaves the header out: the header that the
+// window has at the message's cell is this message's, too, but for the sequence. Bits 31..30 are
+// 10, 29..14 the low bits of the sequence, 13..0 those of the session's epoch. 0 is the upper half
+// of a whole message. It proves no more than the lower half does.
+struct HeaderRepeat {
+  static constexpr uint32_t kEpochBits = 14;
+
+  uint16_t sequence = 0;
+  uint16_t epoch = 0;  // below 1 << kEpochBits
+
+  static constexpr HeaderRepeat Of(uint64_t sequence, uint32_t epoch) {
+    return {static_cast<uint16_t>(sequence),
+            static_cast<uint16_t>(epoch & ((1u << kEpochBits) - 1))};
+  }
+
+  constexpr uint32_t Encode() const {
+    return 2u << 30 | static_cast<uint32_t>(sequence) << kEpochBits | epoch;
+  }
+
+  // Nothing for what Encode does not make.
+  static constexpr std::optional<HeaderRepeat> Decode(uint32_t upper) {
+    if (upper >> 30 != 2) return std::nullopt;
+    return HeaderRepeat{static_cast<uint16_t>(upper >> kEpochBits),
+                        static_cast<uint16_t>(upper & ((1u << kEpochBits) - 1))};
+  }
+
+  bool IsOfEpoch(uint32_t session_epoch) const { return Of(0, session_epoch).epoch == epoch; }
+};
+
 // Header of a request or a probe.
 struct RequestHeader {
   MessageKind kind = MessageKind::kRequest;  // or kProbe
   uint8_t flags = 0;
-  uint16_t function_id = 0;
+  uint16_t function_id = 0;  // of a probe: AnswersInPieces
   uint32_t payload_bytes = 0;
   uint64_t sequence = 0;
   uint32_t epoch = 0;
@@ -123,6 +152,13 @@ struct RequestHeader {
   uint32_t response_capacity = 0;  // payload bytes that run can take
   uint32_t deadline_us = 0;        // microseconds left when it was posted; 0: none
 };
+
+// A probe's function id says how its sender wants messages from now on, this answer included: 0 as
+// before, n in pieces up to n - 1 times so many bytes of payload. A receiver may do with less.
+inline constexpr uint64_t kPiecesUnit = 1024;
+constexpr uint16_t AnswersInPieces(uint64_t payload_bytes) {
+  return static_cast<uint16_t>((payload_bytes + kPiecesUnit - 1) / kPiecesUnit + 1);
+}
 
 // What a bulk request says of the memory that it is about: registered windows of the session, by
 // number. 0 is no window: then the input is the rest of the payload, and the output goes into the
@@ -268,6 +304,21 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void EncodeResponse(const ResponseHeader& he
   header->epoch = Load<uint32_t>(from + 16);
   header->detail = Load<uint32_t>(from + 24);
   return WireError::kNone;
+}
+
+inline constexpr uint32_t kSequenceOffset = 8;  // in a header
+
+// Whether a message may repeat the header at `from`: there is one, and it does not say that another
+// message follows.
+inline bool MayBeRepeated(const std::byte* from) {
+  return from[0] != std::byte{0} && (from[kFlagsOffset] & std::byte{kMoreFollows}) == std::byte{0};
+}
+
+// Whether the headers at `a` and `b` differ in nothing but their sequences.
+inline bool IsRepeated(const std::byte* a, const std::byte* b) {
+  constexpr uint32_t kBehind = kSequenceOffset + sizeof(uint64_t);
+  return std::memcmp(a, b, kSequenceOffset) == 0 &&
+         std::memcmp(a + kBehind, b + kBehind, kHeaderBytes - kBehind) == 0;
 }
 
 // How a window is divided into cells. Follows from its size alone, so both sides agree without a

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/invoke/fabric_identity.h"
 #include "src/invoke/host_identity.h"
 #include "src/invoke/negotiation.h"
 #include "src/invoke/session_closing.h"
@@ -23,8 +24,7 @@ uint64_t HandleOf(uint32_t executor, Executor::SessionKey key) {
 bootstrap::FabricOffer MakeOffer(const transport::FabricChoice& fabric) {
   const fi_info& info = *fabric.info;
   bootstrap::FabricOffer offer;
-  offer.identity = {fabric.profile.provider, info.ep_attr->protocol, info.ep_attr->protocol_version,
-                    info.addr_format};
+  offer.identity = IdentityOf(fabric.profile, info);
   // It only selects the client's interface; the others' addresses are nothing to route by.
   if (fabric.profile.address_is_ip && info.src_addr != nullptr) {
     offer.source_address.assign(static_cast<const char*>(info.src_addr), info.src_addrlen);
@@ -52,13 +52,14 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   if (absl::Status status = WindowGeometry::Make(options.window_bytes).status(); !status.ok()) {
     return status;
   }
-  absl::StatusOr<ServedFabrics> served =
-      SelectServedFabrics(options.providers, options.addresses, options.window_bytes);
+  absl::StatusOr<ServedFabrics> served = SelectServedFabrics(
+      options.providers, options.addresses, options.window_bytes, options.self_test);
   if (!served.ok()) return served.status();
   const bool by_name = served->by_name;
   std::unique_ptr<Worker> worker(new Worker(options, functions, *std::move(served)));
   std::shared_ptr<transport::QuarantineTotal> total = options.executor.quarantine_total;
   if (total == nullptr) total = std::make_shared<transport::QuarantineTotal>();
+  const auto note = [raw = worker.get()](absl::string_view text) { raw->Note(text); };
   for (uint32_t index = 0; index < options.executors; ++index) {
     std::vector<transport::FabricChoice> fabrics;
     for (const transport::FabricChoice& fabric : worker->served_.fabrics) {
@@ -70,9 +71,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
     executor_options.index = index;
     executor_options.bulk_budget = worker->bulk_budget_;
     executor_options.quarantine_total = total;
-    executor_options.on_endpoint = [raw = worker.get()](absl::string_view note) {
-      raw->Note(note);
-    };
+    executor_options.on_endpoint = note;
+    executor_options.on_unheard = [raw = worker.get()] { raw->endpoint_watch_.Doubt(); };
     absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Start(
         std::move(fabrics), &functions, executor_options,
         [raw = worker.get(), index](Executor::SessionKey key, const absl::Status& status) {
@@ -86,6 +86,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
       return status;
     }
   }
+  absl::Status watched = worker->endpoint_watch_.Start(worker->executors_, note);
+  if (!watched.ok()) return watched;
   return worker;
 }
 
@@ -94,7 +96,8 @@ Worker::Worker(const WorkerOptions& options, FunctionRegistry functions, ServedF
       served_(std::move(served)),
       bulk_budget_(std::make_shared<BulkBudget>(options.bulk_bytes)),
       late_(options.executors),
-      functions_(std::move(functions)) {}
+      functions_(std::move(functions)),
+      endpoint_watch_(options.endpoint_watch) {}
 
 Worker::~Worker() { Stop(absl::Seconds(1)); }
 
@@ -128,6 +131,7 @@ bootstrap::WorkerInfo Worker::Info() const {
   for (const transport::FabricChoice& fabric : served_.fabrics) {
     info.fabrics.push_back(MakeOffer(fabric));
   }
+  info.unserved = served_.unserved;
   info.notification = options_.notification;
   info.window_bytes = options_.window_bytes;
   info.executors = static_cast<uint32_t>(executors_.size());
@@ -382,6 +386,7 @@ void Worker::Drain() {
 
 void Worker::Stop(absl::Duration limit) {
   Drain();
+  endpoint_watch_.Stop();
   // Those that are idle go on refusing calls while another still runs its last one.
   for (const std::unique_ptr<Executor>& executor : executors_) executor->FinishTurn();
   for (const std::unique_ptr<Executor>& executor : executors_) executor->Stop(limit);
@@ -403,7 +408,7 @@ UsageCounters Worker::Bill::Sum() const {
   return sum;
 }
 
-UsageCounters Worker::LeaseUsage(uint64_t lease) const {
+UsageCounters Worker::UsageUnder(uint64_t lease) const {
   absl::MutexLock lock(&mutex_);
   const auto bill = bills_.find(lease);
   return bill == bills_.end() ? UsageCounters() : bill->second.Sum();

@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/session_host.h"
+#include "src/invoke/endpoint_watch.h"
 #include "src/invoke/executor.h"
 #include "src/invoke/fabric_finder.h"
 #include "src/invoke/function_registry.h"
@@ -38,15 +39,17 @@ struct WorkerOptions {
   // See SelectServedFabrics; empty: every fabric that works.
   std::vector<std::string> providers;
   FabricAddresses addresses;
-  uint32_t executors = 1;  // threads, each with endpoints of its own
+  transport::SelfTestOptions self_test;  // how fabrics are tried, unless providers names them
+  uint32_t executors = 1;                // threads, each with endpoints of its own
   transport::Notification notification = transport::Notification::kAuto;
   uint64_t window_bytes = kDefaultWindowBytes;  // most that a session may have, per direction
   // Memory for the input and output of bulk calls at a time, of all executors together. Calls that
   // want more together wait for one another; one that wants more by itself is refused.
   uint64_t bulk_bytes = kDefaultBulkBytes;
   DataAuth data_auth = DataAuth::kOff;  // the least that a session has
-  // Of each; the index, the budget of bulk calls and who is told of endpoints are set for it, and
-  // what the quarantines of all together may hold unless that is given.
+  EndpointWatchOptions endpoint_watch;
+  // Each executor's. The worker sets the index, the budget of bulk calls and the callbacks, and,
+  // unless it is given, how much the quarantines of all may hold together.
   ExecutorOptions executor;
 };
 
@@ -61,7 +64,7 @@ class Worker final : public bootstrap::SessionHost {
   using Downgraded = std::function<void(absl::string_view provider, absl::string_view reason)>;
 
   // Told, in words for a log, that an executor's endpoint takes no more sessions, and what becomes
-  // of that. On a thread of the bootstrap. Clients can cause it.
+  // of that. On a thread of the bootstrap or of the worker's own. Clients can cause it.
   using EndpointNote = std::function<void(absl::string_view note)>;
 
   // Finds and proves the fabrics, and starts every executor. Endpoints are opened at the first
@@ -128,7 +131,7 @@ class Worker final : public bootstrap::SessionHost {
   // ended included. Do not block: what runs now, or has run in an executor's last 64 turns, may be
   // missing. An open lease's polling time is nobody's but its executors', and 0 here.
   UsageCounters Usage() const;
-  UsageCounters LeaseUsage(uint64_t lease) const ABSL_LOCKS_EXCLUDED(mutex_);
+  UsageCounters UsageUnder(uint64_t lease) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What peers have sent so far that was dropped. Does not block.
   DropCounters Dropped() const;
@@ -185,6 +188,7 @@ class Worker final : public bootstrap::SessionHost {
   absl::flat_hash_map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(mutex_);  // by handle
   absl::flat_hash_map<uint64_t, Bill> bills_ ABSL_GUARDED_BY(mutex_);        // by lease
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  EndpointWatch endpoint_watch_;
   // Last: their threads call back into the above.
   std::vector<std::unique_ptr<Executor>> executors_;
 };

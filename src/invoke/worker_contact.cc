@@ -54,9 +54,13 @@ absl::Status WorkerContact::KeepNamedOffer(const std::string& provider) {
     }
     names.push_back(absl::StrCat("\"", offer.identity.provider, "\""));
   }
+  std::string why;
+  for (const bootstrap::UnservedFabric& fabric : info_.unserved) {
+    if (fabric.provider == provider) why = absl::StrCat(" (", fabric.reason, ")");
+  }
   return absl::FailedPreconditionError(absl::StrCat(
-      "the worker at ", target(), " does not offer provider \"", provider, "\"; it offers ",
-      absl::StrJoin(names, ", "), ". Name one of these, or leave the choice to ",
+      "the worker at ", target(), " does not offer provider \"", provider, "\"", why,
+      "; it offers ", absl::StrJoin(names, ", "), ". Name one of these, or leave the choice to ",
       "--provider=", transport::kAutoProvider));
 }
 

@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "src/isolation/unique_fd.h"
+#include "src/base/unique_fd.h"
 
 namespace invoker {
 

@@ -14,7 +14,6 @@
 #include "src/bootstrap/convert.h"
 #include "src/isolation/end_handlers.h"
 #include "src/isolation/nanoseconds.h"
-#include "src/isolation/shared_memory.h"
 
 namespace invoker {
 namespace {
@@ -148,7 +147,6 @@ absl::StatusOr<FromExecutor> ExecutorHost::Start(const Environment& environment,
     event.mutable_downgraded()->set_reason(std::string(reason));
     Tell(event);
   });
-  NoteSharedMemory(page_);
   FromExecutor answer;
   answer.mutable_ready();
   for (const bootstrap::FunctionInfo& function : worker_->Info().functions) {
@@ -166,8 +164,6 @@ absl::Status ExecutorHost::Configure(const ToExecutor::Configure& request) {
   // The endpoints are there, and what they have counts as what the process has at its start.
   absl::Status status = worker_->SetHotTimeout(FromNanoseconds(request.hot_timeout_ns()));
   if (!status.ok()) return status;
-  // What these have made in /dev/shm as well.
-  NoteSharedMemory(page_);
   if (request.bulk_bytes() != 0) worker_->SetBulkBytes(request.bulk_bytes());
   if (request.memory_bytes() == 0) return absl::OkStatus();
   const uint64_t limit = AddressSpaceBytes() + request.memory_bytes();

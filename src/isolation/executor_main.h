@@ -12,8 +12,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "src/base/unique_fd.h"
 #include "src/invoke/function_registry.h"
-#include "src/isolation/unique_fd.h"
 
 namespace invoker {
 

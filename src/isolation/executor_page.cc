@@ -42,8 +42,6 @@ absl::StatusOr<MappedPage> MappedPage::Map(int fd) {
   return MappedPage(static_cast<ExecutorPage*>(page));
 }
 
-void MappedPage::KeepFromChildren() { madvise(page_, kPageBytes, MADV_DONTFORK); }
-
 MappedPage::~MappedPage() {
   if (page_ != nullptr) munmap(page_, kPageBytes);
 }

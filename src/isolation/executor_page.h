@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "src/base/unique_fd.h"
 #include "src/invoke/executor_watch.h"
-#include "src/isolation/unique_fd.h"
 
 namespace invoker {
 
@@ -27,9 +27,6 @@ struct ExecutorPage {
   std::atomic<uint64_t> fault_address{0};        // of a signal that has one
   std::atomic<uint64_t> address_space_bytes{0};  // in use, when a signal came
   std::atomic<uint64_t> address_space_limit{0};  // RLIMIT_AS; 0: none
-  // Names in /dev/shm of what the process has made there by the time that it is ready, each ended
-  // by a NUL, and an empty one after the last.
-  char shared_memory[1024] = {};
 };
 
 // A mapping of it.
@@ -38,9 +35,6 @@ class MappedPage {
   // A new one, all zeros, and a descriptor to hand to another process.
   static absl::StatusOr<std::pair<MappedPage, UniqueFd>> Create();
   static absl::StatusOr<MappedPage> Map(int fd);
-
-  // Children of this process will not have it.
-  void KeepFromChildren();
 
   MappedPage(MappedPage&& other) noexcept : page_(std::exchange(other.page_, nullptr)) {}
   MappedPage& operator=(MappedPage&& other) noexcept {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/convert.h"
 #include "src/isolation/nanoseconds.h"
-#include "src/isolation/shared_memory.h"
+#include "src/transport/shared_files.h"
 
 namespace invoker {
 namespace {
@@ -324,9 +324,9 @@ void ExecutorRecord::OnEnded(int wait_status, absl::Duration cpu_time) {
   Finish(std::move(end), cpu_time);
 }
 
-void ExecutorRecord::OnLost(bool private_shared_memory) {
+void ExecutorRecord::OnLost() {
   // Nobody else is left to do it.
-  if (!private_shared_memory) RemoveSharedMemory(*page_.get(), pid(), owner_);
+  transport::RemoveFilesOfTheDead(owner_);
   Finish({bootstrap::LeaseEndCause::kServer,
           "the process that executors are forked from has ended, and they with it",
           {}},

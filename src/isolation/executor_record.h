@@ -110,7 +110,7 @@ class ExecutorRecord {
   bool OnReadable() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnEnded(int wait_status, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
   // The template is gone, and so is this.
-  void OnLost(bool private_shared_memory) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnLost() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Looks whether a limit has passed at `now`, a reason to kill it. Sets when to look again;
   // InfiniteFuture: never, as far as is known.

@@ -43,7 +43,6 @@ absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* proc
   for (const std::string& argument : KindOf(record->kind()).command) {
     spawn.mutable_spawn()->add_command(argument);
   }
-  spawn.mutable_spawn()->set_private_shared_memory(KindOf(record->kind()).private_shared_memory);
   if (user_.several()) spawn.mutable_spawn()->set_user(record->owner());
   absl::Status status = process->Send(spawn, descriptors);
   std::vector<int> libraries;

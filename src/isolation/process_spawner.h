@@ -56,8 +56,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
     // Fixed once it is served.
     std::vector<std::string> template_command;  // empty: not served
     std::vector<std::string> variables;         // of the environment, besides the server's
-    std::vector<std::string> command;    // of an executor that is not a plain fork; else empty
-    bool private_shared_memory = false;  // it has a /dev/shm of its own
+    std::vector<std::string> command;  // of an executor that is not a plain fork; else empty
     uint32_t prestart = 0;
 
     // The thread's: when the template was started last, when it has to be prepared, when another

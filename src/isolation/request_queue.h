@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/executor_control.pb.h"
-#include "src/isolation/unique_fd.h"
+#include "src/base/unique_fd.h"
 
 namespace invoker {
 

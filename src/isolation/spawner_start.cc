@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -22,6 +21,7 @@
 #include "src/isolation/process_setup.h"
 #include "src/isolation/process_spawner.h"
 #include "src/isolation/sandbox.h"
+#include "src/transport/installed_program.h"
 #include "src/transport/provider_profile.h"
 #include "src/transport/start_thread.h"
 
@@ -37,15 +37,7 @@ constexpr absl::string_view kPythonModule = "invoker.executor";
 constexpr absl::string_view kPythonProgram = "../src/python/invoker/executor.py";
 
 absl::StatusOr<std::string> ProgramBesideThisOne() {
-  char path[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  if (size <= 0) return absl::InternalError(absl::StrCat("/proc/self/exe: ", strerror(errno)));
-  const absl::string_view self(path, static_cast<size_t>(size));
-  const std::string program = absl::StrCat(self.substr(0, self.rfind('/') + 1), kProgram);
-  if (access(program.c_str(), X_OK) == 0) return program;
-  return absl::NotFoundError(absl::StrCat("there is no program \"", program,
-                                          "\", which runs executors; build or install it there, "
-                                          "or say where it is"));
+  return transport::FindInstalledProgram(kProgram, "runs executors");
 }
 
 // Of a path that may be relative to where this process stands, which executors do not; links stay
@@ -162,7 +154,6 @@ absl::Status ProcessTable::StartKind(ExecutorKind kind, const std::vector<std::s
     of.command = command;
     of.command.emplace_back(kExecutorArgument);
     of.command = SandboxCommand(needs, of.command);
-    of.private_shared_memory = !needs.shared_memory;
   }
   of.template_command = command;
   of.template_command.emplace_back(kTemplateArgument);

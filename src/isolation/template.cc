@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@
 #include "src/isolation/end_reason.h"
 #include "src/isolation/nanoseconds.h"
 #include "src/isolation/process_tree.h"
+#include "src/transport/shared_files.h"
 
 namespace invoker {
 namespace {
@@ -106,9 +108,8 @@ void Template::Reap() {
       strays_us += cpu_us;
       continue;
     }
-    RemoveShared(pid, found->second);
-    ends_.push_back(
-        {found->second.id, static_cast<uint32_t>(status), cpu_us, 0, found->second.killed_for_it});
+    ends_.push_back({found->second.id, static_cast<uint32_t>(status), cpu_us, found->second.owner,
+                     0, found->second.killed_for_it});
     executors_.erase(found);
   }
   if (ends_.empty() && !strays_) return;
@@ -123,6 +124,7 @@ void Template::Reap() {
       waiting.push_back(end);
       continue;
     }
+    transport::RemoveFilesOfTheDead(end.owner);
     FromTemplate message;
     message.mutable_ended()->set_id(end.id);
     message.mutable_ended()->set_wait_status(end.wait_status);
@@ -161,17 +163,18 @@ absl::Time Template::LookAtStopped(absl::Duration absence) {
 }
 
 void Template::EndAll() {
-  for (const auto& [pid, executor] : executors_) kill(pid, SIGKILL);
+  std::set<uid_t> owners;
+  for (const End& end : ends_) owners.insert(end.owner);
+  for (const auto& [pid, executor] : executors_) {
+    owners.insert(executor.owner);
+    kill(pid, SIGKILL);
+  }
   // What they have started too, if the server was killed and has not done it.
   if (!group_.empty()) EndGroups(group_);
   const absl::Time limit = MonotonicNow() + kEndLimit;
   for (absl::Time now = MonotonicNow(); now < limit; now = MonotonicNow()) {
     const pid_t pid = waitpid(-1, nullptr, WNOHANG);
     if (pid < 0) break;  // there are no children at all
-    if (const auto found = executors_.find(pid); found != executors_.end()) {
-      RemoveShared(pid, found->second);
-      executors_.erase(found);
-    }
     if (pid > 0) continue;
     KillStrays();
     pollfd ended = {child_events_.get(), POLLIN, 0};
@@ -181,11 +184,9 @@ void Template::EndAll() {
     }
   }
   // Where this process was late, they have ended meanwhile.
-  for (pid_t pid; (pid = waitpid(-1, nullptr, WNOHANG)) > 0;) {
-    if (const auto found = executors_.find(pid); found != executors_.end()) {
-      RemoveShared(pid, found->second);
-    }
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
   }
+  for (const uid_t owner : owners) transport::RemoveFilesOfTheDead(owner);
   // A server that was killed cannot do it.
   if (!group_.empty()) RemoveEmptyGroups(group_);
 }

@@ -17,9 +17,7 @@
 #include "proto/executor_control.pb.h"
 #include "src/isolation/control_socket.h"
 #include "src/isolation/executor_main.h"
-#include "src/isolation/executor_page.h"
 #include "src/isolation/process_setup.h"
-#include "src/isolation/shared_memory.h"
 
 namespace invoker {
 
@@ -33,8 +31,6 @@ class Template {
  private:
   struct Executor {
     uint64_t id;
-    MappedPage page;
-    bool private_shared_memory;
     uid_t owner;
     absl::Time stopped_at = absl::InfiniteFuture();  // by a signal; infinite: it runs
     bool killed_for_it = false;
@@ -43,6 +39,7 @@ class Template {
     uint64_t id;
     uint32_t wait_status;
     uint64_t cpu_us;
+    uid_t owner;
     int scans;  // for strays, since then
     bool was_stopped;
   };
@@ -60,11 +57,6 @@ class Template {
     ExecutorUser user = user_;
     if (user.several()) user.uid = user.gid = request.user();
     return user;
-  }
-  void RemoveShared(pid_t pid, const Executor& executor) {
-    // What its page says is of another /dev/shm then, and a function may have written it.
-    if (executor.private_shared_memory) return;
-    RemoveSharedMemory(*executor.page.get(), pid, executor.owner);
   }
   bool KillStrays();
   void EndAll();

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/start_program.h"
 #include "src/isolation/executor_environment.h"
 #include "src/isolation/executor_main.h"
 #include "src/isolation/nanoseconds.h"
@@ -65,19 +65,8 @@ absl::StatusOr<std::unique_ptr<TemplateProcess>> TemplateProcess::Start(
   // go: whoever looks at a server sees both.
   posix_spawn_file_actions_adddup2(&actions, 2, 1);
   posix_spawn_file_actions_adddup2(&actions, sockets->second.get(), kControlFd);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t signals;
-  sigemptyset(&signals);
-  posix_spawnattr_setsigmask(&attributes, &signals);
-  sigfillset(&signals);
-  posix_spawnattr_setsigdefault(&attributes, &signals);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = 0;
-  const int error =
-      posix_spawn(&pid, arguments[0], &actions, &attributes, arguments.data(), entries.data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
+  const int error = StartProgram(&actions, arguments.data(), entries.data(), &pid);
   if (error != 0) {
     return absl::NotFoundError(absl::StrCat(
         "cannot start \"", command[0], "\", which executors are forked from: ", strerror(error),

@@ -98,7 +98,7 @@ void ProcessTable::OnTemplateLost(ExecutorKind kind, absl::string_view why) {
   // Before their ends are told: who hears of one may want another at once.
   if (!stopping) StartAgainLater(kind, why);
   for (const RecordPtr& record : lost) {
-    record->OnLost(of.private_shared_memory);
+    record->OnLost();
     Forget(record);
   }
 }

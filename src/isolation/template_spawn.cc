@@ -68,7 +68,7 @@ void Template::Prepare(const ToTemplate::Prepare& request) {
     return finish(absl::OkStatus());
   }
   const absl::StatusOr<ServedFabrics> served =
-      SelectServedFabrics(providers, addresses, environment.window_bytes());
+      SelectServedFabrics(providers, addresses, environment.window_bytes(), {});
   if (!served.ok()) return finish(served.status());
   const std::vector<std::string> threads = OtherThreads();
   if (!threads.empty()) {
@@ -82,14 +82,11 @@ void Template::Prepare(const ToTemplate::Prepare& request) {
 void Template::Spawn(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds) {
   FromTemplate answer;
   answer.mutable_spawned()->set_id(request.id());
-  absl::StatusOr<MappedPage> page = absl::InvalidArgumentError("no page came along");
-  if (fds.size() == 2 || fds.size() == 3) page = MappedPage::Map(fds[1].get());
-  if (!page.ok()) {
-    answer.mutable_spawned()->set_text(std::string(page.status().message()));
+  if (fds.size() != 2 && fds.size() != 3) {
+    answer.mutable_spawned()->set_text(
+        absl::StrCat("the request came with ", fds.size(), " descriptors, not with two or three"));
     return Tell(answer);
   }
-  // The next executor must not be able to write to this one's.
-  page->KeepFromChildren();
   const pid_t self = getpid();
   if (hooks_.before_fork) hooks_.before_fork();
   const pid_t pid = fork();
@@ -98,8 +95,7 @@ void Template::Spawn(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds
   if (hooks_.after_fork_parent) hooks_.after_fork_parent();
   if (pid > 0) {
     const uid_t owner = user_.change ? UserOf(request).uid : geteuid();
-    executors_.emplace(
-        pid, Executor{request.id(), *std::move(page), request.private_shared_memory(), owner});
+    executors_.emplace(pid, Executor{request.id(), owner});
     answer.mutable_spawned()->set_pid(pid);
   } else {
     answer.mutable_spawned()->set_text(absl::StrCat("fork: ", strerror(error)));

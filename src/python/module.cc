@@ -108,14 +108,14 @@ PYBIND11_MODULE(_invoker, module) {
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, const std::string& data_auth, uint64_t window,
          double connect_timeout, double hot_timeout, const py::tuple& credentials,
-         double peer_timeout) {
+         double peer_timeout, std::optional<uint64_t> pieces_up_to) {
         return NativeClient::Connect(
             server, {provider, fabric_address, notify, data_auth, window, connect_timeout,
-                     hot_timeout, CredentialsOf(credentials), peer_timeout});
+                     hot_timeout, CredentialsOf(credentials), peer_timeout, pieces_up_to});
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
       py::arg("data_auth"), py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
-      py::arg("credentials"), py::arg("peer_timeout"));
+      py::arg("credentials"), py::arg("peer_timeout"), py::arg("pieces_up_to"));
 
   py::class_<NativeLease>(module, "NativeLease")
       .def("executors", &NativeLease::Executors)
@@ -133,16 +133,16 @@ PYBIND11_MODULE(_invoker, module) {
       [](const std::string& server, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, const std::string& data_auth, uint64_t window,
          double connect_timeout, double hot_timeout, const py::tuple& credentials,
-         double peer_timeout, const py::dict& terms) {
+         double peer_timeout, std::optional<uint64_t> pieces_up_to, const py::dict& terms) {
         return NativeLease::Acquire(
             server,
             {provider, fabric_address, notify, data_auth, window, connect_timeout, hot_timeout,
-             CredentialsOf(credentials), peer_timeout},
+             CredentialsOf(credentials), peer_timeout, pieces_up_to},
             terms);
       },
       py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
       py::arg("data_auth"), py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
-      py::arg("credentials"), py::arg("peer_timeout"), py::arg("terms"));
+      py::arg("credentials"), py::arg("peer_timeout"), py::arg("pieces_up_to"), py::arg("terms"));
   module.def("cancelled", &invoker::python::PythonFunction::IsCancelled);
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
   module.def(

@@ -118,6 +118,7 @@ ClientOptions NativeClient::MakeClientOptions(const Options& options) {
   client_options.hot_timeout = Seconds("hot_timeout", options.hot_timeout_s);
   client_options.credentials = options.credentials;
   client_options.peer_timeout = Seconds("peer_timeout", options.peer_timeout_s);
+  client_options.pieces_up_to = options.pieces_up_to;
   return client_options;
 }
 

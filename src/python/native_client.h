@@ -34,6 +34,7 @@ class NativeClient {
     double hot_timeout_s = 0;
     security::ClientCredentials credentials;
     double peer_timeout_s = 1;
+    std::optional<uint64_t> pieces_up_to;
   };
 
   // Blocks. Raises what Client::Connect returns.

@@ -52,6 +52,7 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const NativeServer::Options& opt
   worker.data_auth = *data_auth;
   if (options.window_bytes != 0) worker.window_bytes = options.window_bytes;
   worker.executors = options.executors;
+  worker.endpoint_watch.period = kServersEndpointCheck;
   worker.executor.hot_timeout = absl::Seconds(options.hot_timeout_s);
   return worker;
 }
@@ -65,7 +66,7 @@ absl::Status CheckPeerTimeout(double seconds) {
       absl::StrCat("peer_timeout=", seconds, " is not from ", kLeast, " to ", kMost, " seconds"));
 }
 
-// Files of security that have changed, and what is wrong with them. Any thread.
+// Files of security that have changed, what is wrong with them, and endpoints replaced. Any thread.
 void LogLine(absl::string_view message) {
   const std::string line = absl::StrCat("invoker: ", message, "\n");
   fwrite(line.data(), 1, line.size(), stderr);
@@ -96,6 +97,7 @@ class NativeServer::Serving {
         Worker::Start(*worker_options, std::move(functions));
     if (!worker.ok()) return worker.status();
     serving->worker_ = *std::move(worker);
+    for (const std::string& note : serving->worker_->notes()) LogLine(note);
     bootstrap::ServerOptions server_options;
     server_options.listen = options.listen;
     server_options.lease_expiry = absl::Seconds(options.peer_timeout_s);
@@ -108,6 +110,7 @@ class NativeServer::Serving {
         bootstrap::Server::Start(server_options, serving->worker_.get());
     if (!server.ok()) return server.status();
     serving->server_ = *std::move(server);
+    serving->worker_->set_on_endpoint(&LogLine);
     serving->worker_->set_on_session_closed(
         [server = serving->server_.get()](uint64_t lease, uint64_t handle,
                                           absl::string_view reason) {

@@ -17,8 +17,9 @@ namespace py = pybind11;
 class ThreadState {
  public:
   ~ThreadState() {
-    // Once the interpreter ends it frees what is left, and no other thread may enter it.
-    if (state_ == nullptr || Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) return;
+    // An interpreter that ends is no longer initialized. It frees what is left, and no other thread
+    // may enter it.
+    if (state_ == nullptr || Py_IsInitialized() == 0) return;
     PyEval_RestoreThread(state_);
     PyGILState_Release(PyGILState_UNLOCKED);
   }

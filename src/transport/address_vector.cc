@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/process_addresses.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {
@@ -56,17 +57,17 @@ absl::StatusOr<AddressVector> AddressVector::Open(const Fabric& fabric, const Do
   fid_av* raw = nullptr;
   const int code = fi_av_open(domain.get(), &attributes, &raw, nullptr);
   if (code != 0) return ToStatus("fi_av_open", code);
-  return AddressVector(FidPtr<fid_av>(raw), fabric.info());
+  return AddressVector(FidPtr<fid_av>(raw), fabric);
 }
 
 absl::StatusOr<fi_addr_t> AddressVector::Insert(absl::string_view raw_address) {
-  if (absl::Status status = CheckAddress(info_->addr_format, example_bytes_, raw_address);
+  if (absl::Status status = CheckAddress(fabric_->info().addr_format, example_bytes_, raw_address);
       !status.ok()) {
     return status;
   }
   // A copy, because the provider's parameter gives no length and some read past what they need.
-  padded_.assign(raw_address.data(), raw_address.size());
-  padded_.resize(raw_address.size() + 64);
+  padded_ = InsertedName(raw_address);
+  padded_.resize(padded_.size() + 64);
   fi_addr_t address = FI_ADDR_NOTAVAIL;
   const int inserted = fi_av_insert(av_.get(), padded_.data(), 1, &address, 0, nullptr);
   if (inserted < 0) return ToStatus("fi_av_insert", inserted);
@@ -76,6 +77,18 @@ absl::StatusOr<fi_addr_t> AddressVector::Insert(absl::string_view raw_address) {
                                             "peer's endpoint address"));
   }
   return address;
+}
+
+std::string AddressVector::InsertedName(absl::string_view raw_address) const {
+  constexpr char kScheme[] = "://";
+  std::string name(raw_address);
+  const size_t scheme = name.find(kScheme);
+  if (!fabric_->profile().alias_own_process || scheme == std::string::npos ||
+      !IsProcessAddress(raw_address)) {
+    return name;
+  }
+  // The C library drops slashes at the beginning of a shared memory object's name.
+  return name.insert(scheme + sizeof(kScheme) - 1, "/");
 }
 
 size_t AddressVector::Lookup(fi_addr_t address, absl::Span<char> raw) const {

@@ -15,6 +15,7 @@ namespace invoker::transport {
 
 class AddressVector {
  public:
+  // `fabric` must outlive it.
   static absl::StatusOr<AddressVector> Open(const Fabric& fabric, const Domain& domain);
 
   // An address of the fabric: our own endpoint's. Peers' are as long, unless the fabric's are
@@ -35,11 +36,13 @@ class AddressVector {
   fid_av* get() const { return av_.get(); }
 
  private:
-  explicit AddressVector(FidPtr<fid_av> av, const fi_info& info)
-      : av_(std::move(av)), info_(&info) {}
+  AddressVector(FidPtr<fid_av> av, const Fabric& fabric) : av_(std::move(av)), fabric_(&fabric) {}
+
+  // Where the provider is told to look for this endpoint.
+  std::string InsertedName(absl::string_view raw_address) const;
 
   FidPtr<fid_av> av_;
-  const fi_info* info_;
+  const Fabric* fabric_;
   size_t example_bytes_ = 0;  // 0: not known
   std::string padded_;        // Insert's
 };

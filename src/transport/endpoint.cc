@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/transport/process_addresses.h"
 #include "src/transport/rdma_device.h"
+#include "src/transport/shared_files.h"
 #include "src/transport/signal_guard.h"
 #include "src/transport/status.h"
 
@@ -31,19 +33,21 @@ absl::Status NotEnabled(const fi_info& info, int code) {
                      : absl::Status(status.code(), absl::StrCat(status.message(), ": ", why));
 }
 
-// A provider may name an endpoint after its process and a count, and refuse the name (-FI_EBUSY) if
-// there is a file of that name in /dev/shm: one that was left by a process which was killed and had
-// the same number. The next endpoint has another name, and there are as many such files as that
-// process had endpoints.
-constexpr int kMostNames = 1024;
+// Where an endpoint is a file, the name says whose it is. Without a name of ours it has the
+// provider's.
+absl::Status NameFile(absl::string_view scheme, fid_ep* endpoint) {
+  if (scheme.empty()) return absl::OkStatus();
+  const std::string file = NewSharedFileName();
+  if (file.empty()) return absl::OkStatus();
+  std::string name = absl::StrCat(scheme, file);
+  const int code = fi_setname(&endpoint->fid, name.data(), name.size() + 1);
+  return code == 0 ? absl::OkStatus() : ToStatus("fi_setname", code);
+}
 
-struct Enabled {
-  FidPtr<fid_ep> endpoint;
-  int code;  // of fi_enable
-};
+}  // namespace
 
-absl::StatusOr<Enabled> OpenAndEnable(const Fabric& fabric, const Domain& domain,
-                                      const CompletionQueue& cq, const AddressVector& av) {
+absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& domain,
+                                        const CompletionQueue& cq, const AddressVector& av) {
   const SignalGuard guard;
   fid_ep* raw = nullptr;
   int code = fi_endpoint(domain.get(), const_cast<fi_info*>(&fabric.info()), &raw, nullptr);
@@ -53,23 +57,14 @@ absl::StatusOr<Enabled> OpenAndEnable(const Fabric& fabric, const Domain& domain
   if (code != 0) return ToStatus("fi_ep_bind of the address vector", code);
   code = fi_ep_bind(raw, &cq.get()->fid, FI_TRANSMIT | FI_RECV);
   if (code != 0) return ToStatus("fi_ep_bind of the completion queue", code);
+  absl::Status named = NameFile(fabric.profile().file_scheme, raw);
+  if (!named.ok()) return named;
   code = fi_enable(raw);
-  return Enabled{std::move(endpoint), code};
-}
-
-}  // namespace
-
-absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& domain,
-                                        const CompletionQueue& cq, const AddressVector& av) {
-  absl::StatusOr<Enabled> enabled = OpenAndEnable(fabric, domain, cq, av);
-  for (int names = 1; enabled.ok() && enabled->code == -FI_EBUSY && names < kMostNames; ++names) {
-    enabled = OpenAndEnable(fabric, domain, cq, av);
-  }
-  if (!enabled.ok()) return enabled.status();
-  if (enabled->code != 0) return NotEnabled(fabric.info(), enabled->code);
-  absl::StatusOr<std::string> name = NameOf(enabled->endpoint.get());
+  if (code != 0) return NotEnabled(fabric.info(), code);
+  absl::StatusOr<std::string> name = NameOf(raw);
   if (!name.ok()) return name.status();
-  return Endpoint(std::move(enabled->endpoint), *std::move(name));
+  if (fabric.profile().alias_own_process) AddProcessAddress(*name);
+  return Endpoint(std::move(endpoint), *std::move(name));
 }
 
 Endpoint::~Endpoint() {

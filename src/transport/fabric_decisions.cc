@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "src/transport/fabric_report.h"
 
 namespace invoker::transport {
@@ -37,6 +39,11 @@ Decision DecideNotification(const FabricReport& report) {
   const std::string write_imm(NotificationName(Notification::kWriteImm));
   const std::string send =
       absl::StrCat(NotificationName(Notification::kSendAfterWrite), ", ", OrderName(profile));
+  if (profile.immediates_kill) {
+    return {send, absl::StrCat("with this libfabric a peer that disconnects in the middle of a "
+                               "write with immediate would end this process; ",
+                               WhyThisOrder(report))};
+  }
   if (profile.notification != Notification::kWriteImm) {
     return {send, absl::StrCat("the fabric offers ", report.claims.cq_data_bytes,
                                " bytes of immediate and Invoker needs 4; ", WhyThisOrder(report))};
@@ -116,6 +123,29 @@ Decision DecideWait(const FabricReport& report) {
     absl::StrAppend(&why, " (", WaitMethodName(report.profile.wait), " was expected)");
   }
   return {std::string(WaitMethodName(wait)), why};
+}
+
+Decision DecideMethod(const FabricReport& report) {
+  const std::string one_write = "one write";
+  if (!report.profile.may_send_pieces) {
+    return {one_write, "the fabric does not place injected pieces of a message in order"};
+  }
+  if (!report.observed.has_value()) {
+    return {"as each session measures",
+            "pieces or one write, whichever is faster there (--verify tries it now)"};
+  }
+  const SelfTestResult& seen = *report.observed;
+  if (seen.methods.empty()) {
+    return {one_write, "the self-test had no time to try pieces; each session does"};
+  }
+  std::vector<std::string> lengths;
+  for (const MethodTimes& times : seen.methods) {
+    lengths.push_back(absl::StrFormat("%d B: %.1f us in pieces, %.1f us in one write", times.bytes,
+                                      times.pieces_ns / 1e3, times.write_ns / 1e3));
+  }
+  return {
+      seen.pieces_up_to == 0 ? one_write : absl::StrCat("pieces up to ", seen.pieces_up_to, " B"),
+      absl::StrJoin(lengths, "; ")};
 }
 
 std::string AtomicsName(AtomicsSeen atomics) {

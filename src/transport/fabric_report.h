@@ -79,6 +79,7 @@ Decision DecideKeys(const FabricReport& report);
 Decision DecideAddressing(const FabricReport& report);
 Decision DecideAtomics(const FabricReport& report);
 Decision DecideWait(const FabricReport& report);
+Decision DecideMethod(const FabricReport& report);  // of messages that are not injected whole
 
 // For people: "native", "message", "failed", "not tried".
 std::string AtomicsName(AtomicsSeen atomics);

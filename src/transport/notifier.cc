@@ -43,9 +43,9 @@ bool IsEager(const Operation& operation) {
 }
 
 PostResult PostEager(fid_ep* endpoint, Operation* operation, int* error) {
-  EncodeRingHeader(
-      {RingMessageType::kEager, operation->token, operation->remote_key, operation->remote_offset},
-      operation->staging);
+  EncodeRingHeader({RingMessageType::kEager, static_cast<uint32_t>(operation->token),
+                    operation->remote_key, operation->remote_offset},
+                   operation->staging);
   memcpy(operation->staging + kRingHeaderBytes, operation->source, operation->length);
   return PostStaging(endpoint, kRingHeaderBytes + operation->length, operation, error);
 }
@@ -146,6 +146,22 @@ class SendAfterDelivery final : public Notifier {
   }
 };
 
+class SendCheck final : public Notifier {
+ public:
+  PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
+    const PostResult result =
+        JudgePost(fi_send(endpoint, operation->staging, kRingHeaderBytes,
+                          operation->staging_descriptor, operation->peer, &operation->contexts[1]),
+                  error);
+    if (result == PostResult::kPosted) {
+      operation->step = Operation::Step::kDone;
+      operation->completions_due = 1;
+    }
+    return result;
+  }
+  const char* what() const override { return "a check"; }
+};
+
 }  // namespace
 
 const Notifier* GetNotifier(Notification notification, SendOrder order) {
@@ -155,6 +171,11 @@ const Notifier* GetNotifier(Notification notification, SendOrder order) {
   if (notification == Notification::kWriteImm) return write_imm;
   if (order == SendOrder::kPipelined) return pipelined;
   return after_delivery;
+}
+
+const Notifier* GetCheckSender() {
+  static const SendCheck* const sender = new SendCheck;
+  return sender;
 }
 
 }  // namespace invoker::transport

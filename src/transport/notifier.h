@@ -1,11 +1,11 @@
 // "The bytes are there, and the peer knows": one write into a peer's window, and a 32-bit token
-// that reaches the peer after it.
+// that reaches the peer after it. Where immediates have 8 bytes the token may have 64 bits.
 //
 // Two ways to do it, chosen once per session, with the same interface and token, so that nothing
 // above knows which. With send-after-write, a few bytes go inside the send itself, which the peer's
 // reactor puts in their place: half the price, and the order of writes and sends does not matter.
 // With write-with-immediate, a message that is somewhat longer than what the provider injects goes
-// in pieces that are injected, where the fabric keeps writes in order (Profile::split_bytes).
+// in pieces that are injected, where the fabric keeps writes in order (Profile::may_send_pieces).
 // Driver thread only.
 
 #ifndef INVOKER_SRC_TRANSPORT_NOTIFIER_H_
@@ -18,8 +18,8 @@
 
 namespace invoker::transport {
 
-// The immediate of a piece that is not the last: nothing to look at yet. No token is like it, which
-// has 32 bits; cut to those it is a token of a reserved kind.
+// The immediate of a piece that is not the last: nothing to look at yet. No token is like it; cut
+// to 32 bits it is a token of a reserved kind.
 inline constexpr uint64_t kPieceData = ~uint64_t{0};
 
 // What became of one attempt to post.
@@ -65,6 +65,9 @@ class Notifier {
 // Notifiers have no state of their own and live for ever. The order is the profile's, or
 // kAfterDelivery, which is right on every fabric.
 const Notifier* GetNotifier(Notification notification, SendOrder order);
+
+// Sends the check (ring_message.h) that lies in the operation's staging. Lives for ever.
+const Notifier* GetCheckSender();
 
 }  // namespace invoker::transport
 

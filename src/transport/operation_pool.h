@@ -67,7 +67,7 @@ struct alignas(64) Operation {
   bool abandoned = false;
   bool written_off = false;
   Step step = Step::kFree;
-  uint32_t token = 0;
+  uint64_t token = 0;  // 32 bits but with immediates of 8 bytes
 
   const void* source = nullptr;
   void* descriptor = nullptr;          // of the source

@@ -19,7 +19,28 @@ bool IsIpFormat(uint32_t format) {
   return format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
 }
 
+// Whether the libfabric that runs is `version` or later; 0: never.
+bool Since(uint32_t version) { return version != 0 && fi_version() >= version; }
+
+std::string VersionText(uint32_t version) {
+  return absl::StrCat(FI_MAJOR(version), ".", FI_MINOR(version));
+}
+
 }  // namespace
+
+std::string WhyNotInLibfabric(const ProfileRow& row) {
+  const uint32_t runs = fi_version();
+  const bool early = row.first_version != 0 && runs < row.first_version;
+  const bool late = row.last_version != 0 && runs > row.last_version;
+  if (!early && !late) return "";
+  return absl::StrCat("libfabric ", VersionText(runs), " has no provider ", row.provider, ": it ",
+                      early ? absl::StrCat("came with ", VersionText(row.first_version))
+                            : absl::StrCat("ended with ", VersionText(row.last_version)));
+}
+
+bool ImmediatesKill(const ProfileRow& row) { return Since(row.immediates_kill_since); }
+
+bool RefusalsUnseen(const ProfileRow& row) { return Since(row.refusals_unseen_since); }
 
 InfoPtr MakeHints(const ProfileRow& row, absl::string_view provider) {
   InfoPtr hints(fi_allocinfo());
@@ -70,9 +91,11 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   const size_t immediate_bytes = std::min(row.immediate_bytes, domain.cq_data_size);
   const bool events_granted = (row.caps & FI_RMA_EVENT & ~info.caps) == 0;
   profile.immediate_bytes = immediate_bytes;
-  profile.notification = immediate_bytes >= kTokenBytes && events_granted
-                             ? row.notification
-                             : Notification::kSendAfterWrite;
+  profile.immediates_kill = ImmediatesKill(row);
+  profile.notification =
+      immediate_bytes >= kTokenBytes && events_granted && !profile.immediates_kill
+          ? row.notification
+          : Notification::kSendAfterWrite;
   const bool ordered = (info.tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
                        (info.rx_attr->msg_order & FI_ORDER_SAW) != 0;
   profile.send_order = ordered ? row.send_order : SendOrder::kAfterDelivery;
@@ -94,21 +117,26 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   profile.address_is_ip = row.address_is_ip || IsIpFormat(info.addr_format);
   profile.close_needs_quiet = row.close_needs_quiet;
   profile.same_host_only = row.same_host_only;
+  profile.one_release_per_host = row.one_release_per_host;
   profile.transmit_depth = info.tx_attr->size;
   profile.receive_buffers = std::min(row.receive_buffers, info.rx_attr->size);
   profile.remote_reads = (info.caps & (FI_READ | FI_REMOTE_READ)) == (FI_READ | FI_REMOTE_READ);
   profile.may_have_atomics = (info.caps & FI_ATOMIC) != 0;
   profile.inject_bytes = info.tx_attr->inject_size;
-  const bool writes_in_order = (info.tx_attr->msg_order & FI_ORDER_WAW) != 0 &&
-                               (info.rx_attr->msg_order & FI_ORDER_WAW) != 0 &&
-                               info.ep_attr->max_order_waw_size >= row.split_bytes;
-  const bool may_split = profile.notification == Notification::kWriteImm && writes_in_order &&
-                         immediate_bytes >= sizeof(uint64_t) && profile.inject_bytes > 0;
-  profile.split_bytes = may_split && row.split_bytes > profile.inject_bytes ? row.split_bytes : 0;
+  const bool writes_in_order =
+      (info.tx_attr->msg_order & FI_ORDER_WAW) != 0 &&
+      (info.rx_attr->msg_order & FI_ORDER_WAW) != 0 &&
+      info.ep_attr->max_order_waw_size / kMostPieces >= profile.inject_bytes;
+  profile.may_send_pieces = row.may_send_pieces && writes_in_order &&
+                            profile.notification == Notification::kWriteImm &&
+                            immediate_bytes >= sizeof(uint64_t) && profile.inject_bytes > 0;
   profile.injected_is_placed = row.injected_is_placed;
   profile.large_source_pages = row.large_source_pages;
+  profile.file_scheme = row.file_scheme;
   profile.peers_share_locks = row.peers_share_locks;
+  profile.peers_connect = row.peers_connect;
   profile.left_posts_are_clean = row.left_posts_are_clean_in == fi_version();
+  profile.alias_own_process = Since(row.own_process_alias_since);
   profile.max_message_bytes = info.ep_attr->max_msg_size;
   const uint64_t largest = std::max<uint64_t>(profile.max_message_bytes, kRingHeaderBytes);
   profile.eager_bytes = std::min<uint64_t>(row.eager_bytes, largest - kRingHeaderBytes);

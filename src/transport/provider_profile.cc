@@ -59,12 +59,16 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 1,
         .evidence = Evidence::kHost,
         .environment = {},
-        .split_bytes = 8256,  // 8 KiB and a header; more gains little, and loses between far cores
+        .may_send_pieces = true,
         .injected_is_placed = true,
         .large_source_pages = true,
-        .same_user_only = true,     // its files have mode 0600, and a peer's memory is read by CMA
+        .same_user_only = true,  // its files have mode 0600, and a peer's memory is read by CMA
+        .one_release_per_host = true,
         .peers_share_locks = true,  // of an endpoint's queue, or from libfabric 1.18 on its buffers
         .left_posts_are_clean_in = FI_VERSION(1, 17),
+        .refusals_unseen_since = FI_VERSION(2, 5),  // docs/providers.md, "By version of libfabric"
+        .own_process_alias_since = FI_VERSION(2, 0),  // tests/libfabric/faults/shm_two_endpoints.c
+        .file_scheme = "fi_shm://",
         .absent_hint = "needs a writable /dev/shm",
     },
     {
@@ -87,6 +91,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 2,
         .evidence = Evidence::kSoftRoce,
         .environment = kVerbsRxmEnvironment,
+        .peers_connect = true,
         .start_per_process = true,
         .absent_hint = "needs rdma-core, a device that ibv_devices lists and an IP address on it",
     },
@@ -108,6 +113,7 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 3,
         .evidence = Evidence::kEmulation,
         .environment = {},
+        .one_release_per_host = true,  // shm lies beneath it between processes of one host
         .start_per_process = true,
         .absent_hint = "needs an EC2 instance with EFA and the libfabric of the EFA installer",
     },
@@ -131,6 +137,7 @@ constexpr ProfileRow kRows[] = {
         .evidence = Evidence::kEmulation,
         .environment = {},
         .start_per_process = true,
+        .last_version = FI_VERSION(1, 20),
         .absent_hint = "needs a Cray XC and a libfabric up to 1.20 that was built with it",
     },
     {
@@ -170,9 +177,11 @@ constexpr ProfileRow kRows[] = {
         .same_host_only = false,
         .receive_buffers = 256,
         .auto_rank = 6,
-        .evidence = Evidence::kNone,
+        .evidence = Evidence::kHost,
         .environment = {},
-        .absent_hint = "needs libfabric 1.18 or later",
+        .peers_connect = true,
+        .first_version = FI_VERSION(1, 18),
+        .absent_hint = "needs libfabric 1.18 or later, and a network interface that is up",
     },
     {
         .provider = "tcp;ofi_rxm",
@@ -196,6 +205,8 @@ constexpr ProfileRow kRows[] = {
         .environment = kTcpRxmEnvironment,
         // Two to three microseconds of a round trip: tcp polls by epoll then, and not by poll.
         .wait_slows_polling = true,
+        .peers_connect = true,
+        .immediates_kill_since = FI_VERSION(1, 18),  // tests/libfabric/faults/rxm_half_a_write.c
         .absent_hint = "needs a network interface that is up",
     },
     {
@@ -216,7 +227,10 @@ constexpr ProfileRow kRows[] = {
         .auto_rank = 0,
         .evidence = Evidence::kHost,
         .environment = {},
-        .absent_hint = "needs libfabric 1.16 or 1.17",
+        .peers_connect = true,
+        .first_version = FI_VERSION(1, 16),
+        .last_version = FI_VERSION(1, 17),
+        .absent_hint = "needs libfabric 1.16 or 1.17, and a network interface that is up",
     },
     {
         .provider = "sockets",
@@ -238,6 +252,7 @@ constexpr ProfileRow kRows[] = {
         .environment = {},
         // Made to wait for polls, it has no descriptor, and a write to it never arrives.
         .data_progress = FI_PROGRESS_AUTO,
+        .peers_connect = true,
         .absent_hint = "needs a network interface that is up",
     },
     {

@@ -58,6 +58,9 @@ struct EnvironmentDefault {
   bool without_rdma = false;  // only where the machine has no RDMA device
 };
 
+// One message goes in so many pieces at most: 16 full ones, and one more for its header.
+inline constexpr size_t kMostPieces = 17;
+
 // What is known of a provider in advance.
 struct ProfileRow {
   absl::string_view provider;         // fi_fabric_attr.prov_name; empty in the conservative row
@@ -81,25 +84,48 @@ struct ProfileRow {
   absl::Span<const EnvironmentDefault> environment;
   // To ask for. A provider that makes progress by itself may do so all the same.
   enum fi_progress data_progress = FI_PROGRESS_MANUAL;
-  // Writes with immediate of more than the provider injects, and up to this, go in pieces that are
-  // injected, where FI_ORDER_WAW is granted and the immediate has room to mark them; 0: in one.
-  size_t split_bytes = 0;
+  // A write with immediate of more than the provider injects may go in pieces that are injected,
+  // where FI_ORDER_WAW is granted and the immediate has room to mark them. Up to which length that
+  // is faster depends on the processors, so each session measures it (MethodTrial).
+  bool may_send_pieces = false;
   // What has been injected is in the peer's hands when the call returns, so that nothing of it can
   // be outstanding or fail: what is short enough is injected, and has no completion to read.
   bool injected_is_placed = false;
   // A peer's kernel looks up the pages of what is written one by one, so that large pages pay.
   bool large_source_pages = false;
   bool wait_slows_polling = false;  // a queue with a wait object takes longer to poll
-  bool same_user_only = false;      // works between processes of one user only
+  // Each peer makes a connection, which the endpoint has to accept: that may stop for good while
+  // older connections go on.
+  bool peers_connect = false;
+  bool same_user_only = false;  // works between processes of one user only
+  // Processes of one host share memory, which each release of the provider lays out in its own way.
+  bool one_release_per_host = false;
   // Calls of ours spin for locks in memory that peers share, and that one which is killed or
   // stopped in the middle of a call never lets go of: such calls are left (SpinEscape).
   bool peers_share_locks = false;
   // The libfabric (FI_VERSION) in which a post that wants such a lock holds nothing else, so that
   // the endpoint can be used when the post has been left; 0: none is known.
   uint32_t left_posts_are_clean_in = 0;
+  // From this libfabric (FI_VERSION) on, a peer that disconnects in the middle of a write with
+  // immediate ends our process, so that none is asked for; 0: there is no such fault.
+  uint32_t immediates_kill_since = 0;
+  // From this libfabric (FI_VERSION) on, a write or a read that its target refuses, such as one
+  // with a wrong key, completes as if it had been done; 0: there is no such fault.
+  uint32_t refusals_unseen_since = 0;
+  // From this libfabric (FI_VERSION) on, an endpoint must know those of its own process by another
+  // name than they have themselves: the provider takes a short cut between them, which it still
+  // follows when one has closed, and which may leave out where one finds what the other sent; 0:
+  // there is no such fault.
+  uint32_t own_process_alias_since = 0;
   // Libfabric's start opens a device for the whole process, which a fork must not use: what it has
   // there is freed only when every process that shares the device has closed it.
   bool start_per_process = false;
+  // An endpoint is a file in /dev/shm, and its address is this and the file's name, which may be
+  // chosen by fi_setname; empty: it is not.
+  absl::string_view file_scheme = "";
+  // The first and the last libfabric (FI_VERSION) that has it; 0: none is known.
+  uint32_t first_version = 0;
+  uint32_t last_version = 0;
   absl::string_view absent_hint;  // for people: what a machine needs to have it
 };
 
@@ -121,6 +147,7 @@ struct Profile {
   bool wait_slows_polling = false;
   bool address_is_ip = false;
   bool same_host_only = false;
+  bool one_release_per_host = false;  // the row's
   bool close_needs_quiet = false;
   bool remote_reads = false;      // FI_READ and FI_REMOTE_READ are granted
   bool may_have_atomics = false;  // FI_ATOMIC is granted; fi_query_atomic has the last word
@@ -128,10 +155,14 @@ struct Profile {
   size_t receive_buffers = 0;
   size_t inject_bytes = 0;
   bool injected_is_placed = false;  // the row's
-  size_t split_bytes = 0;           // more than inject_bytes, or 0: nothing goes in pieces
+  bool may_send_pieces = false;     // everything that this takes is granted
   bool large_source_pages = false;  // the row's
   bool peers_share_locks = false;   // the row's
+  absl::string_view file_scheme;    // the row's
+  bool peers_connect = false;       // the row's
   bool left_posts_are_clean = false;
+  bool immediates_kill = false;    // why write-with-immediate is not used: see ImmediatesKill
+  bool alias_own_process = false;  // this libfabric has the fault of own_process_alias_since
   uint64_t max_message_bytes = 0;
   uint32_t auto_rank = 0;
   Evidence evidence = Evidence::kNone;
@@ -151,6 +182,15 @@ std::vector<const ProfileRow*> AutoRows();
 
 // The row for `provider`, or the conservative one.
 const ProfileRow& FindRow(absl::string_view provider);
+
+// Empty, or why the libfabric that runs has no such provider, on whatever machine.
+std::string WhyNotInLibfabric(const ProfileRow& row);
+
+// Whether the libfabric that runs has the fault of `immediates_kill_since`.
+bool ImmediatesKill(const ProfileRow& row);
+
+// Whether the libfabric that runs has the fault of `refusals_unseen_since`.
+bool RefusalsUnseen(const ProfileRow& row);
 
 // What to ask fi_getinfo for. `provider` is copied.
 InfoPtr MakeHints(const ProfileRow& row, absl::string_view provider);

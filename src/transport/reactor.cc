@@ -12,8 +12,8 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "src/transport/peer_leftover.h"
 #include "src/transport/ring_message.h"
+#include "src/transport/shared_files.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {
@@ -100,10 +100,7 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   endpoint_->Guard(profile(), options.spin_limit, &*cq_);
   av_->set_example(endpoint_->address());
   if (profile().injected_is_placed) inject_limit_ = profile().inject_bytes;
-  if (profile().split_bytes > 0) {
-    piece_bytes_ = profile().inject_bytes;
-    split_range_ = profile().split_bytes - piece_bytes_;
-  }
+  if (profile().may_send_pieces) piece_bytes_ = static_cast<uint32_t>(profile().inject_bytes);
   native_atomics_ = profile().may_have_atomics && GrantsNativeAdd(domain_.get(), endpoint_->get());
   absl::StatusOr<ReceiveRing> receives =
       ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers,
@@ -150,7 +147,7 @@ inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
   constexpr uint64_t kFlags = FI_RECV | FI_REMOTE_CQ_DATA | FI_WRITE;
   if ((entry.flags & kFlags) == FI_REMOTE_CQ_DATA) {
     if (ABSL_PREDICT_TRUE(entry.data != kPieceData)) {
-      handler_->OnToken(static_cast<uint32_t>(entry.data));
+      handler_->OnToken(entry.data);
     }
     return;
   }
@@ -238,6 +235,19 @@ bool Reactor::PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint
   operation->owner = owner;
   operation->tag = tag;
   PrepareAdd(at.method, offset, value, operation);
+  ++counters_.posts;
+  PostStep(operation);
+  return true;
+}
+
+bool Reactor::PostCheck(fi_addr_t peer, uint64_t nonce, OperationOwner* owner) {
+  Operation* operation = operations_.Acquire();
+  if (operation == nullptr) return false;
+  operation->notifier = GetCheckSender();
+  operation->peer = peer;
+  operation->owner = owner;
+  operation->tag = 0;
+  EncodeCheck(nonce, operation->staging);
   ++counters_.posts;
   PostStep(operation);
   return true;

@@ -36,6 +36,7 @@
 #include "src/transport/operation_pool.h"
 #include "src/transport/peer_table.h"
 #include "src/transport/quarantine.h"
+#include "src/transport/reactor_options.h"
 #include "src/transport/receive_ring.h"
 #include "src/transport/region_table.h"
 #include "src/transport/remote_counter.h"
@@ -50,45 +51,13 @@ class ReactorHandler {
   virtual ~ReactorHandler() = default;
 
   // A peer says that bytes are in one of our windows. The token comes from the network: check it.
-  virtual void OnToken(uint32_t token) = 0;
+  // Its upper half means nothing where immediates have fewer than 8 bytes (Profile), and is 0 of
+  // what has not come as an immediate.
+  virtual void OnToken(uint64_t token) = 0;
 
   // Every so often while the reactor is polled (at least once per millisecond of polling), for
   // deadlines. `now_ns` is MonotonicNs().
   virtual void OnTick(int64_t now_ns) = 0;
-};
-
-// How a reactor's driver waits.
-enum class ReactorUse : uint8_t {
-  kBlocking,  // it sleeps between messages, and each is to wake it
-  kHot,       // it busy-polls, and sleeps only after it has waited long: on a fabric where a wait
-              // object slows polling there is none, and sleeps grow with the wait
-};
-
-struct ReactorOptions {
-  // Operations outstanding at most; narrowed to what the endpoint takes.
-  size_t operations = 512;
-  // Completions that the queue has room for beyond those operations: notifications from peers.
-  size_t inbound = 8192;
-  // How long a post that the provider refuses with -FI_EAGAIN is tried again before it fails.
-  absl::Duration retry_limit = absl::Seconds(30);
-  // How long after its owner has gone an operation still counts that the provider does not
-  // complete. Longer than any provider keeps trying to finish it.
-  absl::Duration write_off_after = absl::Seconds(10);
-  // How long what is retired keeps its registration (Reactor::Retire). Longer than a provider takes
-  // to place what a peer posted that did not know yet.
-  absl::Duration retirement = absl::Seconds(10);
-  // How many bytes of addresses that peers could write to are kept
-  // from being used again, before no more such memory is registered: those of two million sessions
-  // with windows of 2 MiB.
-  uint64_t quarantine_bytes = uint64_t{4} << 40;
-  // How long every slot may be taken, with nothing completing, before the reactor is given up.
-  absl::Duration stall_limit = absl::Seconds(30);
-  // How long a call of the provider may spin for a lock that a peer has, on a fabric where peers
-  // share locks. Longer than a peer that has one waits for a processor.
-  absl::Duration spin_limit = absl::Milliseconds(500);
-  // How long Wait sleeps at most: how late a tick may be while nothing happens.
-  absl::Duration longest_sleep = absl::Milliseconds(50);
-  ReactorUse use = ReactorUse::kBlocking;
 };
 
 // What can be counted on the data path. Written by the driver; read it on the driver thread.
@@ -102,6 +71,7 @@ struct ReactorCounters {
   uint64_t stray_messages = 0;     // received, but nothing that may be acted on
   uint64_t eager_messages = 0;     // received whole and put in their place
   uint64_t additions = 0;          // to counters of ours, by message
+  uint64_t checks = 0;             // that were awaited
   uint64_t completions = 0;        // of operations, errors too
 };
 
@@ -183,7 +153,7 @@ class Reactor {
   // window.Contains(offset, length), and leaves the source as it is until the peer's answer shows
   // delivery.
   bool PostWrite(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
-                 const void* source, void* descriptor, uint64_t length, uint32_t token,
+                 const void* source, void* descriptor, uint64_t length, uint64_t token,
                  OperationOwner* owner, uint64_t tag) {
     ssize_t code = 0;
     if (Injects(notifier, length)) {
@@ -201,7 +171,7 @@ class Reactor {
   }
   // Of a write that Injects. 0: it is over. Else PostInSlot is to be told.
   ssize_t InjectWrite(const RemoteWindow& window, uint64_t offset, const void* source,
-                      uint64_t length, uint32_t token) {
+                      uint64_t length, uint64_t token) {
     const ssize_t code = fi_inject_writedata(endpoint_->poster(), source, length, token,
                                              window.peer, window.AddressOf(offset), window.key);
     if (ABSL_PREDICT_TRUE(code == 0)) ++counters_.posts;
@@ -209,7 +179,7 @@ class Reactor {
   }
   // `code` is what InjectWrite has returned, 0 if it has not been tried.
   bool PostInSlot(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
-                  const void* source, void* descriptor, uint64_t length, uint32_t token,
+                  const void* source, void* descriptor, uint64_t length, uint64_t token,
                   OperationOwner* owner, uint64_t tag, ssize_t code) {
     Operation* operation = operations_.Acquire();
     if (operation == nullptr) return false;
@@ -218,7 +188,8 @@ class Reactor {
     operation->tag = tag;
     operation->peer = window.peer;
     operation->source = source;
-    const bool split = GoesInPieces(length);
+    // One that has been refused as a whole, if that is what it was, is a single piece.
+    const bool split = length - 1 < window.pieces_up_to;
     if (code == 0 && notifier->is_write_imm() && ABSL_PREDICT_TRUE(!split)) {
       code = fi_writedata(endpoint_->poster(), source, length, descriptor, token, window.peer,
                           window.AddressOf(offset), window.key, &operation->contexts[0]);
@@ -236,7 +207,7 @@ class Reactor {
     operation->remote_key = window.key;
     operation->remote_offset = offset;
     operation->eager_bytes = window.eager_bytes;
-    operation->piece_bytes = split ? static_cast<uint32_t>(piece_bytes_) : 0;
+    operation->piece_bytes = split ? piece_bytes_ : 0;
     operation->token = token;
     PostFirst(operation, code);
     return true;
@@ -255,6 +226,21 @@ class Reactor {
   bool PostTransfer(TransferDirection direction, const RemoteWindow& window, uint64_t offset,
                     void* local, void* descriptor, uint64_t length, OperationOwner* owner,
                     uint64_t tag);
+
+  // Sends a check with this nonce, which is not 0, to the endpoint `peer` (ExpectCheck). As
+  // PostWrite: false only if every slot is taken, and the owner hears of it again only if it fails.
+  bool PostCheck(fi_addr_t peer, uint64_t nonce, OperationOwner* owner);
+
+  // Any thread, for these. From now on the check with this nonce is awaited, and no other; 0: none.
+  void ExpectCheck(uint64_t nonce) { awaited_check_.store(nonce); }
+  // Whether one is awaited that has not come. The nonce keeps others from answering for it.
+  bool awaits_check() const { return awaited_check_.load() != 0; }
+
+  // The endpoint cannot be used any more, for this reason, which becomes its health unless that has
+  // a reason already.
+  void GiveUp(const absl::Status& reason) {
+    if (health_.ok()) health_ = reason;
+  }
 
   // Before Dispose, where a peer's write may be half received: writes the last byte of a window of
   // that peer's once more. `last` is what was written there last, since the peer may not have read
@@ -324,7 +310,7 @@ class Reactor {
 
   // OK, or why this reactor can serve no longer (the completion queue overran, so that
   // notifications may be lost; the provider completes nothing any more; the endpoint is lost to a
-  // peer): every session on it must end.
+  // peer; it was given up): every session on it must end.
   const absl::Status& health() const { return health_; }
 
  private:
@@ -348,10 +334,9 @@ class Reactor {
   void HandleEntry(const fi_cq_data_entry& entry);
   void HandleReceive(void* context, size_t bytes);
   std::optional<uint32_t> TakeMessage(absl::Span<const std::byte> message);
+  void TakeCheck(uint64_t nonce);
   void HandleCompletion(Operation* operation);
   void HandleErrors(ssize_t code);
-  // Of a write with immediate.
-  bool GoesInPieces(uint64_t length) const { return length - piece_bytes_ - 1 < split_range_; }
   void PostFirst(Operation* operation, ssize_t code);
   void PostStep(Operation* operation);
   void Settle(Operation* operation, PostResult result, int error);
@@ -395,9 +380,7 @@ class Reactor {
 
   // A write with immediate of 1 to so many bytes is injected, and over when that returns.
   uint64_t inject_limit_ = 0;
-  // Above piece_bytes_, so many lengths go in pieces; see Profile::split_bytes.
-  uint64_t piece_bytes_ = 0;
-  uint64_t split_range_ = 0;
+  uint32_t piece_bytes_ = 0;  // the most that goes in one piece; 0: nothing goes in pieces
   bool native_atomics_ = false;
   ReactorHandler* handler_ = nullptr;
   Operation* retry_head_ = nullptr;
@@ -419,6 +402,7 @@ class Reactor {
   uint64_t refused_at_stall_ = 0;
   ReactorCounters counters_;
   absl::Status health_;
+  std::atomic<uint64_t> awaited_check_{0};  // its nonce; 0: none
 
   // What a sleeping driver's thread blocks in, and so what wakes it.
   enum class Asleep : uint8_t { kNo, kInPoll, kInQueue };

@@ -15,7 +15,7 @@ constexpr int kTurns = 1024;
 // Of a reactor that nobody uses any more.
 class Nobody final : public ReactorHandler {
  public:
-  void OnToken(uint32_t) override {}
+  void OnToken(uint64_t) override {}
   void OnTick(int64_t) override {}
 };
 

@@ -19,6 +19,12 @@ void Reactor::HandleReceive(void* context, size_t bytes) {
   if (token.has_value()) handler_->OnToken(*token);
 }
 
+// A nonce that is not awaited may be a late one, or anybody's.
+void Reactor::TakeCheck(uint64_t nonce) {
+  const bool awaited = nonce != 0 && awaited_check_.compare_exchange_strong(nonce, 0);
+  ++(awaited ? counters_.checks : counters_.stray_messages);
+}
+
 // The token that the handler is to be told, if any.
 std::optional<uint32_t> Reactor::TakeMessage(absl::Span<const std::byte> message) {
   if (message.size() == kTokenBytes) {
@@ -28,6 +34,10 @@ std::optional<uint32_t> Reactor::TakeMessage(absl::Span<const std::byte> message
   }
   RingHeader header;
   if (DecodeRingHeader(message, &header)) {
+    if (header.type == RingMessageType::kCheck) {
+      TakeCheck(header.key);
+      return std::nullopt;
+    }
     const RegionTable::Entry* region = regions_.Find(header.key);
     const absl::Span<const std::byte> body = message.subspan(kRingHeaderBytes);
     if (region != nullptr && region->Contains(header.offset, body.size())) {

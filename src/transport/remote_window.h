@@ -17,6 +17,9 @@ struct RemoteWindow {
   // With send-after-write, up to so many bytes may go inside the send: what both sides' rings take
   // (Reactor::eager_bytes). 0: none.
   uint32_t eager_bytes = 0;
+  // With write-with-immediate, a write that the provider does not inject whole goes in pieces if it
+  // has up to so many bytes (Reactor::may_send_pieces). 0: none does.
+  uint64_t pieces_up_to = 0;
 
   // Whether [offset, offset + size) lies inside. Cannot overflow.
   bool Contains(uint64_t offset, uint64_t size) const {

@@ -20,8 +20,8 @@ namespace invoker::transport {
 // A message of this length is a token and nothing else.
 inline constexpr size_t kTokenBytes = 4;
 
-// In front of everything else. Its bytes are followed by the payload (kEager) or by the number to
-// add (kAdd).
+// In front of everything else. Its bytes are followed by the payload (kEager), by the number to add
+// (kAdd) or by nothing (kCheck).
 inline constexpr size_t kRingHeaderBytes = 24;
 inline constexpr size_t kAddMessageBytes = kRingHeaderBytes + sizeof(uint64_t);
 
@@ -31,13 +31,13 @@ inline constexpr size_t MaxRingMessageBytes(size_t eager_bytes) {
 }
 
 // Zeroed memory is no message.
-enum class RingMessageType : uint8_t { kEager = 1, kAdd = 2 };
+enum class RingMessageType : uint8_t { kEager = 1, kAdd = 2, kCheck = 3 };
 
 struct RingHeader {
   RingMessageType type = RingMessageType::kEager;
-  uint32_t token = 0;   // kEager: what the peer is told once the payload is in place; kAdd: 0
-  uint64_t key = 0;     // of the region that is meant
-  uint64_t offset = 0;  // in that region, in bytes
+  uint32_t token = 0;   // kEager: what the peer is told once the payload is in place; else 0
+  uint64_t key = 0;     // of the region that is meant; kCheck: the nonce of the check
+  uint64_t offset = 0;  // in that region, in bytes; kCheck: 0
 };
 
 namespace ring_internal {
@@ -72,6 +72,11 @@ inline void EncodeAdd(uint64_t key, uint64_t offset, uint64_t value, std::byte* 
   ring_internal::Put(to + kRingHeaderBytes, value);
 }
 
+// `to` has kRingHeaderBytes, which is all of the message.
+inline void EncodeCheck(uint64_t nonce, std::byte* to) {
+  EncodeRingHeader({RingMessageType::kCheck, 0, nonce, 0}, to);
+}
+
 // False for anything that is not a header with a defined type and zeros where they must be. Key and
 // offset are still to be checked against what exists.
 inline bool DecodeRingHeader(absl::Span<const std::byte> message, RingHeader* header) {
@@ -87,6 +92,9 @@ inline bool DecodeRingHeader(absl::Span<const std::byte> message, RingHeader* he
     case static_cast<uint32_t>(RingMessageType::kAdd):
       header->type = RingMessageType::kAdd;
       return header->token == 0 && message.size() == kAddMessageBytes;
+    case static_cast<uint32_t>(RingMessageType::kCheck):
+      header->type = RingMessageType::kCheck;
+      return header->token == 0 && header->offset == 0 && message.size() == kRingHeaderBytes;
     default:
       return false;
   }

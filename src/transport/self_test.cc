@@ -118,7 +118,9 @@ class SelfTest {
       immediate =
           Try(Notification::kWriteImm, &result_.immediate_crossed, &result_.immediate_failure);
     } else {
-      result_.immediate_failure = "not tried: the fabric offers none";
+      result_.immediate_failure = profile.immediates_kill
+                                      ? "not tried: with this libfabric they could end the process"
+                                      : "not tried: the fabric offers none";
     }
     const absl::Status send = Try(Notification::kSendAfterWrite, &result_.send_after_write_crossed,
                                   &result_.send_after_write_failure);
@@ -144,6 +146,9 @@ class SelfTest {
     ObserveWait(pair_.get(), notifier, deadline_ns, &result_);
     ObserveRoundTrips(pair_.get(), notifier, deadline_ns, &result_);
     pair_->set_eager(false);
+    if (result_.immediate_crossed && pair_->Drain(deadline_ns)) {
+      ObserveMethods(pair_.get(), deadline_ns, &result_);
+    }
     if (pair_->Drain(deadline_ns)) ObserveAtomics(pair_.get(), deadline_ns, &result_);
     if (result_.send_after_write_crossed && pair_->Drain(deadline_ns)) {
       ObserveSendOrder(pair_.get(), deadline_ns, &result_);

@@ -15,10 +15,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "src/transport/discovery.h"
+#include "src/transport/method_trial.h"
 #include "src/transport/notification.h"
 #include "src/transport/provider_profile.h"
 
@@ -37,6 +39,9 @@ struct SelfTestResult {
   // first, in words that name the provider. UNAVAILABLE and NOT_FOUND are discovery's and
   // opening's.
   absl::Status status = absl::UnknownError("the self-test has not run");
+
+  // The provider crashed, or hung until its process was killed (RunSelfTestsApart).
+  bool died = false;
 
   // What a session on this fabric should use, if status is OK.
   Notification notification = Notification::kSendAfterWrite;
@@ -72,6 +77,11 @@ struct SelfTestResult {
   // this process saw just now, not a benchmark. 0 if none was measured.
   double round_trip_us = 0;
   uint32_t round_trips = 0;
+
+  // Up to which payload injected pieces were faster than one write, between two threads; 0: none,
+  // or the fabric has no such choice. And every length that was tried.
+  uint64_t pieces_up_to = 0;
+  std::vector<MethodTimes> methods;
 
   absl::Duration elapsed;
 };

@@ -1,10 +1,16 @@
 #include "src/transport/self_test_observe.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 #include <vector>
 
+#include "src/transport/method_trial.h"
 #include "src/transport/remote_counter.h"
+#include "src/transport/start_thread.h"
 
 namespace invoker::transport {
 namespace {
@@ -174,6 +180,51 @@ void ObserveRoundTrips(SelfTestPair* pair, const Notifier* notifier, int64_t dea
   std::nth_element(times_ns.begin(), middle, times_ns.end());
   result->round_trips = static_cast<uint32_t>(times_ns.size());
   result->round_trip_us = *middle / 1e3;
+}
+
+void ObserveMethods(SelfTestPair* pair, int64_t deadline_ns, SelfTestResult* result) {
+  const Profile& profile = pair->profile();
+  if (!profile.may_send_pieces) return;
+  const Notifier* notifier = GetNotifier(Notification::kWriteImm, profile.send_order);
+  SelfTestSide& from = pair->side(0);
+  SelfTestSide& echo = pair->side(1);
+  MethodTrial trial(profile.inject_bytes, SelfTestPair::kWindowBytes / 4, MonotonicNs());
+  // The message, for the other thread, is the token itself: its length, and in which way it goes.
+  echo.on_token = [&echo, notifier](uint32_t token) {
+    const uint64_t bytes = token >> 1;
+    echo.set_pieces_up_to((token & 1) != 0 ? bytes : 0);
+    // Nothing else of its own is under way, so that there is a slot.
+    echo.Post(notifier, 0, bytes, token);
+  };
+  bool back = false;
+  from.on_token = [&back](uint32_t) { back = true; };
+  std::atomic<bool> stop{false};
+  std::thread thread;
+  const auto echoes = [&echo, &stop] {
+    while (!stop.load(std::memory_order_relaxed)) {
+      if (echo.reactor().Poll() == 0) sched_yield();
+    }
+  };
+  if (StartThread(&thread, echoes).ok()) {
+    while (const auto round = trial.Next(MonotonicNs())) {
+      back = false;
+      from.set_pieces_up_to(round->pieces ? round->bytes : 0);
+      const auto token = static_cast<uint32_t>(round->bytes << 1 | (round->pieces ? 1 : 0));
+      const int64_t posted_ns = MonotonicNs();
+      if (!from.Post(notifier, 0, round->bytes, token)) break;
+      while (!back && from.failure().ok() && MonotonicNs() < deadline_ns) from.reactor().Poll();
+      if (!back) break;
+      trial.Add(MonotonicNs() - posted_ns);
+    }
+    stop.store(true, std::memory_order_relaxed);
+    thread.join();
+  }
+  for (SelfTestSide* side : {&from, &echo}) {
+    side->on_token = nullptr;
+    side->set_pieces_up_to(0);
+  }
+  result->pieces_up_to = trial.pieces_up_to();
+  result->methods = trial.times();
 }
 
 }  // namespace invoker::transport

@@ -87,9 +87,9 @@ bool SelfTestSide::Post(const Notifier* notifier, uint64_t offset, uint64_t leng
   return posted;
 }
 
-void SelfTestSide::OnToken(uint32_t token) {
+void SelfTestSide::OnToken(uint64_t token) {
   ++received;
-  if (on_token) on_token(token);
+  if (on_token) on_token(static_cast<uint32_t>(token));
 }
 
 void SelfTestSide::OnOperationFailed(const Operation&, const absl::Status& status) {

@@ -26,10 +26,13 @@ class SelfTestSide final : public ReactorHandler, public OperationOwner {
   // Whether send-after-write may carry small payloads in the send, as sessions do.
   void set_eager(bool eager) { remote_.eager_bytes = eager ? reactor_->eager_bytes() : 0; }
 
+  // Up to which length what is not injected whole goes in pieces.
+  void set_pieces_up_to(uint64_t bytes) { remote_.pieces_up_to = bytes; }
+
   // A notified write between equal offsets. False if every slot is taken.
   bool Post(const Notifier* notifier, uint64_t offset, uint64_t length, uint32_t token);
 
-  void OnToken(uint32_t token) override;
+  void OnToken(uint64_t token) override;
   void OnTick(int64_t) override {}
   void OnOperationFailed(const Operation& operation, const absl::Status& status) override;
 

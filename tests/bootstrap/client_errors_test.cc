@@ -179,7 +179,7 @@ TEST(ClientErrorsTest, AnotherReleasesServerIsRefusedWithBothVersions) {
   const absl::Status status = ConnectTo(server.address());
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 4")));
+              AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 5")));
 }
 
 // Of a lease on these terms: why it is lost, and how often that is told.

@@ -27,7 +27,7 @@ TEST(CompatibilityTest, AcceptsEachOfTheWorkersFabrics) {
     OpenSessionRequest request = SampleRequest();
     request.fabric = offer.identity;
     EXPECT_TRUE(CheckCompatible(SampleInfo(), request).ok());
-    EXPECT_TRUE(CheckSameFabric(offer.identity, request.fabric).ok());
+    EXPECT_TRUE(CheckSameFabric(offer.identity, request.fabric, true).ok());
   }
 }
 
@@ -50,7 +50,7 @@ TEST(CompatibilityTest, AcceptsTheLargestWindowAndAddress) {
 TEST(CompatibilityTest, NamesBothProtocolVersions) {
   OpenSessionRequest request = SampleRequest();
   request.protocol_version = 4711;
-  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: 4", "client: 4711");
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: 5", "client: 4711");
 }
 
 TEST(CompatibilityTest, NamesBothProviders) {
@@ -79,6 +79,33 @@ TEST(CompatibilityTest, NamesBothAddressFormats) {
   request.fabric.address_format = 97;
   ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "address format (worker: 2",
                 "client: 97");
+}
+
+// The memory that processes of one host share is laid out by the provider's release.
+TEST(CompatibilityTest, ReleasesMustBeEqualWithinOneHost) {
+  WorkerInfo worker = SampleInfo();
+  worker.fabrics[0].identity.shared_layout = 117 << 16;
+  OpenSessionRequest request = SampleRequest();
+  request.fabric = worker.fabrics[0].identity;
+  EXPECT_TRUE(CheckCompatible(worker, request).ok());
+  for (const auto& [release, said] : {std::pair(201u << 16, "client: \"201.0\""),
+                                      {117u << 16 | 10, "client: \"117.10\""},
+                                      {0u, "client: \"unknown, of an older Invoker\""}}) {
+    request.fabric.shared_layout = release;
+    const absl::Status status = CheckCompatible(worker, request);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("worker: \"117.0\""), HasSubstr(said), HasSubstr("libfabric")));
+  }
+}
+
+TEST(CompatibilityTest, ReleasesMayDifferBetweenHosts) {
+  FabricIdentity worker = SampleInfo().fabrics[1].identity;
+  FabricIdentity client = worker;
+  worker.shared_layout = 117 << 16;
+  client.shared_layout = 201 << 16;
+  EXPECT_EQ(DescribeDifferences(worker, client, /*same_host=*/false), "");
+  EXPECT_THAT(DescribeDifferences(worker, client, /*same_host=*/true), HasSubstr("201.0"));
 }
 
 TEST(CompatibilityTest, NamesEveryDifferenceAtOnce) {

@@ -16,6 +16,7 @@ void ExpectSame(const FabricIdentity& a, const FabricIdentity& b) {
   EXPECT_EQ(a.protocol, b.protocol);
   EXPECT_EQ(a.protocol_version, b.protocol_version);
   EXPECT_EQ(a.address_format, b.address_format);
+  EXPECT_EQ(a.shared_layout, b.shared_layout);
 }
 
 void ExpectSame(const WindowDescriptor& a, const WindowDescriptor& b) {
@@ -42,6 +43,7 @@ void ExpectRefused(const Message& message, const std::string& first, const std::
 TEST(ConvertTest, WorkerInfoSurvivesTheRoundTrip) {
   WorkerInfo info = SampleInfo();
   info.draining = true;
+  info.unserved = {{"sockets", "it\ndied"}};
   const absl::StatusOr<WorkerInfo> result = FromProto(Reparse(ToProto(info)));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->protocol_version, info.protocol_version);
@@ -52,6 +54,9 @@ TEST(ConvertTest, WorkerInfoSurvivesTheRoundTrip) {
     EXPECT_EQ(result->fabrics[i].source_address, info.fabrics[i].source_address);
     EXPECT_EQ(result->fabrics[i].same_host_only, info.fabrics[i].same_host_only);
   }
+  ASSERT_EQ(result->unserved.size(), 1u);
+  EXPECT_EQ(result->unserved[0].provider, "sockets");
+  EXPECT_EQ(result->unserved[0].reason, "it?died");
   EXPECT_EQ(result->notification, info.notification);
   EXPECT_EQ(result->window_bytes, info.window_bytes);
   EXPECT_EQ(result->executors, info.executors);
@@ -185,7 +190,7 @@ TEST(ConvertTest, NamesBothVersionsOfAnotherReleasesWorker) {
   const absl::Status status = FromProto(info).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("worker speaks protocol version 9"), HasSubstr("this client 4")));
+              AllOf(HasSubstr("worker speaks protocol version 9"), HasSubstr("this client 5")));
 }
 
 TEST(ConvertTest, ReadsOnlyTheVersionOfAnotherReleasesRequest) {

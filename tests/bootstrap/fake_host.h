@@ -23,7 +23,7 @@ inline constexpr absl::Duration kPatience = absl::Seconds(30);
 inline WorkerInfo SampleInfo() {
   WorkerInfo info;
   info.software_version = "1.2.3";
-  info.fabrics = {{FabricIdentity{"shm", 5, 3, 4}, "", true},
+  info.fabrics = {{FabricIdentity{"shm", 5, 3, 4, 117 << 16}, "", true},
                   {FabricIdentity{"tcp;ofi_rxm", 7, 1, 2},
                    std::string("\x02\x00\xa1\x07\x7f\x00\x00\x01", 8), false}};
   info.notification = transport::Notification::kAuto;

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +12,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "src/transport/shared_files.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {
@@ -160,14 +163,23 @@ TEST_F(LeaseTableTest, WhoWatchesALeaseHearsOfItsEndOnceAndBeforeItsClient) {
   EXPECT_EQ(other->ends, 1);
 }
 
-TEST_F(LeaseTableTest, WhatAClientsEndpointHasLeftGoesWithAClientThatHasNotReleased) {
+TEST_F(LeaseTableTest, WhatAClientsEndpointHasLeftGoesWithItsLeaseWhenTheClientIsDead) {
   LeaseTable table(absl::Hours(1), &host_);
-  const std::string name = absl::StrCat(getpid(), ":", getuid(), ":", uint32_t{4'000'000'001});
+  const pid_t client = fork();
+  if (client == 0) {
+    while (true) pause();
+  }
+  const std::string name = transport::SharedFilePrefix(client) + "left";
   const std::string path = "/dev/shm/" + name;
   const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   ASSERT_GE(fd, 0) << path;
   close(fd);
-  for (const uint64_t lease : {7, 8}) {
+  for (const bool lives : {true, false}) {
+    const uint64_t lease = lives ? 7 : 8;
+    if (!lives) {
+      kill(client, SIGKILL);
+      waitpid(client, nullptr, 0);
+    }
     const auto stream = AddLease(&table, lease);
     {
       const auto use = table.Acquire(lease);
@@ -175,15 +187,10 @@ TEST_F(LeaseTableTest, WhatAClientsEndpointHasLeftGoesWithAClientThatHasNotRelea
       table.NoteEndpoint(*use, "fi_shm://" + name);
       table.NoteEndpoint(*use, SampleRequest().endpoint_address);
     }
-    if (lease == 7) {
-      table.Release(lease);
-    } else {
-      table.End(lease);
-    }
+    table.End(lease);
     ASSERT_TRUE(stream->WaitFor("end OK"));
-    EXPECT_EQ(access(path.c_str(), F_OK) == 0, lease == 7);
+    EXPECT_EQ(access(path.c_str(), F_OK) == 0, lives);
   }
-  unlink(path.c_str());
 }
 
 TEST_F(LeaseTableTest, ALeaseInUseIsClosedOnlyAfterTheUse) {

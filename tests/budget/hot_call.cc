@@ -119,6 +119,8 @@ absl::Status Run(const Settings& settings) {
   client_options.connect_timeout = kPatience;
   client_options.probe_timeout = kPatience;
   client_options.peer_timeout = kPatience;
+  // Trials go by the time that they take.
+  client_options.pieces_up_to = 0;
   client_options.data_auth = ParseDataAuth(settings.data_auth).value_or(DataAuth::kOff);
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect((*server)->listen_address(), client_options);

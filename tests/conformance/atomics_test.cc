@@ -125,9 +125,10 @@ INSTANTIATE_TEST_SUITE_P(Every, Atomics, testing::Values(AddMethod::kNative, Add
                            return info.param == AddMethod::kNative ? "Native" : "Message";
                          });
 
+class AtomicsByDefault : public FabricSuite {};
+
 // Whatever way a reactor chooses by itself.
-TEST(AtomicsByDefault, AreAlwaysThere) {
-  ASSERT_TRUE(Tested().status.ok()) << Tested().status;
+TEST_F(AtomicsByDefault, AreAlwaysThere) {
   const auto owner = OpenNode(4096);
   const auto adder = OpenNode(4096);
   ASSERT_TRUE(owner != nullptr && adder != nullptr);

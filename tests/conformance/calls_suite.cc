@@ -63,6 +63,7 @@ int RunHolder(int argc, char** argv) {
 }
 
 void CallsSuite::SetUp() {
+  if (const std::string absent = WhyAbsent(); !absent.empty()) GTEST_SKIP() << absent;
   ASSERT_TRUE(Tested().status.ok()) << Tested().status;
   if (const std::string limit = KnownLimit(); !limit.empty()) GTEST_SKIP() << "limit: " << limit;
   transport::Notification notification;

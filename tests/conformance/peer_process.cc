@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -16,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "src/base/hex.h"
 #include "tests/conformance/tested_fabric.h"
 #include "tests/integration/server_process.h"
 
@@ -41,7 +44,9 @@ std::string Describe(const Node& node, const std::string& address) {
 bool ParseDescription(const std::string& line, std::string* address, RemoteWindow* window) {
   const std::vector<std::string> parts = absl::StrSplit(line, ' ');
   if (parts.size() != 4 || parts[0].empty()) return false;
-  *address = absl::HexStringToBytes(parts[0]);
+  absl::optional<std::string> bytes = BytesFromHex(parts[0]);
+  if (!bytes.has_value()) return false;
+  *address = *std::move(bytes);
   return absl::SimpleAtoi(parts[1], &window->base) && absl::SimpleAtoi(parts[2], &window->length) &&
          absl::SimpleAtoi(parts[3], &window->key);
 }
@@ -80,11 +85,13 @@ int RunPeer(int argc, char** argv) {
   }
   std::string other_address;
   RemoteWindow other;
-  if (way == nullptr || !ParseDescription(argv[3], &other_address, &other)) {
+  const absl::optional<std::string> old_address = BytesFromHex(argv[4]);
+  if (way == nullptr || !old_address.has_value() ||
+      !ParseDescription(argv[3], &other_address, &other)) {
     return Complain("wrong arguments");
   }
   absl::StatusOr<transport::FabricChoice> choice = transport::Discover(Tested().request);
-  if (choice.ok()) TakePort(absl::HexStringToBytes(argv[4]), &*choice);
+  if (choice.ok()) TakePort(*old_address, &*choice);
   const std::unique_ptr<Node> node = Node::Open(std::move(choice), kPeerBytes);
   if (node == nullptr) return 1;
   const auto inserted = node->reactor().peers().Insert(other_address);

@@ -83,6 +83,10 @@ Way PreferredWay() {
 
 std::string WhyUnsupported(const Way& way) {
   const transport::Profile& profile = Tested().profile;
+  if (way.notification == Notification::kWriteImm && profile.immediates_kill) {
+    return "with this libfabric, a peer that disconnects in the middle of a write with immediate "
+           "ends the process";
+  }
   if (way.notification == Notification::kWriteImm && profile.notification != way.notification) {
     return absl::StrCat("a write carries ", profile.immediate_bytes,
                         " bytes of immediate here, or none that its target hears of");
@@ -95,6 +99,11 @@ std::string WhyUnsupported(const Way& way) {
     return "the fabric does not keep a send behind the write before it (no FI_ORDER_SAW)";
   }
   return "";
+}
+
+std::string WhyAbsent() {
+  if (Tested().status.ok()) return "";
+  return transport::WhyNotInLibfabric(transport::FindRow(Tested().request.provider));
 }
 
 void Stamp(std::byte* memory, size_t length, uint32_t message) {
@@ -125,6 +134,7 @@ std::string KnownLimit() {
 }
 
 void FabricSuite::SetUp() {
+  if (const std::string absent = WhyAbsent(); !absent.empty()) GTEST_SKIP() << absent;
   ASSERT_TRUE(Tested().status.ok()) << Tested().status;
   if (const std::string limit = KnownLimit(); !limit.empty()) GTEST_SKIP() << "limit: " << limit;
 }

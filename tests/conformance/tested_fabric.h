@@ -8,6 +8,7 @@
 //                         is known not to do, and why
 //   INVOKER_TEST_EXPECT   "property=value,...": what Invoker must find the fabric to be
 //                         (expectations_test.cc); empty: nothing is compared
+//   INVOKER_TEST_EXPECT_2 the same with libfabric 1.18 and later, where that differs
 //   INVOKER_TEST_SCALE    how often repeated things are repeated, in percent; 100 if empty
 //
 // What a fabric must do is asked of its profile, never of its name. A test of something that the
@@ -62,11 +63,14 @@ void Stamp(std::byte* memory, size_t length, uint32_t message);
 // The first position that has not the message's stamp; `length` if there is none.
 size_t FirstDifference(const std::byte* memory, size_t length, uint32_t message);
 
+// Empty if the fabric was found, or if it should have been; else why this libfabric has none.
+std::string WhyAbsent();
+
 // Empty, or why the running test asks for what the fabric is known not to do.
 std::string KnownLimit();
 
-// Fails where the fabric cannot be found, or where something is left once everything that a test
-// owns has gone: a process, shared memory.
+// Skipped where this libfabric has no such fabric. Fails where the fabric cannot be found, or where
+// something is left once everything that a test owns has gone: a process, shared memory.
 class FabricSuite : public testing::Test {
  protected:
   ~FabricSuite() override;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -101,8 +102,8 @@ struct Contact {
   Contact() = default;
   std::string Name() const { return std::string(name, sizeof(name)) + std::string(64, '\0'); }
 
-  // The file that the inner endpoint has in /dev/shm: address.cc, InnerName.
-  std::string ShmFile(const Emulated& fabric) const {
+  // How the name of the inner endpoint's file in /dev/shm ends: address.cc, EndOfName.
+  std::string EndOfFile(const Emulated& fabric) const {
     uint32_t number = 0;
     uint32_t nonce = 0;
     if (fabric.provider == std::string("efa")) {
@@ -115,13 +116,22 @@ struct Contact {
       memcpy(&number, name + 8, sizeof(number));
       number >>= 8;
     }
-    char path[128];
-    std::snprintf(path, sizeof(path), "/dev/shm/contract-%s-%x-%x", fabric.provider, number, nonce);
-    return path;
+    char end[64];
+    std::snprintf(end, sizeof(end), ".%s-%x-%x", fabric.provider, number, nonce);
+    return end;
   }
 };
 
-bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool HasFile(const Contact& contact) {
+  const std::string end = contact.EndOfFile(testing::TestWithParam<Emulated>::GetParam());
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string name = entry.path().filename();
+    if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
 
 class Processes : public testing::TestWithParam<Emulated> {
  protected:
@@ -188,7 +198,7 @@ TEST_P(Processes, PeersReachEachOtherByAddressAloneAndLeaveNothingBehind) {
   });
   Contact contact;
   ASSERT_TRUE(ReadAll(target.in(), &contact, sizeof(contact)));
-  EXPECT_TRUE(Exists(contact.ShmFile(GetParam())));
+  EXPECT_TRUE(HasFile(contact));
   Child initiator([&contact](int, int out) {
     RawEndpoint::Options options;
     if (GetParam().provider == std::string("gni")) options.caps |= FI_RMA_EVENT;
@@ -215,8 +225,8 @@ TEST_P(Processes, PeersReachEachOtherByAddressAloneAndLeaveNothingBehind) {
   EXPECT_EQ(initiator.Wait(), 0);
   EXPECT_TRUE(WriteAll(target.out(), "", 1));
   EXPECT_EQ(target.Wait(), 0);
-  EXPECT_FALSE(Exists(contact.ShmFile(GetParam())));
-  EXPECT_FALSE(Exists(other.ShmFile(GetParam())));
+  EXPECT_FALSE(HasFile(contact));
+  EXPECT_FALSE(HasFile(other));
 }
 
 TEST_P(Processes, TerminatedProcessLeavesNothingBehind) {
@@ -231,11 +241,35 @@ TEST_P(Processes, TerminatedProcessLeavesNothingBehind) {
   });
   Contact contact;
   ASSERT_TRUE(ReadAll(child.in(), &contact, sizeof(contact)));
-  ASSERT_TRUE(Exists(contact.ShmFile(GetParam())));
+  ASSERT_TRUE(HasFile(contact));
   child.Signal(SIGTERM);
   const int status = child.Wait();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
-  EXPECT_FALSE(Exists(contact.ShmFile(GetParam())));
+  EXPECT_FALSE(HasFile(contact));
+}
+
+TEST_P(Processes, TheNextProcessRemovesWhatAKilledOneHasLeft) {
+  const auto open_one = [](int in, int out) {
+    RawEndpoint endpoint(GetParam());
+    const Contact contact(endpoint);
+    WriteAll(out, &contact, sizeof(contact));
+    char end;
+    return ReadAll(in, &end, 1);
+  };
+  Child killed(open_one);
+  Contact contact;
+  ASSERT_TRUE(ReadAll(killed.in(), &contact, sizeof(contact)));
+  ASSERT_TRUE(HasFile(contact));
+  killed.Signal(SIGKILL);
+  killed.Wait();
+  Child next(open_one);
+  Contact other;
+  ASSERT_TRUE(ReadAll(next.in(), &other, sizeof(other)));
+  EXPECT_FALSE(HasFile(contact));
+  EXPECT_TRUE(HasFile(other));
+  EXPECT_TRUE(WriteAll(next.out(), "", 1));
+  EXPECT_EQ(next.Wait(), 0);
+  EXPECT_FALSE(HasFile(other));
 }
 
 INSTANTIATE_TEST_SUITE_P(Emulated, Processes, testing::Values(kEfaFirst, kEfaSecond, kGni),

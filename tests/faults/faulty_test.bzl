@@ -3,8 +3,8 @@
 def test_with_faults(name, srcs, deps, except_tests = [], **kwargs):
     """A cc_test, and NAME_with_faults: the same under faults that nobody may notice.
 
-    The plan is "rough" (tests/faults/fault_plan.cc) and the seed 1; NAME_with_other_faults has the seed 2. Another seed,
-    or plan: `bazel test --test_env=INVOKER_FAULT_SEED=7 --test_env=INVOKER_FAULT_PLAN=late ..._with_faults`.
+    The plan is "rough" (tests/faults/fault_plan.cc) and the seed 1. NAME_with_other_faults has the seed 2 and the
+    tag "thorough". Another seed, or plan: `bazel test --test_env=INVOKER_FAULT_SEED=7 --test_env=INVOKER_FAULT_PLAN=late ..._with_faults`.
 
     Args:
       name: of the test.
@@ -40,4 +40,5 @@ def test_with_faults(name, srcs, deps, except_tests = [], **kwargs):
         args = args,
         data = [":" + name + "_with_faults"],
         env = {"INVOKER_FAULT_SEED": "2"},
+        tags = ["thorough"],
     )

@@ -120,6 +120,22 @@ class Player {
     Network::Get().Post(std::move(flight));
   }
 
+  // The upper half of a doorbell. One with the session's epoch is somebody's who has seen a
+  // message.
+  uint32_t TakeUpper() {
+    switch (input_.Pick(4)) {
+      case 0:
+        return input_.Take<uint32_t>() & 0x7fffffff;
+      case 1: {
+        const uint32_t epoch = hostile_ && input_.TakeBool() ? 7 : 8 + input_.Pick(16);
+        if (epoch == 7) world_.set_hostile();
+        return HeaderRepeat::Of(~uint64_t{0} - 2 + input_.Take<uint8_t>(), epoch).Encode();
+      }
+      default:
+        return 0;
+    }
+  }
+
   void Ring(bool to_client) {
     world_.set_forged();
     Immediate immediate;
@@ -128,7 +144,7 @@ class Player {
     if (input_.Pick(8) == 0) immediate.session = input_.Take<uint8_t>();
     immediate.cell = static_cast<uint16_t>(input_.TakeNumber());
     Network::Get().Ring(to_client ? world_.client_endpoint() : world_.executor_endpoint(),
-                        immediate.Encode());
+                        uint64_t{TakeUpper()} << 32 | immediate.Encode());
   }
 
   void RegisterWindow() {
@@ -228,7 +244,7 @@ void Player::Event() {
 
 void Player::RareEvent() {
   Network& network = Network::Get();
-  switch (input_.Pick(13)) {
+  switch (input_.Pick(14)) {
     case 0:
       network.RefusePosts(input_.Pick(8));
       break;
@@ -280,6 +296,9 @@ void Player::RareEvent() {
         network.PlacePart(*flight, 0, input_.TakeNumber() % 4096);
       }
       break;
+    case 13:
+      world_.client().set_pieces_up_to(input_.Pick(4) * uint64_t{512});
+      break;
   }
 }
 
@@ -295,7 +314,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool imm = (how & 1) == 0;
   const auto data_auth = static_cast<DataAuth>(how / 16 % 3);
   SessionWorld world(imm ? Notification::kWriteImm : Notification::kSendAfterWrite,
-                     !imm && (how & 2) != 0, (how & 4) != 0 ? 3 : 16, data_auth);
+                     !imm && (how & 2) != 0, (how & 4) != 0 ? 3 : 16, data_auth,
+                     /*in_order=*/imm && (how & 2) != 0);
   Player player(&input, &world, (how & 8) != 0, data_auth != DataAuth::kOff);
   player.Play();
   world.Drain();

@@ -33,7 +33,7 @@ FunctionRegistry MakeFunctions(SessionWorld* world) {
   return registry;
 }
 
-std::unique_ptr<transport::Reactor> OpenReactor(uint32_t slots) {
+std::unique_ptr<transport::Reactor> OpenReactor(uint32_t slots, bool in_order) {
   static const transport::FabricChoice* const found = [] {
     transport::FabricRequest request;
     request.provider = "tcp;ofi_rxm";
@@ -45,10 +45,12 @@ std::unique_ptr<transport::Reactor> OpenReactor(uint32_t slots) {
   absl::StatusOr<transport::FabricChoice> choice = transport::CopyOf(*found);
   FUZZ_CHECK(choice.ok());
   // What the fabric at hand promises: nothing of order, and no word about when a write is placed.
+  // Or else what pieces and messages without headers need.
   choice->profile.wait = transport::WaitMethod::kBackoff;
   choice->profile.send_order = transport::SendOrder::kAfterDelivery;
-  choice->profile.split_bytes = 0;
-  choice->profile.injected_is_placed = false;
+  choice->profile.may_send_pieces = in_order;
+  choice->profile.injected_is_placed = in_order;
+  if (in_order) choice->profile.inject_bytes = 128;
   choice->profile.close_needs_quiet = false;
   choice->profile.may_have_atomics = false;
   choice->profile.receive_buffers = 8;
@@ -69,10 +71,11 @@ void TurnRound(const uint8_t* from, size_t size, uint8_t* to) {
 }  // namespace
 
 SessionWorld::SessionWorld(transport::Notification notification, bool eager, uint32_t slots,
-                           DataAuth data_auth)
+                           DataAuth data_auth, bool in_order)
     : registry_(MakeFunctions(this)),
-      executor_reactor_(OpenReactor(slots)),
-      client_reactor_(OpenReactor(slots)) {
+      executor_reactor_(OpenReactor(slots, in_order)),
+      client_reactor_(OpenReactor(slots, in_order)) {
+  Network::Get().KeepOrder(in_order);
   ClientSession::Options options;
   options.window_bytes = kWindowBytes;
   options.number = kClientNumber;
@@ -152,12 +155,14 @@ int64_t SessionWorld::Run(uint16_t function, invoker_call* call) {
   return static_cast<int64_t>(call->input_size);
 }
 
-void SessionWorld::OnToken(uint32_t token) {
-  const std::optional<Immediate> immediate = Immediate::Decode(token);
+void SessionWorld::OnToken(uint64_t token) {
+  const auto upper = static_cast<uint32_t>(token >> 32);
+  const std::optional<Immediate> immediate = Immediate::Decode(static_cast<uint32_t>(token));
   if (!immediate.has_value() || immediate->session != kNumber ||
       immediate->kind == MessageKind::kResponse || executor_ == nullptr) {
     return;
   }
+  if (upper != 0 && !executor_->RestoreSequence(immediate->cell, upper)) return;
   executor_->BeginQuantum();
   executor_->OnDoorbell(immediate->kind, immediate->cell, 0);
   while (!ring_.empty()) ring_.TakeFirst()->Serve();

@@ -40,8 +40,9 @@ class SessionWorld final : public transport::ReactorHandler {
     std::unique_ptr<bool> busy;
   };
 
-  SessionWorld(transport::Notification notification, bool eager, uint32_t slots,
-               DataAuth data_auth);
+  // `in_order`: the fabric injects a little, and keeps writes in their order.
+  SessionWorld(transport::Notification notification, bool eager, uint32_t slots, DataAuth data_auth,
+               bool in_order = false);
   ~SessionWorld() override;
 
   ClientSession& client() { return *client_; }
@@ -82,7 +83,7 @@ class SessionWorld final : public transport::ReactorHandler {
 
   std::atomic<bool> draining{false};
 
-  void OnToken(uint32_t token) override;
+  void OnToken(uint64_t token) override;
   void OnTick(int64_t) override {}
   // A function runs.
   int64_t Run(uint16_t function, invoker_call* call);

@@ -127,6 +127,10 @@ void CheckRing(Input* input) {
     memcpy(&value, bytes + transport::kRingHeaderBytes, sizeof(value));
     transport::EncodeAdd(header.key, header.offset, value, again);
     FUZZ_CHECK(memcmp(again, bytes, size) == 0);
+  } else if (header.type == transport::RingMessageType::kCheck) {
+    FUZZ_CHECK(size == transport::kRingHeaderBytes);
+    transport::EncodeCheck(header.key, again);
+    FUZZ_CHECK(memcmp(again, bytes, size) == 0);
   } else {
     transport::EncodeRingHeader(header, again);
     FUZZ_CHECK(memcmp(again, bytes, transport::kRingHeaderBytes) == 0);

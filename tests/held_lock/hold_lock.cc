@@ -36,8 +36,9 @@ pid_t OwnerOf(const volatile void* lock) {
     if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2 || at < begin || at >= end) {
       continue;
     }
+    // invoker.NAMESPACE.PID.START.LAST
     const char* const file = strstr(line, "/dev/shm/");
-    if (file != nullptr) owner = atoi(file + strlen("/dev/shm/"));
+    if (file == nullptr || sscanf(file, "/dev/shm/invoker.%*u.%d.", &owner) != 1) owner = 0;
   }
   fclose(maps);
   return owner;

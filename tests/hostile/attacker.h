@@ -79,7 +79,7 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
   // Until everything has left or failed, or for a good many turns.
   void Settle();
 
-  void OnToken(uint32_t) override {}
+  void OnToken(uint64_t) override {}
   void OnTick(int64_t) override {}
   void OnOperationFailed(const transport::Operation&, const absl::Status&) override {
     ++fates_->refused;

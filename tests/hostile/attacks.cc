@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/hex.h"
 
 namespace invoker::hostile {
 namespace {
@@ -29,7 +30,7 @@ std::unique_ptr<Attacker> OpenOrDie(const std::string& provider, const std::stri
 
 VictimFacts VictimFacts::From(const nlohmann::json& facts) {
   VictimFacts victim;
-  victim.endpoint = absl::HexStringToBytes(facts["endpoint"].get<std::string>());
+  victim.endpoint = BytesFromHex(facts["endpoint"].get<std::string>()).value();
   victim.response_window = WindowFrom(facts["response_window"]);
   victim.response_session = facts["response_session"];
   victim.request_window = WindowFrom(facts["request_window"]);

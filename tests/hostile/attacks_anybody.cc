@@ -130,7 +130,7 @@ void MessagesOfNoKind(Battle* battle, uint64_t tries) {
     std::vector<std::byte> message = RandomBytes(battle, size);
     // Half of them have a type that there is.
     if (i % 2 == 0 && size >= transport::kRingHeaderBytes) {
-      message[0] = static_cast<std::byte>(1 + battle->Random() % 2);
+      message[0] = static_cast<std::byte>(1 + battle->Random() % 3);
       std::fill(message.begin() + 1, message.begin() + 4, std::byte{0});
     }
     attacker->Send(message);

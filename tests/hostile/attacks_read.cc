@@ -15,7 +15,7 @@ namespace invoker::hostile {
 namespace {
 
 class NobodyRings final : public transport::ReactorHandler {
-  void OnToken(uint32_t) override {}
+  void OnToken(uint64_t) override {}
   void OnTick(int64_t) override {}
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/invoke/fabric_identity.h"
 #include "src/transport/notification.h"
 
 namespace invoker::hostile {
@@ -44,9 +45,7 @@ absl::StatusOr<std::unique_ptr<RawSession>> RawSession::Open(const std::string& 
   raw->session_ = *std::move(session);
   raw->reactor_->set_handler(raw->session_.get());
   raw->request_ = raw->session_->MakeRequest(transport::Notification::kAuto);
-  const fi_info& info = raw->reactor_->info();
-  raw->request_.fabric = {provider, info.ep_attr->protocol, info.ep_attr->protocol_version,
-                          info.addr_format};
+  raw->request_.fabric = IdentityOf(raw->reactor_->profile(), raw->reactor_->info());
   auto reply = raw->bootstrap_->OpenSession(raw->lease_->id(), raw->request_, kStepTimeout);
   if (!reply.ok()) return reply.status();
   raw->reply_ = *std::move(reply);

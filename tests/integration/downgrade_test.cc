@@ -151,7 +151,11 @@ TEST_P(DowngradeTest, SendAfterWriteNeedsNoImmediates) {
   EXPECT_EQ(MakeRandomCalls(client->get(), TestSeed(), 50, 100'000), absl::OkStatus());
 }
 
-INSTANTIATE_TEST_SUITE_P(Providers, DowngradeTest, BothProviders(), FabricName);
+INSTANTIATE_TEST_SUITE_P(Providers, DowngradeTest,
+                         testing::Values(FabricUnderTest{transport::WithImmediates("tcp;ofi_rxm"),
+                                                         "auto"},
+                                         FabricUnderTest{"shm", "auto"}),
+                         FabricName);
 
 }  // namespace
 }  // namespace invoker

@@ -13,6 +13,7 @@
 
 #include "src/invoke/client.h"
 #include "tests/integration/server_process.h"
+#include "tests/transport/immediates.h"
 
 namespace invoker {
 
@@ -30,12 +31,17 @@ inline std::string FabricName(const testing::TestParamInfo<FabricUnderTest>& inf
   return (info.param.provider == "shm" ? "Shm_" : "Tcp_") + info.param.notify;
 }
 
+// The provider, or what stands for it, with write-with-immediate.
+inline FabricUnderTest WithImmediates(const char* provider) {
+  return {transport::WithImmediates(provider), "write_imm"};
+}
+
 // Every provider with every notification.
 inline auto AllFabrics() {
-  return testing::Values(
-      FabricUnderTest{"tcp;ofi_rxm", "auto"}, FabricUnderTest{"tcp;ofi_rxm", "write_imm"},
-      FabricUnderTest{"tcp;ofi_rxm", "send_after_write"}, FabricUnderTest{"shm", "auto"},
-      FabricUnderTest{"shm", "write_imm"}, FabricUnderTest{"shm", "send_after_write"});
+  return testing::Values(FabricUnderTest{"tcp;ofi_rxm", "auto"}, WithImmediates("tcp;ofi_rxm"),
+                         FabricUnderTest{"tcp;ofi_rxm", "send_after_write"},
+                         FabricUnderTest{"shm", "auto"}, FabricUnderTest{"shm", "write_imm"},
+                         FabricUnderTest{"shm", "send_after_write"});
 }
 
 // Where the notification plays no part.

@@ -101,7 +101,7 @@ class FairnessTest : public FabricTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, FairnessTest,
-                         testing::Values(FabricUnderTest{"tcp;ofi_rxm", "write_imm"},
+                         testing::Values(WithImmediates("tcp;ofi_rxm"),
                                          FabricUnderTest{"tcp;ofi_rxm", "send_after_write"},
                                          FabricUnderTest{"shm", "write_imm"},
                                          FabricUnderTest{"shm", "send_after_write"}),

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,19 @@ using How = LoseImmediates::How;
 constexpr char kBest[] = "shm";
 constexpr char kNext[] = "tcp;ofi_rxm";
 
+// The helper processes that try fabrics for a worker lose immediates, too, while one exists.
+class LoseInSelfTests {
+ public:
+  explicit LoseInSelfTests(How how, const std::string& provider = "") {
+    setenv("LOSE", std::to_string(static_cast<int>(how)).c_str(), 1);
+    setenv("LOSE_PROVIDER", provider.c_str(), 1);
+  }
+  ~LoseInSelfTests() {
+    unsetenv("LOSE");
+    unsetenv("LOSE_PROVIDER");
+  }
+};
+
 // Worker and client in this process, so that either's endpoints can be broken.
 class FallbackTest : public testing::Test {
  protected:
@@ -39,6 +53,7 @@ class FallbackTest : public testing::Test {
     options.providers = std::move(providers);
     options.addresses.preferred_ip = "127.0.0.1";
     options.executor.hot_timeout = kClientHotTimeout;
+    options.self_test.program = "tests/integration/lossy_self_test";
     auto worker = Worker::Start(options, std::move(functions));
     if (!worker.ok()) return worker.status();
     worker_ = *std::move(worker);
@@ -131,7 +146,7 @@ TEST_F(FallbackTest, WhenNoFabricWorksEachIsToldOf) {
 // What fails its test at the start is not offered in the first place.
 TEST_F(FallbackTest, AnAutomaticWorkerOffersOnlyWhatItHasProven) {
   {
-    LoseImmediates broken(How::kWithEverything, kBest);
+    const LoseInSelfTests broken(How::kWithEverything, kBest);
     ASSERT_EQ(StartWorker({}), absl::OkStatus());
   }
   for (const auto& fabric : worker_->fabrics()) EXPECT_NE(fabric.profile.provider, kBest);
@@ -144,7 +159,7 @@ TEST_F(FallbackTest, AnAutomaticWorkerOffersOnlyWhatItHasProven) {
 // And what only works without immediates is not tried with them.
 TEST_F(FallbackTest, AnAutomaticWorkerClaimsOnlyTheNotificationThatItHasSeen) {
   {
-    LoseImmediates lose(How::kSilently, kBest);
+    const LoseInSelfTests lose(How::kSilently, kBest);
     ASSERT_EQ(StartWorker({}), absl::OkStatus());
   }
   EXPECT_EQ(worker_->fabrics().front().profile.provider, kBest);
@@ -158,7 +173,7 @@ TEST_F(FallbackTest, AnAutomaticWorkerClaimsOnlyTheNotificationThatItHasSeen) {
 }
 
 TEST_F(FallbackTest, AWorkerWithoutAnyFabricThatWorksSaysWhatIsWrongWithEach) {
-  LoseImmediates broken(How::kWithEverything);
+  const LoseInSelfTests broken(How::kWithEverything);
   const absl::Status status = StartWorker({});
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
   EXPECT_THAT(std::string(status.message()),

@@ -124,7 +124,7 @@ TEST_P(WindowTest, AClientMayAskForASmallerWindow) {
 
 INSTANTIATE_TEST_SUITE_P(
     Windows, WindowTest,
-    testing::Values(WindowCase{"tcp;ofi_rxm", "write_imm", "4096", 4096},
+    testing::Values(WindowCase{transport::WithImmediates("tcp;ofi_rxm"), "write_imm", "4096", 4096},
                     WindowCase{"tcp;ofi_rxm", "send_after_write", "64K", 65536},
                     WindowCase{"tcp;ofi_rxm", "auto", "16M", 16 << 20},
                     WindowCase{"shm", "send_after_write", "4096", 4096},

@@ -1,7 +1,6 @@
 #include "tests/integration/server_process.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,26 +8,23 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "src/transport/shared_files.h"
 
 namespace invoker {
 namespace {
 
 constexpr char kSharedMemory[] = "/dev/shm/";
 
-// What the names begin with that tests/contract_providers gives.
-constexpr char kEmulatedPrefix[] = "contract-";
+// "invoker", PID namespace, process, start, LAST.
+std::vector<std::string> PartsOf(absl::string_view name) { return absl::StrSplit(name, '.'); }
 
-// libfabric's shared memory begins with a version and flags, 4 bytes together, and its owner's
-// number.
-pid_t OwnerOf(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  int32_t owner = 0;
-  const bool known = pread(fd, &owner, sizeof(owner), 4) == sizeof(owner);
-  close(fd);
-  return known ? owner : 0;
+uint64_t Number(const std::string& text) {
+  uint64_t number = 0;
+  return absl::SimpleAtoi(text, &number) ? number : 0;
 }
 
 }  // namespace
@@ -94,12 +90,12 @@ std::vector<std::string> SharedMemoryOf(pid_t pid) {
   std::vector<std::string> names;
   DIR* directory = opendir(kSharedMemory);
   if (directory == nullptr) return names;
-  const std::string prefix = absl::StrCat(pid, ":");
+  const std::vector<std::string> own = PartsOf(transport::SharedFilePrefix(getpid()));
   while (const dirent* entry = readdir(directory)) {
-    const absl::string_view name = entry->d_name;
-    if (absl::StartsWith(name, prefix) || (absl::StartsWith(name, kEmulatedPrefix) &&
-                                           OwnerOf(absl::StrCat(kSharedMemory, name)) == pid)) {
-      names.emplace_back(name);
+    const std::vector<std::string> parts = PartsOf(entry->d_name);
+    if (parts.size() == own.size() && parts[0] == own[0] && parts[1] == own[1] &&
+        parts[2] == absl::StrCat(pid) && Number(parts[3]) >= Number(own[3])) {
+      names.emplace_back(entry->d_name);
     }
   }
   closedir(directory);

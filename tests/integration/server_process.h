@@ -82,8 +82,8 @@ class ServerProcess {
   bool ends_cleanly_ = true;
 };
 
-// The files in /dev/shm that belong to the process: the fabric puts its number into their names,
-// or, where an emulated fabric names them, only into them.
+// The files in /dev/shm of a process that was started by this one, or of this one: not those of
+// earlier processes with the same number.
 std::vector<std::string> SharedMemoryOf(pid_t pid);
 
 }  // namespace invoker

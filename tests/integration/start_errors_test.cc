@@ -74,7 +74,8 @@ TEST_F(StartTest, TheDefaultsAreLoopbackAndEveryFabricThatWorks) {
     const nlohmann::json tcp = FabricOf(*server, "tcp;ofi_rxm");
     EXPECT_EQ(tcp["fabric_address"], "127.0.0.1");
     EXPECT_EQ(tcp["same_host_only"], false);
-    EXPECT_EQ(tcp["notification"], "write_imm");
+    EXPECT_EQ(tcp["notification"],
+              std::string(NotificationName(transport::StrongestOn("tcp;ofi_rxm"))));
     // Only by name.
     EXPECT_EQ(FabricOf(*server, "sockets"), nullptr);
     EXPECT_EQ(server->ready()["notify"], "auto");

@@ -403,6 +403,9 @@ TEST_P(OneSlotTest, AResponseThatTheFabricHasNotTakenYetIsInHand) {
 
 // What the worker was told does not have to be true.
 TEST_P(BulkSessionTest, AWindowThatIsNoMemoryOfTheClientsEndsTheCallOrTheSession) {
+  if (RefusalsUnseen(transport::FindRow(GetParam().provider))) {
+    GTEST_SKIP() << "limit: with this libfabric, a read that is refused looks as if it were done";
+  }
   const absl::StatusOr<uint16_t> registered = windows().Register(
       {regions_[0].remote_base(), memory_.size(), regions_[0].key() ^ 0x5555}, true, true);
   ASSERT_TRUE(registered.ok()) << registered.status();

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/invoke/served_client.h"
 #include "tests/invoke/session_pair.h"
+#include "tests/transport/immediates.h"
 
 namespace invoker {
 namespace {
@@ -46,7 +47,7 @@ class ExecutorTest : public testing::TestWithParam<const char*> {
   }
 
   bootstrap::OpenSessionRequest RequestFor(const Worker& worker) {
-    auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+    auto request = session_->MakeRequest(transport::StrongestOn(GetParam()));
     request.fabric = worker.Info().fabrics[0].identity;
     return request;
   }

@@ -70,6 +70,25 @@ TEST(ChooseFabrics, WhatThisSideLacksOrHasInAnotherVersionIsPassedOver) {
               AllOf(HasSubstr("worker: 1"), HasSubstr("client: 99")));
 }
 
+// A worker that does not tell its release is an older one.
+TEST(ChooseFabrics, WhatSharesMemoryWithAnotherReleaseIsPassedOverOnOneHost) {
+  for (const uint32_t release : {201u << 16, 0u}) {
+    std::vector<FabricOffer> offers = {Offer("shm", true), Offer("efa"), Offer("tcp")};
+    std::vector<LocalFabric> local = {Here("shm", 1), Here("efa", 3), Here("tcp", 6)};
+    for (const size_t i : {0, 1}) {
+      offers[i].identity.shared_layout = release;
+      local[i].identity.shared_layout = 117u << 16;
+    }
+    const FabricPlan plan = ChooseFabrics(offers, local, /*same_host=*/true);
+    EXPECT_THAT(plan.order, ElementsAre(2));
+    EXPECT_THAT(ExplainChoice(offers, plan, 2, {}, false),
+                AllOf(HasSubstr("not shm, since the two sides differ in provider version"),
+                      HasSubstr(release == 0 ? "worker: \"unknown" : "worker: \"201.0\""),
+                      HasSubstr("client: \"117.0\"")));
+    EXPECT_THAT(ChooseFabrics(offers, local, /*same_host=*/false).order, ElementsAre(1, 2));
+  }
+}
+
 class ExplainTest : public testing::Test {
  protected:
   std::string Explain(size_t chosen, const std::vector<FabricFailure>& failed = {},

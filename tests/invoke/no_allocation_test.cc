@@ -9,6 +9,7 @@
 #include "bench/harness/counted_memory.h"
 #include "gtest/gtest.h"
 #include "tests/invoke/served_client.h"
+#include "tests/transport/immediates.h"
 
 namespace invoker {
 namespace {
@@ -32,7 +33,8 @@ class NoAllocationTest : public testing::TestWithParam<Path> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Paths, NoAllocationTest,
-    testing::Values(Path{"TcpWriteImm", "tcp;ofi_rxm", transport::Notification::kWriteImm},
+    testing::Values(Path{"TcpWriteImm", transport::WithImmediates("tcp;ofi_rxm"),
+                         transport::Notification::kWriteImm},
                     Path{"TcpSendAfterWrite", "tcp;ofi_rxm",
                          transport::Notification::kSendAfterWrite},
                     Path{"ShmWriteImm", "shm", transport::Notification::kWriteImm},

@@ -165,5 +165,15 @@ TEST_P(SequenceWindowTest, AgreesWithASetOfAllThatWasAccepted) {
   }
 }
 
+TEST(SequenceWindowTest, LowBitsAreTheNearestSequences) {
+  for (const uint64_t first : {uint64_t{1}, uint64_t{0x12340000}, uint64_t{0xfff0}, ~uint64_t{0}}) {
+    const SequenceWindow window(first);
+    for (const int64_t ahead : {-4096, -1, 0, 1, 4095, 30000}) {
+      const uint64_t sequence = first + static_cast<uint64_t>(ahead);
+      EXPECT_EQ(window.Nearest(static_cast<uint16_t>(sequence)), sequence);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace invoker

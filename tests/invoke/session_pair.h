@@ -20,6 +20,7 @@
 #include "src/transport/discovery.h"
 #include "src/transport/reactor.h"
 #include "tests/invoke/test_functions.h"
+#include "tests/transport/immediates.h"
 
 namespace invoker {
 
@@ -30,8 +31,8 @@ struct Way {
   bool eager = false;  // whole messages inside the send, where they fit
 };
 
-inline constexpr Way kWays[] = {
-    {"TcpWriteImm", "tcp;ofi_rxm", transport::Notification::kWriteImm},
+inline const Way kWays[] = {
+    {"TcpWriteImm", transport::WithImmediates("tcp;ofi_rxm"), transport::Notification::kWriteImm},
     {"TcpSendAfterWrite", "tcp;ofi_rxm", transport::Notification::kSendAfterWrite},
     {"ShmWriteImm", "shm", transport::Notification::kWriteImm},
     {"ShmSendAfterWrite", "shm", transport::Notification::kSendAfterWrite},
@@ -81,7 +82,7 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
   }
   ~Attacker() override { reactor_->peers().Release(peer_); }
 
-  void Write(uint64_t offset, absl::Span<const std::byte> bytes, uint32_t token) {
+  void Write(uint64_t offset, absl::Span<const std::byte> bytes, uint64_t token) {
     memcpy(source_.data() + offset, bytes.data(), bytes.size());
     ASSERT_TRUE(reactor_->PostWrite(
         transport::GetNotifier(way_.notification, reactor_->profile().send_order), window_, offset,
@@ -90,7 +91,7 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
 
   void Poll() { reactor_->Poll(); }
 
-  void OnToken(uint32_t) override {}
+  void OnToken(uint64_t) override {}
   void OnTick(int64_t) override {}
   void OnOperationFailed(const transport::Operation&, const absl::Status& status) override {
     ADD_FAILURE() << status;
@@ -244,13 +245,15 @@ class SessionPair final : public transport::ReactorHandler {
     return std::make_unique<Attacker>(way_, client_reactor_->address(), request_.response_window);
   }
 
-  void OnToken(uint32_t token) override {
+  void OnToken(uint64_t token) override {
     ++tokens;
-    const std::optional<Immediate> immediate = Immediate::Decode(token);
+    const auto upper = static_cast<uint32_t>(token >> 32);
+    const std::optional<Immediate> immediate = Immediate::Decode(static_cast<uint32_t>(token));
     if (!immediate.has_value() || immediate->session != number_ ||
         immediate->kind == MessageKind::kResponse || executor_ == nullptr) {
       return;
     }
+    if (upper != 0 && !executor_->RestoreSequence(immediate->cell, upper)) return;
     if (turn_began_ns_ == 0 && !alone) turn_began_ns_ = transport::MonotonicNs();
     Ring(immediate->kind, immediate->cell, turn_began_ns_);
   }

@@ -15,6 +15,7 @@
 #include "src/invoke/executor.h"
 #include "src/invoke/fabric_finder.h"
 #include "src/invoke/served_fabrics.h"
+#include "src/transport/shared_files.h"
 #include "tests/invoke/served_client.h"
 #include "tests/invoke/session_pair.h"
 
@@ -43,7 +44,7 @@ std::vector<std::string> SharedMemoryOfThisProcess() {
   DIR* directory = opendir("/dev/shm");
   if (directory == nullptr) return names;
   while (const dirent* entry = readdir(directory)) {
-    if (absl::StartsWith(entry->d_name, absl::StrCat(getpid(), ":")))
+    if (absl::StartsWith(entry->d_name, transport::SharedFilePrefix(getpid())))
       names.push_back(entry->d_name);
   }
   closedir(directory);
@@ -257,7 +258,7 @@ TEST_F(IdleFabricTest, AFabricIsLeftAloneOnceItsLastSessionHasSettled) {
   uint64_t last = 0;
   do {
     last = after[0].turns;
-    const uint64_t until = after[1].turns + 1'000'000;
+    const uint64_t until = after[1].turns + 100'000;
     while (after[1].turns < until) after = executor->Uses();
   } while (after[0].turns != last);
   EXPECT_TRUE(after[0].open);
@@ -291,6 +292,8 @@ TEST_F(IdleFabricTest, SessionsOfDifferentFabricsHaveDifferentKeys) {
   EXPECT_TRUE(executor->CloseSession(second).ok());
 }
 
+const transport::SelfTestOptions kSelfTest = {"tools/invoker_self_test"};
+
 FabricAddresses Given(const std::string& address) { return {address, ""}; }
 FabricAddresses Preferred(const std::string& address) { return {"", address}; }
 
@@ -303,7 +306,7 @@ std::vector<std::string> ProvidersOf(const ServedFabrics& served) {
 TEST(ServedFabricsTest, AutomaticOnesAreProvenAndInOrder) {
   for (const std::vector<std::string>& automatic :
        {std::vector<std::string>{}, std::vector<std::string>{"auto"}}) {
-    const auto served = SelectServedFabrics(automatic, Preferred("127.0.0.1"), 1 << 20);
+    const auto served = SelectServedFabrics(automatic, Preferred("127.0.0.1"), 1 << 20, kSelfTest);
     ASSERT_TRUE(served.ok()) << served.status();
     EXPECT_FALSE(served->by_name);
     const std::vector<std::string> providers = ProvidersOf(*served);
@@ -321,7 +324,8 @@ TEST(ServedFabricsTest, AutomaticOnesAreProvenAndInOrder) {
 }
 
 TEST(ServedFabricsTest, NamedOnesComeInTheOrderGiven) {
-  const auto served = SelectServedFabrics({"sockets", kShm}, Given("127.0.0.1"), 1 << 20);
+  const auto served =
+      SelectServedFabrics({"sockets", kShm}, Given("127.0.0.1"), 1 << 20, kSelfTest);
   ASSERT_TRUE(served.ok()) << served.status();
   EXPECT_TRUE(served->by_name);
   EXPECT_THAT(ProvidersOf(*served), ElementsAre("sockets", "shm"));
@@ -329,7 +333,7 @@ TEST(ServedFabricsTest, NamedOnesComeInTheOrderGiven) {
 }
 
 TEST(ServedFabricsTest, AnInterfaceIsThatOfTheFabricsAddressedByIp) {
-  const auto served = SelectServedFabrics({kShm, kTcp, "sockets"}, Given("lo"), 1 << 20);
+  const auto served = SelectServedFabrics({kShm, kTcp, "sockets"}, Given("lo"), 1 << 20, kSelfTest);
   ASSERT_TRUE(served.ok()) << served.status();
   EXPECT_EQ(transport::DescribeSource(*served->fabrics[1].info), "127.0.0.1");
   EXPECT_EQ(transport::DescribeSource(*served->fabrics[2].info), "127.0.0.1");
@@ -339,7 +343,8 @@ TEST(ServedFabricsTest, AnAddressOfNoFabricIsRefused) {
   for (const char* address : {"198.51.100.77", "nosuchif0"}) {
     for (const std::vector<std::string>& providers :
          {std::vector<std::string>{}, std::vector<std::string>{kShm, kTcp}}) {
-      const absl::Status status = SelectServedFabrics(providers, Given(address), 1 << 20).status();
+      const absl::Status status =
+          SelectServedFabrics(providers, Given(address), 1 << 20, kSelfTest).status();
       EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(address));
     }
@@ -349,10 +354,11 @@ TEST(ServedFabricsTest, AnAddressOfNoFabricIsRefused) {
 TEST(ServedFabricsTest, ListsThatMakeNoSenseAreRefused) {
   for (const std::vector<std::string>& providers :
        {std::vector<std::string>{"auto", kShm}, {kShm, kShm}, {kShm, ""}}) {
-    const absl::Status status = SelectServedFabrics(providers, {}, 1 << 20).status();
+    const absl::Status status = SelectServedFabrics(providers, {}, 1 << 20, kSelfTest).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   }
-  const absl::Status status = SelectServedFabrics({kShm, "carrier-pigeon"}, {}, 1 << 20).status();
+  const absl::Status status =
+      SelectServedFabrics({kShm, "carrier-pigeon"}, {}, 1 << 20, kSelfTest).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("carrier-pigeon"));
 }

@@ -234,19 +234,19 @@ TEST_P(UsageTest, EachLeaseHasItsOwnBill) {
   }
   ASSERT_TRUE(WaitUntil([&] { return Usage().calls == 15; }));
   for (const auto& [lease, calls] : expected) {
-    const UsageCounters usage = served_->worker->LeaseUsage(lease);
+    const UsageCounters usage = served_->worker->UsageUnder(lease);
     EXPECT_EQ(usage.calls, calls);
     EXPECT_EQ(usage.bytes_in, calls * calls);
     EXPECT_GT(usage.function_ns, 0u);
   }
-  EXPECT_EQ(served_->worker->LeaseUsage(12345).calls, 0u);
+  EXPECT_EQ(served_->worker->UsageUnder(12345).calls, 0u);
   clients.clear();
   ASSERT_TRUE(WaitUntil([&] { return host.bills().size() == 3; }));
   for (const auto& [lease, usage] : host.bills()) {
     EXPECT_EQ(usage.calls, expected[lease]);
     EXPECT_EQ(usage.bytes_out, expected[lease] * expected[lease]);
     EXPECT_GT(usage.function_time, absl::ZeroDuration());
-    EXPECT_EQ(served_->worker->LeaseUsage(lease).calls, 0u) << "it has ended";
+    EXPECT_EQ(served_->worker->UsageUnder(lease).calls, 0u) << "it has ended";
   }
 }
 

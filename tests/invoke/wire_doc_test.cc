@@ -143,8 +143,8 @@ TEST_F(WireDocTest, HasTheBlocksCheckedHereAndNoOthers) {
   std::vector<std::string> names;
   for (const auto& [name, bytes] : blocks_) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"bulk_descriptor", "coalesced_pair", "eager_header",
-                                             "request", "request_immediate", "request_tag",
-                                             "response", "response_immediate"}));
+                                             "repeat_immediate", "request", "request_immediate",
+                                             "request_tag", "response", "response_immediate"}));
 }
 
 TEST_F(WireDocTest, EncodersWriteTheExample) {
@@ -181,6 +181,19 @@ TEST_F(WireDocTest, ImmediatesAreThoseOfTheExample) {
   EXPECT_EQ(decoded->kind, MessageKind::kResponse);
   EXPECT_EQ(decoded->session, kResponseSession);
   EXPECT_EQ(decoded->cell, 5);
+}
+
+TEST_F(WireDocTest, TheRepeatIsAsTheExampleSays) {
+  const uint64_t token = uint64_t{HeaderRepeat::Of(43, 9).Encode()} << 32 |
+                         FromLittleEndian(Block("request_immediate"));
+  Bytes bytes(sizeof(token));
+  memcpy(bytes.data(), &token, sizeof(token));
+  EXPECT_EQ(bytes, Block("repeat_immediate"));
+  EXPECT_TRUE(absl::StrContains(text_, absl::StrCat("0x", absl::Hex(token))));
+  const auto repeat = HeaderRepeat::Decode(static_cast<uint32_t>(token >> 32));
+  ASSERT_TRUE(repeat.has_value());
+  EXPECT_EQ(repeat->sequence, 43);
+  EXPECT_TRUE(repeat->IsOfEpoch(9));
 }
 
 // Follows the immediate and the flags through a window, as a worker does.

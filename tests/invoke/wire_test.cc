@@ -427,5 +427,51 @@ TEST(WireErrorTest, EachHasItsOwnName) {
   EXPECT_EQ(names.count("undefined"), 0u);
 }
 
+TEST(HeaderRepeatTest, EveryOneComesBackAndNothingElseIsTaken) {
+  for (const uint64_t sequence : {uint64_t{0}, uint64_t{1}, uint64_t{0x1ffff}, ~uint64_t{0}}) {
+    for (const uint32_t epoch : {0u, 9u, 0x3fffu, 0x4000u, ~0u}) {
+      const uint32_t upper = HeaderRepeat::Of(sequence, epoch).Encode();
+      const auto repeat = HeaderRepeat::Decode(upper);
+      ASSERT_TRUE(repeat.has_value());
+      EXPECT_EQ(repeat->sequence, static_cast<uint16_t>(sequence));
+      EXPECT_TRUE(repeat->IsOfEpoch(epoch));
+      EXPECT_FALSE(repeat->IsOfEpoch(epoch + 1));
+    }
+  }
+  for (const uint32_t upper : {0u, 1u, 0x3fffffffu, 0x40000000u, 0x7fffffffu, 0xc0000000u, ~0u}) {
+    EXPECT_FALSE(HeaderRepeat::Decode(upper).has_value()) << upper;
+  }
+}
+
+TEST(HeaderRepeatTest, EveryFieldButTheSequenceCounts) {
+  RequestHeader header;
+  header.function_id = 3;
+  header.payload_bytes = 4096;
+  header.epoch = 9;
+  std::array<std::byte, kHeaderBytes> before;
+  EncodeRequest(header, before.data());
+  header.sequence = ~uint64_t{0};
+  std::array<std::byte, kHeaderBytes> after;
+  EncodeRequest(header, after.data());
+  EXPECT_TRUE(IsRepeated(after.data(), before.data()));
+  for (uint32_t i = 0; i < kHeaderBytes; ++i) {
+    std::array<std::byte, kHeaderBytes> changed = after;
+    changed[i] ^= std::byte{1};
+    const bool in_sequence = i >= kSequenceOffset && i < kSequenceOffset + sizeof(uint64_t);
+    EXPECT_EQ(IsRepeated(changed.data(), before.data()), in_sequence) << i;
+  }
+  EXPECT_TRUE(MayBeRepeated(after.data()));
+  after[kFlagsOffset] = std::byte{kMoreFollows};
+  EXPECT_FALSE(MayBeRepeated(after.data()));
+  EXPECT_FALSE(MayBeRepeated(std::array<std::byte, kHeaderBytes>{}.data()));
+}
+
+TEST(ProbeTest, ItsFunctionIdIsALengthRoundedUp) {
+  EXPECT_EQ(AnswersInPieces(0), 1);
+  EXPECT_EQ(AnswersInPieces(1), 2);
+  EXPECT_EQ(AnswersInPieces(1024), 2);
+  EXPECT_EQ(AnswersInPieces(65536), 65);
+}
+
 }  // namespace
 }  // namespace invoker

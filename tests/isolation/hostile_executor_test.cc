@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "src/isolation/executor_spawner.h"
+#include "src/transport/shared_files.h"
 #include "tests/isolation/isolated_server.h"
 
 namespace invoker {
@@ -188,22 +188,23 @@ TEST_F(HostileExecutorTest, TheEnvironmentIsNotTheServers) {
   EXPECT_EQ(*CallOn(client->get(), "bad.directory"), "/");
 }
 
-TEST_F(HostileExecutorTest, WhatHasTheExecutorsNumberIsRemovedFromSharedMemory) {
+TEST_F(HostileExecutorTest, WhatHasTheExecutorsNameIsRemovedFromSharedMemory) {
   ASSERT_NO_FATAL_FAILURE(Start(TestSpawnerOptions()));
   WatchedExecutor executor(spawner_.get());
   ASSERT_TRUE(executor.ok());
   IsolatedServer server(&executor.process(), options_);
-  const absl::StatusOr<std::string> names = server.Call("bad.leave_shared");
-  ASSERT_TRUE(names.ok()) << names.status();
-  const std::vector<std::string> left = absl::StrSplit(*names, ' ');
-  ASSERT_EQ(left.size(), 2u);
-  EXPECT_THAT(SharedMemoryFiles(), Contains(left[0]));
+  const std::string own = transport::SharedFilePrefix(executor.process().pid()) + "left";
+  // Somebody else's, as far as anybody can tell.
+  const std::string other = transport::SharedFilePrefix(getpid()) + "left";
+  for (const std::string& name : {own, other}) {
+    EXPECT_EQ(*server.Call("bad.leave_shared", name), "left");
+    EXPECT_THAT(SharedMemoryFiles(), Contains(name));
+  }
   executor.process().Stop(absl::Seconds(30));
   executor.WaitForEnd();
-  EXPECT_THAT(SharedMemoryFiles(), Not(Contains(left[0])));
-  // Not its own, as far as anybody can tell.
-  EXPECT_THAT(SharedMemoryFiles(), Contains(left[1]));
-  unlink(absl::StrCat("/dev/shm/", left[1]).c_str());
+  EXPECT_THAT(SharedMemoryFiles(), Not(Contains(own)));
+  EXPECT_THAT(SharedMemoryFiles(), Contains(other));
+  unlink(absl::StrCat("/dev/shm/", other).c_str());
 }
 
 // Messages for people.
@@ -235,6 +236,7 @@ TEST_F(HostileExecutorTest, AKilledTemplateIsStartedAgain) {
     WatchedExecutor executor(spawner_.get());
     ASSERT_TRUE(executor.ok());
     const pid_t pid = executor.process().pid();
+    const std::string files = transport::SharedFilePrefix(pid);
     const pid_t template_pid = ParentOf(pid);
     ASSERT_EQ(ParentOf(template_pid), getpid());
     ASSERT_EQ(kill(template_pid, SIGKILL), 0);
@@ -248,7 +250,7 @@ TEST_F(HostileExecutorTest, AKilledTemplateIsStartedAgain) {
     IsolatedServer server(&next.process(), options_);
     EXPECT_EQ(*server.Call("bad.echo", absl::StrCat(round)), absl::StrCat(round));
     for (const std::string& name : SharedMemoryFiles()) {
-      EXPECT_NE(name.rfind(absl::StrCat(pid, ":"), 0), 0u) << name;
+      EXPECT_NE(name.rfind(files, 0), 0u) << name;
     }
   }
   EXPECT_THAT(log.messages(), Contains(HasSubstr("started again in")));

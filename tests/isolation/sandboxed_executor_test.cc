@@ -99,22 +99,6 @@ TEST_P(SandboxedTest, ItsProcessesAreAllThatItCanEnd) {
   EXPECT_FALSE(other.ended());
 }
 
-// A function can write to what its executor has noted, and must not so reach out of its sandbox.
-TEST_P(SandboxedTest, WhatItClaimsOfTheMachinesSharedMemoryStays) {
-  if (serves_shm()) GTEST_SKIP() << "it has the machine's /dev/shm";
-  const std::string name = absl::StrCat("invoker_claimed.", getpid());
-  const std::string path = absl::StrCat("/dev/shm/", name);
-  std::ofstream(path) << "somebody's";
-  WatchedExecutor executor(spawner_.get());
-  ASSERT_TRUE(executor.ok());
-  IsolatedServer server(&executor.process(), options_);
-  EXPECT_EQ(*server.Call("hostile.claim_shared", name), "claimed");
-  executor.process().Stop(absl::Seconds(30));
-  executor.WaitForEnd();
-  EXPECT_THAT(SharedMemoryFiles(), Contains(name));
-  unlink(path.c_str());
-}
-
 TEST(SandboxedStart, AProgramThatItWouldNotSeeIsNamed) {
   SpawnerOptions options = TestSpawnerOptions();
   options.sandbox = Sandbox::kBubblewrap;

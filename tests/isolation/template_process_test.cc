@@ -84,7 +84,8 @@ TEST(TemplateProcess, SendDoesNotWaitForOneThatWaitsToBeHeard) {
     const FromTemplate answer = Next(process.get());
     ASSERT_TRUE(answer.has_spawned()) << i;
     ASSERT_EQ(answer.spawned().id(), static_cast<uint64_t>(i));
-    EXPECT_EQ(answer.spawned().text(), "no page came along");
+    EXPECT_EQ(answer.spawned().text(),
+              "the request came with 1 descriptors, not with two or three");
   }
   // Nobody has one of the copies any more.
   char none;

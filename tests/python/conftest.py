@@ -4,6 +4,7 @@ import contextlib
 import glob
 import json
 import os
+import pathlib
 import pwd
 import random
 import select
@@ -36,9 +37,20 @@ exec(PATIENCE)
 WITH_THE_TEST = ["env", "--default-signal=INT", "setpriv", "--pdeathsig", "KILL", "--"]
 
 
+def shared_memory(process):
+    """The files in /dev/shm of a process that was started by this one: invoker.NAMESPACE.PID.START.LAST."""
+
+    def start(path):
+        return int(path.split(".")[3])
+
+    own = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    space = os.stat("/proc/self/ns/pid").st_ino
+    return [path for path in glob.glob("/dev/shm/invoker.%d.%d.*" % (space, process)) if start(path) >= own]
+
+
 def remove_shared_memory(process):
-    """What the shm provider of a killed process could not remove; its names begin with the process's number."""
-    for path in glob.glob("/dev/shm/%d:*" % process):
+    """What a killed process could not remove."""
+    for path in shared_memory(process):
         # A server removes the same of clients whose lease it had.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -228,11 +240,12 @@ def own_server(request):
         running.kill()
 
 
-def run_script(code, address=None, *, check=True, options=("-X", "dev", "-W", "error")):
+def run_script(code, address=None, *, check=True, options=("-X", "dev", "-W", "error"), environment={}):
     """Runs Python code in a process of its own, with `invoker` imported and ADDRESS set, warnings as errors."""
     head = "import os, signal, sys, threading, time\nimport invoker\n%s\nADDRESS = %r\n" % (PATIENCE, address)
     done = subprocess.run(
         [*WITH_THE_TEST, sys.executable, *options, "-c", head + textwrap.dedent(code)],
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -150,6 +150,18 @@ def test_a_peer_timeout_too_short_for_heartbeats_is_refused(server):
         invoker.connect(server.address, peer_timeout=0.001)
 
 
+def test_pieces_longer_than_any_fabric_sends_are_refused(server):
+    with pytest.raises(invoker.InvalidArgument, match="pieces_up_to=-1"):
+        invoker.connect(server.address, pieces_up_to=-1)
+    with pytest.raises(TypeError, match="pieces_up_to"):
+        invoker.connect(server.address, pieces_up_to=1.5)
+    with invoker.connect(server.address, pieces_up_to=0) as client:
+        assert client.call("echo", b"x" * 20000) == b"x" * 20000
+    if server.ready["provider"] == "shm":
+        with pytest.raises(invoker.InvalidArgument, match="pieces_up_to=65537"):
+            invoker.connect(server.address, pieces_up_to=65537)
+
+
 def test_another_provider_than_the_workers_is_refused(server):
     other = "shm" if server.ready["provider"] != "shm" else "tcp;ofi_rxm"
     with pytest.raises(invoker.InvokerError) as caught:

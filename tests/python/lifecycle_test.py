@@ -11,7 +11,7 @@ import weakref
 
 import invoker
 import pytest
-from conftest import WITH_THE_TEST, Server, microseconds
+from conftest import WITH_THE_TEST, Server, microseconds, shared_memory
 
 
 def test_leaving_the_context_closes(server):
@@ -205,7 +205,7 @@ def test_a_signal_from_outside_ends_the_process_as_it_ends_any_python(server, nu
     _, errors = process.communicate()
     assert process.returncode == -number
     assert ("KeyboardInterrupt" in errors) == (number == signal.SIGINT)
-    assert not [name for name in os.listdir("/dev/shm") if name.startswith("%d:" % process.pid)]
+    assert not shared_memory(process.pid)
 
 
 def test_a_forked_process_is_told_and_ends_cleanly(script):

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import time
 import invoker
 import numpy
 import pytest
-from conftest import PROVIDERS, WITH_THE_TEST, run_script
+from conftest import PROVIDERS, WITH_THE_TEST, run_script, shared_memory
 
 
 @pytest.fixture(params=PROVIDERS)
@@ -51,6 +52,26 @@ def test_serves_functions_to_other_processes(provider):
         )
         assert server.calls == 3
     assert len(set(threads)) == 1 and threads[0] != threading.get_ident()
+
+
+@pytest.mark.skipif("INVOKER_SANITIZER" in os.environ, reason="a sanitizer's runtime would have to be loaded first")
+def test_a_fabric_that_crashes_in_its_self_test_is_left_out(tmp_path):
+    code = """
+        with invoker.serve({"reverse": lambda request: bytes(request)[::-1]}) as server:
+            assert "shm" not in server.providers and "tcp;ofi_rxm" in server.providers, server.providers
+            with invoker.connect(server.address) as client:
+                assert client.call("reverse", b"abc") == b"cba"
+        """
+    helper = tmp_path / "helper"
+    environment = {
+        "LD_PRELOAD": os.path.abspath("tests/integration/end_in_self_test.so"),
+        "INVOKER_TEST_END": "segv",
+        "INVOKER_TEST_END_FILE": str(helper),
+    }
+    done = run_script(code, environment=environment)
+    assert "invoker: shm is not offered: the self-test of provider shm died of SIGSEGV" in done.stderr
+    left = re.compile(r"(^|\D)%d(\D|$)" % int(helper.read_text()))
+    assert not [name for name in os.listdir("/dev/shm") if left.search(name)]
 
 
 @pytest.mark.parametrize(
@@ -378,7 +399,7 @@ def test_a_signal_ends_a_serving_program_as_it_ends_any_python(number):
     _, errors = process.communicate()
     assert process.returncode == -number
     assert ("KeyboardInterrupt" in errors) == (number == signal.SIGINT)
-    assert not [name for name in os.listdir("/dev/shm") if name.startswith("%d:" % process.pid)]
+    assert not shared_memory(process.pid)
 
 
 @pytest.mark.skipif(

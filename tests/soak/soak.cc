@@ -19,9 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "src/transport/shared_files.h"
 #include "tests/integration/server_process.h"
 #include "tests/soak/bills.h"
 #include "tests/soak/ledger.h"
@@ -58,16 +59,17 @@ struct Living {
   uint64_t kill_after;  // answers; 0: it lives
 };
 
-// In /dev/shm, with who left them. The fabric begins their names with the number of the process,
-// which in an hour on a busy machine may be another's by now.
+// In /dev/shm, with who left them. The number of a process may be another's by now: in an hour on a
+// busy machine there are many.
 std::vector<std::string> FilesLeftBy(const std::map<pid_t, std::string>& processes) {
   std::vector<std::string> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error)) {
     pid_t pid = 0;
     const std::string name = entry.path().filename().string();
-    if (!absl::SimpleAtoi(name.substr(0, name.find(':')), &pid)) continue;
-    if (kill(pid, 0) == 0) continue;
+    if (sscanf(name.c_str(), "invoker.%*u.%d.", &pid) != 1) continue;
+    const std::string lives = transport::SharedFilePrefix(pid);
+    if (!lives.empty() && absl::StartsWith(name, lives)) continue;
     if (const auto it = processes.find(pid); it != processes.end()) {
       files.push_back(absl::StrCat(name, " of ", it->second));
     }

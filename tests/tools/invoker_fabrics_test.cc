@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/integration/child_process.h"
 #include "tests/integration/server_process.h"
+#include "tests/transport/in_libfabric.h"
 
 namespace invoker {
 namespace {
@@ -29,8 +30,8 @@ using testing::StartsWith;
 constexpr char kInvoker[] = "tools/invoker";
 
 // What every machine has.
-const std::vector<std::string> kEverywhere = {"tcp;ofi_rxm", "shm", "sockets", "udp;ofi_rxd",
-                                              "net"};
+const std::vector<std::string> kEverywhere = transport::ThoseInLibfabric<std::string>(
+    {"tcp;ofi_rxm", "shm", "sockets", "udp;ofi_rxd", "net", "tcp"});
 
 Finished RunFabrics(std::vector<std::string> arguments,
                     std::vector<std::string> environment = {"FI_PROVIDER"}) {
@@ -88,10 +89,17 @@ TEST(InvokerFabrics, VerifiesEveryFabricOfTheMachine) {
     EXPECT_GT(observed["round_trip_p50_us"], 0);
     EXPECT_THAT(observed["atomics"].get<std::string>(), testing::AnyOf("native", "message"));
     for (const char* choice :
-         {"notification", "fallback", "keys", "addressing", "atomics", "wait"}) {
+         {"notification", "fallback", "keys", "addressing", "atomics", "wait", "long_messages"}) {
       EXPECT_NE(fabric["plan"][choice]["choice"], "");
       EXPECT_NE(fabric["plan"][choice]["why"], "");
     }
+    EXPECT_TRUE(fabric["provider"] == "shm" || observed["methods"].empty());
+    for (const auto& times : observed["methods"]) {
+      EXPECT_GT(times["bytes"], 0);
+      EXPECT_GT(times["pieces_us"], 0);
+      EXPECT_GT(times["write_us"], 0);
+    }
+    EXPECT_TRUE(observed["pieces_up_to"].is_number());
     EXPECT_EQ(fabric["plan"]["notification"]["choice"], "write_imm");
     EXPECT_THAT(fabric["plan"]["notification"]["why"].get<std::string>(),
                 HasSubstr("proven by the self-test"));
@@ -137,6 +145,7 @@ TEST(InvokerFabrics, IsATableOfModestWidthForPeople) {
   EXPECT_THAT(lines[1], AllOf(StartsWith("shm"), HasSubstr("write_imm"), HasSubstr("1 of 1")));
   EXPECT_THAT(finished.output, HasSubstr("proven by the self-test"));
   EXPECT_THAT(finished.output, HasSubstr("not a benchmark"));
+  EXPECT_THAT(finished.output, HasSubstr("\n  long messages"));
   EXPECT_THAT(finished.output, Not(HasSubstr("tcp;ofi_rxm (")));
   for (const std::string& line : lines) EXPECT_LE(line.size(), 104u) << line;
 }

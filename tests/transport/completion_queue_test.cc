@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/transport/faults.h"
+#include "tests/transport/in_libfabric.h"
 #include "tests/transport/local_fabric.h"
 #include "tests/transport/node.h"
 
@@ -81,7 +82,7 @@ TEST(CompletionQueue, ProviderWithoutTheWaitObjectIsPolledInstead) {
 }
 
 TEST(CompletionQueue, RefusedWaitObjectNarrowsToTheBackOff) {
-  for (const char* provider : {"tcp;ofi_rxm", "net"}) {
+  for (const char* provider : ThoseInLibfabric<const char*>({"tcp;ofi_rxm", "net", "tcp"})) {
     auto local = LocalFabric::Open(provider);
     ASSERT_NE(local, nullptr);
     QueueFaults faults(local->domain->get(), Fault::kRefuseWaitObjects);
@@ -93,7 +94,7 @@ TEST(CompletionQueue, RefusedWaitObjectNarrowsToTheBackOff) {
 }
 
 TEST(CompletionQueue, MissingSreadNarrowsToTheBackOff) {
-  auto local = LocalFabric::Open("net");
+  auto local = LocalFabric::Open("udp;ofi_rxd");
   ASSERT_NE(local, nullptr);
   QueueFaults faults(local->domain->get(), Fault::kNoSread);
   const absl::StatusOr<CompletionQueue> queue =
@@ -103,7 +104,7 @@ TEST(CompletionQueue, MissingSreadNarrowsToTheBackOff) {
 }
 
 TEST(CompletionQueue, WithoutASignalItIsKnownThatThereIsNone) {
-  auto local = LocalFabric::Open("net");
+  auto local = LocalFabric::Open("udp;ofi_rxd");
   ASSERT_NE(local, nullptr);
   EXPECT_TRUE(local->cq->can_signal());
   QueueFaults faults(local->domain->get(), Fault::kNoSignal);
@@ -124,7 +125,7 @@ TEST(CompletionQueue, WhatHasNothingToDoWithWaitingIsAnError) {
 }
 
 TEST(CompletionQueue, SignalEndsTheNextSleep) {
-  for (const char* provider : {"net", "udp;ofi_rxd"}) {
+  for (const char* provider : ThoseInLibfabric<const char*>({"net", "udp;ofi_rxd"})) {
     auto local = LocalFabric::Open(provider);
     ASSERT_NE(local, nullptr);
     ASSERT_EQ(local->cq->wait_method(), WaitMethod::kSread);
@@ -139,7 +140,7 @@ TEST(CompletionQueue, SignalEndsTheNextSleep) {
 // The entry that ended a sleep is read once, before those that came after it, by whichever thread
 // drives; until then nobody sleeps.
 TEST(CompletionQueue, EntryThatEndedASleepIsKeptForTheNextRead) {
-  for (const char* provider : {"net", "udp;ofi_rxd"}) {
+  for (const char* provider : ThoseInLibfabric<const char*>({"net", "udp;ofi_rxd"})) {
     auto node = Node::Open(provider, 4096);
     auto peer = Node::Open(provider, 4096);
     ASSERT_NE(node, nullptr);

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/transport/reactor.h"
+#include "tests/transport/in_libfabric.h"
 #include "tests/transport/node.h"
 
 namespace invoker::transport {
@@ -48,16 +49,8 @@ TEST(Discover, NothingAskedForGivesTheDefaultProvider) {
   EXPECT_EQ(choice->info->ep_attr->type, FI_EP_RDM);
 }
 
-// Every fabric that is addressed by IP and that libfabric has on every machine (one of them only in
-// some releases).
-class DiscoverByIp : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    if (!Discover({GetParam(), "127.0.0.1", "", 0}).ok() && std::string(GetParam()) == "net") {
-      GTEST_SKIP() << "this libfabric does not have it";
-    }
-  }
-};
+// Every fabric that is addressed by IP and that libfabric has on every machine.
+class DiscoverByIp : public testing::TestWithParam<const char*> {};
 
 TEST_P(DiscoverByIp, TakesAnIpv4Address) {
   const absl::StatusOr<FabricChoice> choice = Discover({GetParam(), "127.0.0.1", "", 0});
@@ -146,7 +139,8 @@ TEST_P(DiscoverByIp, NothingAskedForIsNeverALinkLocalAddress) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, DiscoverByIp,
-                         testing::Values("tcp;ofi_rxm", "sockets", "net", "udp;ofi_rxd"),
+                         testing::ValuesIn(ThoseInLibfabric<const char*>(
+                             {"tcp;ofi_rxm", "sockets", "net", "tcp", "udp;ofi_rxd"})),
                          [](const testing::TestParamInfo<const char*>& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), ';', '_');

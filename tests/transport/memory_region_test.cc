@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/transport/in_libfabric.h"
 #include "tests/transport/local_fabric.h"
 
 namespace invoker::transport {
@@ -231,7 +232,8 @@ TEST_P(RegionTest, ManyLongWritesGetLargePagesWhereTheyPay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, RegionTest,
-                         testing::Values("tcp;ofi_rxm", "shm", "sockets", "net", "udp;ofi_rxd"),
+                         testing::ValuesIn(ThoseInLibfabric<const char*>(
+                             {"tcp;ofi_rxm", "shm", "sockets", "net", "tcp", "udp;ofi_rxd"})),
                          [](const testing::TestParamInfo<const char*>& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), ';', '_');

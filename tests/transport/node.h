@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 #include "src/transport/reactor.h"
+#include "tests/transport/immediates.h"
 
 namespace invoker::transport {
 
@@ -30,13 +31,14 @@ struct Way {
   const Notifier* notifier() const { return GetNotifier(notification, order); }
 };
 
-// Both proven providers with every notification that they can do.
+// Both proven providers with every notification that they can do. Where tcp;ofi_rxm cannot do
+// write-with-immediate, tcp stands for it.
 inline std::vector<Way> AllWays() {
   std::vector<Way> ways;
   for (const char* provider : {"tcp;ofi_rxm", "shm"}) {
     const bool tcp = provider[0] == 't';
-    ways.push_back({tcp ? "TcpWriteImm" : "ShmWriteImm", provider, Notification::kWriteImm,
-                    SendOrder::kPipelined});
+    ways.push_back({tcp ? "TcpWriteImm" : "ShmWriteImm", WithImmediates(provider),
+                    Notification::kWriteImm, SendOrder::kPipelined});
     // Only where the fabric keeps a send behind the write before it.
     if (FindRow(provider).send_order == SendOrder::kPipelined) {
       ways.push_back({tcp ? "TcpPipelined" : "ShmPipelined", provider,
@@ -98,6 +100,12 @@ class Node final : public ReactorHandler, public OperationOwner {
     return node;
   }
 
+  // What is outstanding may be read until the endpoint has closed.
+  ~Node() override {
+    reactor_->Retire(std::move(window));
+    reactor_->Retire(std::move(source));
+  }
+
   MemoryRegion NewRegion(size_t bytes, RegionUse use) {
     absl::StatusOr<HostBuffer> buffer = HostBuffer::Allocate(bytes);
     EXPECT_TRUE(buffer.ok()) << buffer.status();
@@ -127,9 +135,9 @@ class Node final : public ReactorHandler, public OperationOwner {
                                source.descriptor(), length, token, this, tag);
   }
 
-  void OnToken(uint32_t token) override {
-    tokens.push_back(token);
-    if (on_token) on_token(token);
+  void OnToken(uint64_t token) override {
+    tokens.push_back(static_cast<uint32_t>(token));
+    if (on_token) on_token(static_cast<uint32_t>(token));
   }
   void OnTick(int64_t) override { ++ticks; }
   void OnOperationFailed(const Operation& operation, const absl::Status& status) override {
@@ -157,7 +165,6 @@ class Node final : public ReactorHandler, public OperationOwner {
   std::unique_ptr<Reactor> reactor_;
 
  public:
-  // Go before the reactor.
   MemoryRegion window;
   MemoryRegion source;
 };

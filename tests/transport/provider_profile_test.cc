@@ -42,6 +42,11 @@ InfoPtr Granted(const ProfileRow& row, const std::string& provider) {
   return info;
 }
 
+// With the libfabric that runs.
+Notification Strongest(const ProfileRow& row) {
+  return ImmediatesKill(row) ? Notification::kSendAfterWrite : row.notification;
+}
+
 class EveryRow : public testing::TestWithParam<std::string> {
  protected:
   const ProfileRow& row() const { return FindRow(GetParam()); }
@@ -65,7 +70,7 @@ TEST_P(EveryRow, HintsAskForWhatTheRowSaysAndOnlyForRdm) {
 TEST_P(EveryRow, FullGrantGivesTheRow) {
   const absl::StatusOr<Profile> profile = Resolve(row(), *Granted(row(), GetParam()));
   ASSERT_TRUE(profile.ok()) << profile.status();
-  EXPECT_EQ(profile->notification, row().notification);
+  EXPECT_EQ(profile->notification, Strongest(row()));
   EXPECT_EQ(profile->send_order, row().send_order);
   EXPECT_EQ(profile->wait, row().wait);
   EXPECT_EQ(profile->same_host_only, row().same_host_only);
@@ -90,7 +95,7 @@ TEST_P(EveryRow, ImmediateTooNarrowForTheTokenMeansSendAfterWrite) {
   }
   InfoPtr info = Granted(row(), GetParam());
   info->domain_attr->cq_data_size = 4;
-  EXPECT_EQ(Resolve(row(), *info)->notification, row().notification);
+  EXPECT_EQ(Resolve(row(), *info)->notification, Strongest(row()));
 }
 
 TEST_P(EveryRow, MemoryModesAreFollowed) {
@@ -165,7 +170,7 @@ TEST_P(EveryRow, CapabilityThatImmediatesNeedAndThatIsNotGrantedMeansSendAfterWr
   InfoPtr info = Granted(row(), GetParam());
   info->caps &= ~FI_RMA_EVENT;
   EXPECT_EQ(Resolve(row(), *info)->notification,
-            (row().caps & FI_RMA_EVENT) != 0 ? Notification::kSendAfterWrite : row().notification);
+            (row().caps & FI_RMA_EVENT) != 0 ? Notification::kSendAfterWrite : Strongest(row()));
 }
 
 TEST_P(EveryRow, AtomicsAreUsedOnlyIfGranted) {
@@ -196,36 +201,33 @@ TEST_P(EveryRow, RawKeysAreRefusedByName) {
 }
 
 // Pieces rely on all of it: marks, order and injection.
-TEST_P(EveryRow, SplitsOnlyWhereEverythingThatItTakesIsGranted) {
+TEST_P(EveryRow, SendsPiecesOnlyWhereEverythingThatItTakesIsGranted) {
+  constexpr size_t kInject = 4096;
   const auto granted = [this] {
     InfoPtr info = Granted(row(), GetParam());
-    info->tx_attr->inject_size = 4096;
-    info->ep_attr->max_order_waw_size = SIZE_MAX;
+    info->tx_attr->inject_size = kInject;
+    info->ep_attr->max_order_waw_size = kMostPieces * kInject;
     return info;
   };
-  const auto split_bytes = [this](const InfoPtr& info) {
-    return Resolve(row(), *info)->split_bytes;
+  const auto may_send_pieces = [this](const InfoPtr& info) {
+    return Resolve(row(), *info)->may_send_pieces;
   };
-  EXPECT_EQ(split_bytes(granted()), row().split_bytes);
+  EXPECT_EQ(may_send_pieces(granted()), row().may_send_pieces);
   InfoPtr info = granted();
   info->tx_attr->msg_order &= ~FI_ORDER_WAW;
-  EXPECT_EQ(split_bytes(info), 0u);
+  EXPECT_FALSE(may_send_pieces(info));
   info = granted();
   info->rx_attr->msg_order &= ~FI_ORDER_WAW;
-  EXPECT_EQ(split_bytes(info), 0u);
+  EXPECT_FALSE(may_send_pieces(info));
   info = granted();
   info->domain_attr->cq_data_size = 4;
-  EXPECT_EQ(split_bytes(info), 0u);
+  EXPECT_FALSE(may_send_pieces(info));
   info = granted();
   info->tx_attr->inject_size = 0;
-  EXPECT_EQ(split_bytes(info), 0u);
+  EXPECT_FALSE(may_send_pieces(info));
   info = granted();
-  info->tx_attr->inject_size = row().split_bytes;  // everything that would be split is injected
-  EXPECT_EQ(split_bytes(info), 0u);
-  if (row().split_bytes == 0) return;
-  info = granted();
-  info->ep_attr->max_order_waw_size = row().split_bytes - 1;
-  EXPECT_EQ(split_bytes(info), 0u);
+  info->ep_attr->max_order_waw_size = kMostPieces * kInject - 1;
+  EXPECT_FALSE(may_send_pieces(info));
 }
 
 TEST_P(EveryRow, IsConsistent) {
@@ -238,7 +240,7 @@ TEST_P(EveryRow, IsConsistent) {
     EXPECT_NE(row().message_order & FI_ORDER_SAW, 0u);
   }
   // So must the order of pieces.
-  if (row().split_bytes > 0) {
+  if (row().may_send_pieces) {
     EXPECT_NE(row().message_order & FI_ORDER_WAW, 0u);
   }
   for (const EnvironmentDefault& variable : row().environment) {
@@ -269,7 +271,7 @@ TEST(MakeHints, FindsTheProvidersThatEveryMachineHas) {
     const absl::StatusOr<Profile> profile = Resolve(row, *list);
     ASSERT_TRUE(profile.ok()) << profile.status();
     EXPECT_EQ(profile->provider, provider);
-    EXPECT_EQ(profile->notification, Notification::kWriteImm);
+    EXPECT_EQ(profile->notification, Strongest(row));
     EXPECT_EQ(profile->send_order, row.send_order);
     EXPECT_GT(profile->transmit_depth, 0u);
   }
@@ -304,6 +306,27 @@ TEST(Rows, AutomaticChoiceIsInTheOrderOfRanks) {
     last = row->auto_rank;
   }
   EXPECT_GT(last, 0u);
+}
+
+TEST(WhyNotInLibfabric, SaysTheReleaseThatRunsAndTheOneThatIsNeeded) {
+  ProfileRow row = FindRow(kUnknown);
+  row.provider = "x";
+  EXPECT_EQ(WhyNotInLibfabric(row), "");
+  row.first_version = row.last_version = fi_version();
+  EXPECT_EQ(WhyNotInLibfabric(row), "");
+  row.first_version = row.last_version = FI_VERSION(99, 1);
+  EXPECT_THAT(WhyNotInLibfabric(row), testing::EndsWith(" has no provider x: it came with 99.1"));
+  row.first_version = row.last_version = FI_VERSION(0, 9);
+  EXPECT_THAT(WhyNotInLibfabric(row), testing::EndsWith(" has no provider x: it ended with 0.9"));
+}
+
+TEST(ImmediatesKill, FromTheReleaseOnThatTheRowNames) {
+  ProfileRow row = FindRow(kUnknown);
+  EXPECT_FALSE(ImmediatesKill(row));
+  row.immediates_kill_since = fi_version();
+  EXPECT_TRUE(ImmediatesKill(row));
+  row.immediates_kill_since = FI_VERSION(99, 1);
+  EXPECT_FALSE(ImmediatesKill(row));
 }
 
 TEST(FindRow, UnknownProviderIsTrustedWithNothing) {

@@ -16,6 +16,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/transport/faults.h"
+#include "tests/transport/in_libfabric.h"
 #include "tests/transport/node.h"
 
 namespace {
@@ -324,7 +325,10 @@ TEST_P(ReactorWait, DriverMayPostWhileAnotherThreadSleeps) {
   }
 }
 
-constexpr const char* kFabrics[] = {"tcp;ofi_rxm", "shm", "sockets", "net", "udp;ofi_rxd"};
+std::vector<const char*> Fabrics() {
+  return ThoseInLibfabric<const char*>(
+      {"tcp;ofi_rxm", "shm", "sockets", "net", "tcp", "udp;ofi_rxd"});
+}
 
 std::string NameOfFabric(const testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
@@ -334,7 +338,7 @@ std::string NameOfFabric(const testing::TestParamInfo<const char*>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, ReactorWait, testing::ValuesIn(kFabrics), NameOfFabric);
+INSTANTIATE_TEST_SUITE_P(Every, ReactorWait, testing::ValuesIn(Fabrics()), NameOfFabric);
 
 // A thread that drives the fabric of the parameter and a fabric with a descriptor.
 class WaitAnyOfTwo : public testing::TestWithParam<const char*> {
@@ -438,7 +442,7 @@ TEST_P(WaitAnyOfTwo, IncomingWriteToOneWithoutADescriptorIsFoundAfterTheBackOff)
 }
 
 TEST(WaitAny, OneReactorWaitsInItsOwnWay) {
-  Sleeper sleeper("net");
+  Sleeper sleeper("udp;ofi_rxd");
   ASSERT_NE(sleeper.node, nullptr);
   Reactor* const reactors[] = {&sleeper.node->reactor()};
   std::thread other([&] { reactors[0]->Submit([] {}); });
@@ -450,7 +454,7 @@ TEST(WaitAny, OneReactorWaitsInItsOwnWay) {
   EXPECT_EQ(last_sleep, Ended::kByTimeLimit);
 }
 
-INSTANTIATE_TEST_SUITE_P(With, WaitAnyOfTwo, testing::ValuesIn(kFabrics), NameOfFabric);
+INSTANTIATE_TEST_SUITE_P(With, WaitAnyOfTwo, testing::ValuesIn(Fabrics()), NameOfFabric);
 
 }  // namespace
 }  // namespace invoker::transport

@@ -106,7 +106,7 @@ class RingMessages : public testing::TestWithParam<const char*> {
 
   uint64_t Received() const {
     const ReactorCounters& counters = target_->reactor().counters();
-    return target_->tokens.size() + counters.stray_messages + counters.additions +
+    return target_->tokens.size() + counters.stray_messages + counters.additions + counters.checks +
            counters.completion_errors;
   }
 
@@ -205,6 +205,28 @@ TEST_P(RingMessages, HostileAdditionsAreDropped) {
   for (uint32_t i = 0; i < 4; ++i) EXPECT_EQ(counters->Read(i), 0u);
   Send(Add(key, 24));
   EXPECT_EQ(counters->Read(3), 5u);
+}
+
+TEST_P(RingMessages, OnlyTheCheckThatIsAwaitedCounts) {
+  const auto check = [](uint64_t nonce) {
+    std::vector<std::byte> message(kRingHeaderBytes);
+    EncodeCheck(nonce, message.data());
+    return message;
+  };
+  ExpectDropped(check(7), "none is awaited");
+  ExpectDropped(check(0), "what stands for none");
+  target_->reactor().ExpectCheck(7);
+  ExpectDropped(check(8), "another nonce");
+  ExpectDropped(check(0), "what stands for none");
+  std::vector<std::byte> long_one = check(7);
+  long_one.resize(kRingHeaderBytes + 1);
+  ExpectDropped(long_one, "with a body");
+  EXPECT_TRUE(target_->reactor().awaits_check());
+  Send(check(7));
+  EXPECT_FALSE(target_->reactor().awaits_check());
+  EXPECT_EQ(target_->reactor().counters().checks, 1u);
+  ExpectDropped(check(7), "for the second time");
+  EXPECT_TRUE(target_->tokens.empty());
 }
 
 // Larger than any receive buffer: what the fabric does with it is its affair, but the reactor and

@@ -1,6 +1,6 @@
 """C++ messages and gRPC services from a .proto file, with Debian's protoc and grpc_cpp_plugin."""
 
-def cc_grpc_library(name, src, imports = [], deps = [], visibility = None):
+def cc_grpc_library(name, src, imports = [], deps = [], visibility = None, services = True):
     """Generates and compiles the messages and services of one .proto file.
 
     For `src = "bootstrap.proto"` in the package `proto`, includers write
@@ -12,12 +12,18 @@ def cc_grpc_library(name, src, imports = [], deps = [], visibility = None):
       imports: the .proto files of this repository that it imports, directly or not.
       deps: cc_grpc_library targets of imported files of this repository.
       visibility: as for cc_library.
+      services: False where the file has none, so that nothing of gRPC is needed.
     """
     if not src.endswith(".proto"):
         fail("src of cc_grpc_library %s is %s: a .proto file was expected" % (name, src))
     base = src[:-len(".proto")]
-    headers = [base + ".pb.h", base + ".grpc.pb.h"]
-    sources = [base + ".pb.cc", base + ".grpc.pb.cc"]
+    kinds = [".pb", ".grpc.pb"] if services else [".pb"]
+    headers = [base + kind + ".h" for kind in kinds]
+    sources = [base + kind + ".cc" for kind in kinds]
+    plugin = [
+        "--grpc_out=$(GENDIR)",
+        "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin",
+    ]
 
     native.genrule(
         name = name + "_generated",
@@ -27,8 +33,7 @@ def cc_grpc_library(name, src, imports = [], deps = [], visibility = None):
             "/usr/bin/protoc",
             "--proto_path=.",
             "--cpp_out=$(GENDIR)",
-            "--grpc_out=$(GENDIR)",
-            "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin",
+        ] + (plugin if services else []) + [
             "$(location %s)" % src,
         ]),
         message = "Generating C++ from",
@@ -41,8 +46,7 @@ def cc_grpc_library(name, src, imports = [], deps = [], visibility = None):
         # The generators' output is not written to this project's warnings.
         copts = ["-w"],
         visibility = visibility,
-        deps = deps + [
-            "//tools/bazel/system:grpc",
+        deps = deps + (["//tools/bazel/system:grpc"] if services else []) + [
             "//tools/bazel/system:protobuf",
         ],
     )

@@ -115,6 +115,7 @@ def connect(
     hot_timeout: float,
     credentials: Tuple[str, str, str, str, str, bool],
     peer_timeout: float,
+    pieces_up_to: Optional[int],
 ) -> NativeClient: ...
 
 class NativeLease:
@@ -141,6 +142,7 @@ def lease(
     hot_timeout: float,
     credentials: Tuple[str, str, str, str, str, bool],
     peer_timeout: float,
+    pieces_up_to: Optional[int],
     terms: Dict[str, Any],
 ) -> NativeLease: ...
 def capacity(server: str, timeout: float, credentials: Tuple[str, str, str, str, str, bool]) -> Dict[str, Any]: ...

@@ -40,6 +40,7 @@ class Connecting(NamedTuple):
     hot_timeout: float = 0.001
     credentials: Credentials = Credentials()
     peer_timeout: float = 1.0
+    pieces_up_to: Optional[int] = None
 
     def connect(self) -> _invoker.NativeClient:
         return _invoker.connect(*self)

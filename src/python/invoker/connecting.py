@@ -29,6 +29,7 @@ def connect(
     token_file: Optional[Path] = None,
     plaintext: bool = False,
     peer_timeout: float = 1.0,
+    pieces_up_to: Optional[int] = None,
     reconnect: Optional[bool] = None,
 ) -> Union[Client, Group]:
     """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
@@ -57,6 +58,8 @@ def connect(
     peer_timeout: seconds within which calls end once the worker has died, been stopped or been cut off; at
         least 0.02, and math.inf for as long as the worker says. Time in which this process itself was stopped
         does not count.
+    pieces_up_to: payloads of up to so many bytes go in pieces where the fabric can send them so (docs/performance.md); 0:
+        each message in one write. None: a short trial decides.
     reconnect: connect again, in the background, to a worker that was lost. None: if there are several. With
         True and one server the result is a Group of one. A Client that has lost its session stays so.
 
@@ -78,6 +81,7 @@ def connect(
         _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
         Credentials.of(tls_ca, tls_cert, tls_key, tls_server_name, token_file, plaintext),
         _arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
+        None if pieces_up_to is None else _arguments.whole("pieces_up_to", pieces_up_to, least=0),
     )
     addresses = [address.strip() for address in _arguments.text("server", server).split(",")]
     clients = []

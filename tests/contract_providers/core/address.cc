@@ -1,10 +1,12 @@
 #include "tests/contract_providers/core/address.h"
 
+#include <dirent.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 
+#include "src/transport/shared_files.h"
 #include "tests/contract_providers/core/prng.h"
 
 namespace contract {
@@ -58,6 +60,13 @@ void FillGid(uint32_t ipv4, uint8_t* gid) {
   gid[1] = 0x80;
   const uint64_t machine = MachineNumber();
   memcpy(gid + 8, &machine, sizeof(machine));
+}
+
+std::string EndOfName(const Contract& contract, const Place& place) {
+  char end[64];
+  std::snprintf(end, sizeof(end), "%s-%x-%x",
+                contract.family == AddressFamily::kEfa ? "efa" : "gni", place.number, place.nonce);
+  return end;
 }
 
 uint32_t GniDevice(uint32_t ipv4) {
@@ -123,10 +132,21 @@ std::string DeviceAddress(const Contract& contract, uint32_t ipv4) {
   return bytes;
 }
 
+std::string NewInnerName(const Contract& contract, const Place& place) {
+  return invoker::transport::NewSharedFileName(EndOfName(contract, place));
+}
+
 std::string InnerName(const Contract& contract, const Place& place) {
-  char name[64];
-  std::snprintf(name, sizeof(name), "contract-%s-%x-%x",
-                contract.family == AddressFamily::kEfa ? "efa" : "gni", place.number, place.nonce);
+  const std::string end = "." + EndOfName(contract, place);
+  std::string name = end;
+  DIR* const directory = opendir("/dev/shm");
+  if (directory == nullptr) return name;
+  while (const dirent* entry = readdir(directory)) {
+    const std::string other = entry->d_name;
+    if (other.size() > end.size() && other.compare(other.size() - end.size(), end.size(), end) == 0)
+      name = other;
+  }
+  closedir(directory);
   return name;
 }
 

@@ -30,7 +30,10 @@ bool DecodeAddress(const Contract& contract, const void* raw, Place* place);
 // What fi_getinfo tells as src_addr: this machine, no endpoint yet.
 std::string DeviceAddress(const Contract& contract, uint32_t ipv4);
 
-// The inner provider's name for a place that has no IP address.
+// The inner provider's name for an endpoint of this process at a place that has no IP address: that
+// of a file in /dev/shm, as shm's own endpoints have them, which ends with the place.
+std::string NewInnerName(const Contract& contract, const Place& place);
+// The name of the endpoint that is at such a place, or one that no endpoint has.
 std::string InnerName(const Contract& contract, const Place& place);
 
 }  // namespace contract

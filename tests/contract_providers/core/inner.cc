@@ -112,7 +112,7 @@ int InnerEndpoint::Start(const InnerDomain& domain, const Contract& contract) {
   place_.nonce = static_cast<uint32_t>(Entropy());
   place_.number = static_cast<uint32_t>(Entropy() & 0xffff) | 1;
   if (!is_ip_) {
-    std::string name = InnerName(contract, place_);
+    std::string name = NewInnerName(contract, place_);
     code = fi_setname(&endpoint->fid, name.data(), name.size() + 1);
     if (code != 0) return code;
   }

@@ -46,8 +46,17 @@ void Network::Sweep() {
                  flights_.end());
 }
 
+bool Network::IsBehind(const Flight& flight, bool Flight::*done) const {
+  if (!keeps_order_ || flight.from == nullptr) return false;
+  for (const Flight& earlier : flights_) {
+    if (&earlier == &flight) return false;
+    if (earlier.from == flight.from && !(earlier.*done)) return true;
+  }
+  return false;
+}
+
 void Network::Place(Flight* flight) {
-  if (flight->placed) return;
+  if (flight->placed || IsBehind(*flight, &Flight::placed)) return;
   if (flight->is_send) {
     flight->placed = true;
     return;
@@ -67,6 +76,7 @@ void Network::PlacePart(const Flight& flight, size_t first, size_t count) {
 
 void Network::Announce(Flight* flight) {
   if (!flight->placed || flight->announced) return;
+  if (IsBehind(*flight, &Flight::announced)) return;
   Endpoint* to = FindEndpoint(flight->to);
   if (to == nullptr) return Fail(flight);
   fi_cq_data_entry entry = {};
@@ -140,6 +150,7 @@ void Network::Forget(const Endpoint* endpoint) {
 
 void Network::Clear() {
   flights_.clear();
+  keeps_order_ = false;
   refused_ = 0;
 }
 

@@ -64,6 +64,10 @@ class Network {
   // All three.
   void Finish(Flight* flight);
 
+  // From now on an endpoint's writes are placed, and announced, in the order of their posts, or
+  // not.
+  void KeepOrder(bool keep) { keeps_order_ = keep; }
+
   // An immediate that an endpoint hears of, whoever sent it.
   void Ring(uint32_t endpoint, uint64_t data);
 
@@ -81,7 +85,11 @@ class Network {
   void Clear();
 
  private:
+  // Whether an earlier write of the same endpoint's still has to be placed, or announced.
+  bool IsBehind(const Flight& flight, bool Flight::*done) const;
+
   std::deque<Flight> flights_;
+  bool keeps_order_ = false;
   uint32_t refused_ = 0;
 };
 

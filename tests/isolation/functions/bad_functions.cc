@@ -231,15 +231,11 @@ INVOKER_FUNCTION(bad.fork_on, input, output) {
   return Answer(output, "forking");
 }
 
-// Leaves files in /dev/shm: one by the name that this process's endpoints would give it, and one by
-// the name of a process that is none.
+// Leaves a file in /dev/shm by the name that the input is.
 INVOKER_FUNCTION(bad.leave_shared, input, output) {
-  const std::string own = Text(getpid()) + ":left";
-  const std::string other = Text(getpid()) + "0:left";
-  for (const std::string& name : {own, other}) {
-    const int fd = open(("/dev/shm/" + name).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0) return invoker::Result::Error(strerror(errno));
-    close(fd);
-  }
-  return Answer(output, own + " " + other);
+  const std::string path = "/dev/shm/" + std::string(input.text());
+  const int fd = open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0) return invoker::Result::Error(strerror(errno));
+  close(fd);
+  return Answer(output, "left");
 }

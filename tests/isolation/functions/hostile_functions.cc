@@ -64,18 +64,6 @@ INVOKER_FUNCTION(hostile.forge, input, output) {
   return Answer(output, "forged");
 }
 
-// Names a file of /dev/shm as one of the executor's own, wherever such names are.
-INVOKER_FUNCTION(hostile.claim_shared, input, output) {
-  char* page = SharedPage();
-  if (page == nullptr) return invoker::Result::Error("there is no such page");
-  const std::string name(input.text());
-  // Names begin somewhere in it; each place is as good as any other.
-  for (size_t at = 0; at + name.size() + 1 < kPageBytes; at += name.size() + 1) {
-    memcpy(page + at, name.c_str(), name.size() + 1);
-  }
-  return Answer(output, "claimed");
-}
-
 // Writes what is no message to whatever is open, and waits for what comes of it.
 INVOKER_FUNCTION(hostile.write_all, input, output) {
   const char text[] = "what is this?";

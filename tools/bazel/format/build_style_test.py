@@ -20,7 +20,7 @@ cc_library(
     deps = [
         ":local",
         "//src/transport:peer",
-        "@python_headers//:headers",
+        "@python_headers//:python_headers",
     ] + select({
         "//tools/bazel:tsan": ["//x"],
         "//conditions:default": [],

@@ -13,8 +13,11 @@ if output=$("$format" --root="$bad" bad.cc BUILD.bazel); then
   echo "tools/format accepted badly formatted files: $output" >&2
   exit 1
 fi
-for expected in bad.cc:1 BUILD.bazel:1; do
-  grep -qF "$expected" <<<"$output" || { echo "no report of $expected in: $output" >&2; exit 1; }
+expected=(BUILD.bazel:1)
+# tools/format says so where there is no clang-format, or one of another release.
+grep -qF 'C++ is left out' <<<"$output" || expected+=(bad.cc:1)
+for line in "${expected[@]}"; do
+  grep -qF "$line" <<<"$output" || { echo "no report of $line in: $output" >&2; exit 1; }
 done
 "$format" --fix --root="$bad" bad.cc
 "$format" --root="$bad" bad.cc

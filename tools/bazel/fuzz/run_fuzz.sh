@@ -11,7 +11,7 @@ shift 3
 out=${TEST_UNDECLARED_OUTPUTS_DIR:?}
 new=$(mktemp -d "${TEST_TMPDIR:?}/new.XXXXXX")
 export ASAN_OPTIONS=${FUZZ_ASAN_OPTIONS:-detect_leaks=1}:abort_on_error=0:symbolize=1
-export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14
+export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer
 export UBSAN_OPTIONS=print_stacktrace=1
 
 options=(-seed=1 -timeout=60 -rss_limit_mb=2048 -print_final_stats=1 "-artifact_prefix=$out/" "$@")

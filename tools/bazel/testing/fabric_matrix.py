@@ -69,6 +69,14 @@ def _reason(case):
     return lines[-1].strip() if lines else ""
 
 
+def _lift_properties(top):
+    """Makes attributes of recorded properties, which newer versions of GoogleTest write as elements."""
+    for element in list(top.iter()):
+        for properties in element.findall("properties"):
+            for each in properties.findall("property"):
+                element.set(each.get("name", ""), each.get("value", ""))
+
+
 class Matrix:
     """Every fabric of a run."""
 
@@ -87,6 +95,7 @@ class Matrix:
         except xml.etree.ElementTree.ParseError:
             self.add_lost(label)
             return
+        _lift_properties(top)
         found = [element for element in top.iter() if element.get("fabric")]
         if not found:
             self.add_lost(label)

@@ -46,6 +46,13 @@ def test_no_results_make_no_matrix():
     assert lines_of() == []
 
 
+def test_properties_may_be_elements():
+    old = results("shm", {"Writes": ["ok"]})
+    element = '<properties><property name="fabric" value="shm"/><property name="evidence" value="host"/></properties>'
+    new = old.replace(' fabric="shm" evidence="host"', "").replace('"1.17">', '"1.17">' + element)
+    assert lines_of((LABEL, new)) == lines_of((LABEL, old))
+
+
 def test_other_tests_do_not_count():
     assert lines_of(("//tests/invoke:wire_test", results("shm", {"Writes": ["ok"]}))) == []
 

@@ -4,11 +4,17 @@ import argparse
 import json
 import sys
 import urllib.parse
+import xml.etree.ElementTree
 
 import fabric_matrix
 
 _PASSED = ("PASSED", "FLAKY")
 _NO_TESTS = 4
+
+_SLOWEST = 10
+
+# It says which libfabric the tests loaded.
+_LOADED_TEST = "//tests/libfabric:loaded_test"
 
 
 class Summary:
@@ -19,6 +25,7 @@ class Summary:
         self.failed = {}  # label of a test -> (why, paths of its logs)
         self.not_built = {}  # label of anything -> why
         self.results = []  # (label, path of a test.xml), one for every shard that was run
+        self.seconds = {}  # label -> how long a test took, all its shards together; not if an earlier run's result was used
         self._tests = set()
 
     def add(self, event):
@@ -42,6 +49,8 @@ class Summary:
             label = kind["testSummary"]["label"]
             result = event.get("testSummary", {})
             status = result.get("overallStatus", "NO_STATUS")
+            if "totalRunDurationMillis" in result and not result.get("totalNumCached"):
+                self.seconds[label] = int(result["totalRunDurationMillis"]) / 1000
             if status in _PASSED:
                 self.passed.append(label)
             else:
@@ -104,9 +113,39 @@ def matrix(summary):
     return result.lines()
 
 
+def libfabric(summary):
+    """Returns a line that names the libfabric of the tests; none if the test that asks for it did not run."""
+    for label, path in summary.results:
+        if label != _LOADED_TEST:
+            continue
+        try:
+            properties = dict(
+                (key, value) for element in xml.etree.ElementTree.parse(path).iter() for key, value in _properties(element)
+            )
+            return ["libfabric %s, %s" % (properties["libfabric"], properties["libfabric_file"])]
+        except (OSError, KeyError, xml.etree.ElementTree.ParseError):
+            return ["libfabric unknown: see the log of %s" % label]
+    return []
+
+
+def _properties(element):
+    """GoogleTest writes a test's properties as elements, and others as attributes."""
+    if element.tag == "property":
+        yield element.get("name"), element.get("value")
+    yield from element.items()
+
+
+def slowest(summary):
+    """Returns the lines of the tests that took longest."""
+    tests = sorted(summary.seconds.items(), key=lambda item: (-item[1], item[0]))[:_SLOWEST]
+    if not tests:
+        return []
+    return ["slowest tests, in seconds:"] + ["%8.1f  %s" % (s, label) for label, s in tests]
+
+
 def report(summary, bazel_exit_code, flags):
     """Prints what failed and the counts. Returns tools/test's exit code."""
-    for line in matrix(summary):
+    for line in matrix(summary) + libfabric(summary) + slowest(summary):
         print(line)
     command = " ".join(["bazel", "test"] + flags.split())
     for label, why in sorted(summary.not_built.items()):
@@ -135,10 +174,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bazel-exit-code", type=int, required=True)
     parser.add_argument("--flags", default="", help="options that a command to run a test again needs")
+    parser.add_argument("--build-seconds", type=int, required=True, help="how long building took before the tests")
+    parser.add_argument("--test-seconds", type=int, required=True, help="how long the tests took")
     parser.add_argument("events", help="the file of --build_event_json_file")
     options = parser.parse_args()
     with open(options.events, encoding="utf-8") as file:
         summary = read(file)
+    print("built in %d s, tested in %d s" % (options.build_seconds, options.test_seconds))
     return report(summary, options.bazel_exit_code, options.flags)
 
 

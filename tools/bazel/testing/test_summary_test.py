@@ -120,3 +120,32 @@ def test_a_fabric_whose_machine_left_no_file_is_shown(capsys):
     code, lines = run(capsys, [summary(label, "TIMEOUT")], 3)
     assert code == 1
     assert "soft_roce_test: ended without a result, see " + label in lines
+
+
+def timed(label, milliseconds, cached=0):
+    event = summary(label, "PASSED")
+    event["testSummary"].update(totalRunDurationMillis=str(milliseconds), totalNumCached=cached)
+    return event
+
+
+def test_the_ten_slowest_tests_are_named(capsys):
+    events = [timed("//a:t%02d" % i, 1000 * i) for i in range(1, 13)] + [timed("//a:old", 99000, cached=1)]
+    code, lines = run(capsys, events)
+    assert code == 0
+    assert lines[0] == "slowest tests, in seconds:"
+    assert lines[1:11] == ["%8.1f  //a:t%02d" % (i, i) for i in range(12, 2, -1)]
+    assert lines[11:] == ["13 passed, 0 failed"]
+
+
+def test_the_libfabric_is_named(capsys, tmp_path):
+    results = tmp_path / "test.xml"
+    results.write_text(
+        '<testsuites><testsuite name="Loaded"><testcase name="T"><properties>'
+        '<property name="libfabric" value="2.1"/><property name="libfabric_file" value="/x/libfabric.so.1.29"/>'
+        "</properties></testcase></testsuite></testsuites>"
+    )
+    label = "//tests/libfabric:loaded_test"
+    events = [result(label, results), summary(label, "PASSED")]
+    assert "libfabric 2.1, /x/libfabric.so.1.29" in run(capsys, events)[1]
+    results.write_text("<testsuites/>")
+    assert "libfabric unknown: see the log of //tests/libfabric:loaded_test" in run(capsys, events)[1]

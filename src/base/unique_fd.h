@@ -1,7 +1,7 @@
 // A file descriptor that closes itself.
 
-#ifndef INVOKER_SRC_ISOLATION_UNIQUE_FD_H_
-#define INVOKER_SRC_ISOLATION_UNIQUE_FD_H_
+#ifndef INVOKER_SRC_BASE_UNIQUE_FD_H_
+#define INVOKER_SRC_BASE_UNIQUE_FD_H_
 
 #include <unistd.h>
 
@@ -34,4 +34,4 @@ class UniqueFd {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_ISOLATION_UNIQUE_FD_H_
+#endif  // INVOKER_SRC_BASE_UNIQUE_FD_H_

@@ -1,0 +1,17 @@
+// What must be equal on both sides of a fabric, as this side has it.
+
+#ifndef INVOKER_SRC_INVOKE_FABRIC_IDENTITY_H_
+#define INVOKER_SRC_INVOKE_FABRIC_IDENTITY_H_
+
+#include "src/bootstrap/messages.h"
+#include "src/transport/libfabric.h"
+#include "src/transport/provider_profile.h"
+
+namespace invoker {
+
+// Pure: any thread.
+bootstrap::FabricIdentity IdentityOf(const transport::Profile& profile, const fi_info& info);
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_FABRIC_IDENTITY_H_

@@ -1,0 +1,77 @@
+"""Every benchmark from end to end, once and small: it measures, it writes a result, and it leaves nothing."""
+
+import json
+import math
+import pathlib
+import subprocess
+
+import pytest
+
+FABRICS = ["tcp;ofi_rxm", "shm"]
+# What --quick leaves long.
+LESS = {
+    "peer_scale": ["--peers=1000", "--sessions=10"],
+    "invoke_latency": ["--bytes=64,4096"],
+    "data_auth": ["--bytes=64,4096"],
+}
+# By a program of tables: its tables that have a row for each fabric at least.
+TABLES = {
+    "invoke_latency": ["latency", "ratios"],
+    "parallel_invocations": ["closed_loop", "raw_rate", "open_loop"],
+    "bandwidth": ["bandwidth"],
+    "cold_start": ["phases", "totals", "lease_phases", "lease_totals"],
+    "python_overhead": ["overhead"],
+    "peer_scale": ["sessions", "latency"],
+    "stages": ["stages"],
+    "data_auth": ["latency"],
+}
+
+
+def run(command):
+    # Bazel ends a test that takes too long, and with it what it has started.
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_program_measures_both_fabrics(name, tmp_path):
+    result, plot = tmp_path / "result.json", tmp_path / "plot.svg"
+    program = pathlib.Path("bench/programs") / name
+    run([program, "--quick", "--rounds=1", f"--json={result}", f"--plot={plot}", *LESS.get(name, [])])
+    report = json.loads(result.read_text())
+    assert report["question"] and report["conditions"]
+    for table in TABLES[name]:
+        rows = report["tables"][table]
+        assert {row["provider"] for row in rows} >= set(FABRICS), (table, rows)
+        times = [row["p50_us"] for row in rows if "p50_us" in row]
+        assert all(math.isfinite(time) and time >= 0 for time in times) and (not times or max(times) > 0), rows
+    assert "<svg" in plot.read_text()
+
+
+def test_notification_measures_both_fabrics(tmp_path):
+    result = tmp_path / "result.json"
+    fabrics = [f"--provider={fabric}" for fabric in FABRICS]
+    run(["bench/programs/notification", *fabrics, "--rounds=1", "--burst=20", f"--json={result}"])
+    results = json.loads(result.read_text())["results"]
+    assert {row["provider"] for row in results} == set(FABRICS)
+    assert all(row["median_us"] > 0 for row in results)
+
+
+def test_idle_cost_measures_both_fabrics(tmp_path):
+    result = tmp_path / "result.json"
+    less = ["--seconds=0.2", "--pings=50", "--wakes=3", "--pause=20ms"]
+    run(["bench/idle_cost", *FABRICS, *less, "--programs=tools", f"--json={result}"])
+    rows = [json.loads(line) for line in result.read_text().splitlines()]
+    assert [row["fabric"] for row in rows] == FABRICS
+    assert all(row["hot_p50_us"] > 0 and row["woken_p50_us"] > 0 for row in rows)
+
+
+def test_polling_measures_every_way(tmp_path):
+    result = tmp_path / "result.json"
+    built = pathlib.Path("tools/invoker_server").resolve().parent.parent
+    run(["bench/polling", *FABRICS, "--seconds=0.1", "--calls=50", "--wakes=1", f"--built={built}", f"--json={result}"])
+    rows = [json.loads(line) for line in result.read_text().splitlines()]
+    assert {row["fabric"] for row in rows} == set(FABRICS)
+    assert len({row["asked"] for row in rows}) * len(FABRICS) == len(rows)
+    assert all(row["hot_us"] > 0 for row in rows)

@@ -1,0 +1,56 @@
+// The table of providers says which libfabric has which fault; here the libfabric that runs is
+// asked. A release that has mended one fails this test, and its row can be limited.
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "src/transport/libfabric.h"
+#include "src/transport/provider_profile.h"
+
+namespace invoker::transport {
+namespace {
+
+// Which signal ended the program; 0: none, it ended with status 0.
+int SignalThatEnds(const std::string& program, const char* argument) {
+  const std::string path = "tests/libfabric/faults/" + program;
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    alarm(60);
+    execl(path.c_str(), path.c_str(), argument, nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  if (WIFSIGNALED(status)) return WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << path << " " << argument;
+  return 0;
+}
+
+// One that has gone, or that did not introduce itself: the second came with a later release.
+TEST(Faults, AnEndpointOfTheOwnProcess) {
+  const ProfileRow& row = FindRow("shm");
+  const bool faulty =
+      row.own_process_alias_since != 0 && fi_version() >= row.own_process_alias_since;
+  EXPECT_EQ(SignalThatEnds("shm_two_endpoints", "removed"), faulty ? SIGSEGV : 0);
+  if (!faulty) {
+    EXPECT_EQ(SignalThatEnds("shm_two_endpoints", ""), 0);
+  }
+  EXPECT_EQ(SignalThatEnds("shm_two_endpoints", "introduced"), 0);
+}
+
+TEST(Faults, APeerThatGoesAwayInTheMiddleOfAWriteWithImmediate) {
+  const int expected = ImmediatesKill(FindRow("tcp;ofi_rxm")) ? SIGSEGV : 0;
+  EXPECT_EQ(SignalThatEnds("rxm_half_a_write", ""), expected);
+  EXPECT_EQ(SignalThatEnds("rxm_half_a_write", "plain"), 0);
+}
+
+}  // namespace
+}  // namespace invoker::transport
