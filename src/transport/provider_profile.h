@@ -112,11 +112,10 @@ struct ProfileRow {
   // From this libfabric (FI_VERSION) on, a write or a read that its target refuses, such as one
   // with a wrong key, completes as if it had been done; 0: there is no such fault.
   uint32_t refusals_unseen_since = 0;
-  // From this libfabric (FI_VERSION) on, an endpoint must know those of its own process by another
-  // name than they have themselves: the provider takes a short cut between them, which it still
-  // follows when one has closed, and which may leave out where one finds what the other sent; 0:
-  // there is no such fault.
-  uint32_t own_process_alias_since = 0;
+  // An endpoint must know those of its own process by another name than they have themselves: the
+  // provider takes a short cut between them, which it still follows when one has closed, and which
+  // may leave out where one finds what the other sent.
+  bool alias_own_process = false;
   // Libfabric's start opens a device for the whole process, which a fork must not use: what it has
   // there is freed only when every process that shares the device has closed it.
   bool start_per_process = false;
@@ -162,7 +161,7 @@ struct Profile {
   bool peers_connect = false;       // the row's
   bool left_posts_are_clean = false;
   bool immediates_kill = false;    // why write-with-immediate is not used: see ImmediatesKill
-  bool alias_own_process = false;  // this libfabric has the fault of own_process_alias_since
+  bool alias_own_process = false;  // the row's
   uint64_t max_message_bytes = 0;
   uint32_t auto_rank = 0;
   Evidence evidence = Evidence::kNone;
