@@ -12,6 +12,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "src/base/cpu_relax.h"
+
 namespace invoker {
 
 class TurnLock {
@@ -34,14 +36,6 @@ class TurnLock {
   }
 
  private:
-  static void CpuRelax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
-
   void LockContended() {
     contenders_.fetch_add(1, std::memory_order_relaxed);
     for (uint32_t spins = 1;; ++spins) {

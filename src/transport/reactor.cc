@@ -12,6 +12,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/cpu_relax.h"
 #include "src/transport/ring_message.h"
 #include "src/transport/shared_files.h"
 #include "src/transport/status.h"
@@ -177,6 +178,10 @@ int Reactor::Poll() {
     }
   } else if (ABSL_PREDICT_FALSE(count < 0 && count != -FI_EAGAIN)) {
     HandleErrors(count);
+  } else {
+    // A provider looks into memory that its peers write, and may take a lock there that a peer
+    // needs in order to post. A driver that polls without a pause keeps both from them.
+    CpuRelax();
   }
   if (ABSL_PREDICT_FALSE(inbox_.HasTasks())) inbox_.RunAll();
   if (--turns_to_slow_turn_ == 0) SlowTurn();
