@@ -67,7 +67,7 @@ constexpr ProfileRow kRows[] = {
         .peers_share_locks = true,  // of an endpoint's queue, or from libfabric 1.18 on its buffers
         .left_posts_are_clean_in = FI_VERSION(1, 17),
         .refusals_unseen_since = FI_VERSION(2, 5),  // docs/providers.md, "By version of libfabric"
-        .alias_own_process = true,  // tests/libfabric/faults/shm_two_endpoints.c
+        .alias_own_process = true,                  // tests/libfabric/faults/shm_two_endpoints.c
         .file_scheme = "fi_shm://",
         .absent_hint = "needs a writable /dev/shm",
     },

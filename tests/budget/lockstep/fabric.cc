@@ -81,7 +81,10 @@ uint32_t NumberIn(const void* address) {
   if (family == AF_INET6) return ntohs(static_cast<const sockaddr_in6*>(address)->sin6_port) - 1;
   const char* text = static_cast<const char*>(address);
   if (strncmp(text, kScheme, strlen(kScheme)) != 0) return UINT32_MAX;
-  return static_cast<uint32_t>(strtoul(text + strlen(kScheme), nullptr, 10)) - 1;
+  text += strlen(kScheme);
+  // An alias, as of the name of a shared memory object (ProfileRow::alias_own_process).
+  if (*text == '/') ++text;
+  return static_cast<uint32_t>(strtoul(text, nullptr, 10)) - 1;
 }
 
 int InsertAddresses(fid_av* handle, const void* address, size_t count, fi_addr_t* result, uint64_t,
