@@ -54,12 +54,16 @@ void FaultControl::Arm(const FaultPlan& plan, uint64_t seed) {
   seed_ = seed;
   objects_ = 0;
   shared_ = Dice(seed, 0);
-  victims_.clear();
   const auto [place, inserted] = plans_.insert(std::make_unique<const FaultPlan>(plan));
   plan_.store(place->get(), std::memory_order_release);
 }
 
-void FaultControl::Disarm() { plan_.store(nullptr, std::memory_order_release); }
+// A later endpoint may get the address of one of these: it is no victim.
+void FaultControl::Disarm() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  plan_.store(nullptr, std::memory_order_release);
+  victims_.clear();
+}
 
 void FaultControl::LookAtEnvironment() {
   static std::once_flag once;
