@@ -1,4 +1,4 @@
-// What a loop does between two looks at memory that another processor writes.
+// A pause for a loop between two looks at memory that another processor writes.
 
 #ifndef INVOKER_SRC_BASE_CPU_RELAX_H_
 #define INVOKER_SRC_BASE_CPU_RELAX_H_

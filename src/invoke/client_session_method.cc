@@ -37,7 +37,7 @@ void ClientSession::AddSpecial(const Request& request, const Call& call, uint32_
                        HeaderRepeat::Of(header.sequence, epoch_).Encode());
 }
 
-// What is no doorbell of a whole response of this session.
+// Takes a token that is no doorbell of a whole response of this session.
 void ClientSession::TakeRareToken(uint64_t token) {
   const auto low = static_cast<uint32_t>(token);
   if (low >> kCellBits != response_mark_) {

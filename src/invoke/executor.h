@@ -140,7 +140,7 @@ class Executor {
   // last millisecond's may be missing.
   void AddDropped(DropCounters* sum) const { LoadShared(shared_.watch->dropped(), sum); }
 
-  // What checks of endpoints need (EndpointWatch). None of these waits for a function that runs for
+  // For checks of endpoints (EndpointWatch). None of these waits for a function that runs for
   // longer than `limit`; nullopt: the thread has not got round to it, or has stopped.
 
   // The open endpoints that take new sessions. Does not block.

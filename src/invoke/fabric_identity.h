@@ -1,4 +1,4 @@
-// What must be equal on both sides of a fabric, as this side has it.
+// The facts that must be equal on both sides of a fabric, as this side has them.
 
 #ifndef INVOKER_SRC_INVOKE_FABRIC_IDENTITY_H_
 #define INVOKER_SRC_INVOKE_FABRIC_IDENTITY_H_

@@ -60,7 +60,7 @@ class MessageBatch {
     return message_bytes < special_from_ || message_bytes > special_to_;
   }
 
-  // What is pending at this cell takes its header along: that has been changed.
+  // A message pending at this cell takes its header along: that has been changed.
   void TakeHeaderAlong(uint32_t cell);
 
   // Posts what is pending. Returns false while something is left because the reactor has no free

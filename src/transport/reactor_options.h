@@ -1,4 +1,4 @@
-// What a reactor's user chooses: how its driver waits, how much it holds, how patient it is.
+// A reactor's options: how its driver waits, how much it holds, how patient it is.
 
 #ifndef INVOKER_SRC_TRANSPORT_REACTOR_OPTIONS_H_
 #define INVOKER_SRC_TRANSPORT_REACTOR_OPTIONS_H_

@@ -1,5 +1,5 @@
-// What a self-test notes beside whether messages cross. Nothing here decides anything. One thread
-// calls.
+// Observations of a self-test beside whether messages cross. Nothing here decides anything. One
+// thread calls.
 
 #ifndef INVOKER_SRC_TRANSPORT_SELF_TEST_OBSERVE_H_
 #define INVOKER_SRC_TRANSPORT_SELF_TEST_OBSERVE_H_
@@ -28,8 +28,8 @@ void ObserveWait(SelfTestPair* pair, const Notifier* notifier, int64_t deadline_
 void ObserveRoundTrips(SelfTestPair* pair, const Notifier* notifier, int64_t deadline_ns,
                        SelfTestResult* result);
 
-// Which is faster, a long message in pieces or in one write. Each side has a thread of its own
-// meanwhile, as in a session. Only where the profile may send pieces.
+// Measures which is faster, a long message in pieces or in one write. Each side has a thread of its
+// own meanwhile, as in a session. Only where the profile may send pieces.
 void ObserveMethods(SelfTestPair* pair, int64_t deadline_ns, SelfTestResult* result);
 
 }  // namespace invoker::transport

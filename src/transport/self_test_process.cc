@@ -130,7 +130,7 @@ absl::StatusOr<std::unique_ptr<Helper>> Helper::Start(const std::string& program
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input.get(), kSelfTestFd);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  // What a provider prints is a message, and no part of what this process prints.
+  // A provider's output is a message, and no part of this process's output.
   posix_spawn_file_actions_adddup2(&actions, messages.get(), 1);
   posix_spawn_file_actions_adddup2(&actions, messages.get(), 2);
   posix_spawn_file_actions_addclosefrom_np(&actions, kSelfTestFd + 1);

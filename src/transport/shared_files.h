@@ -20,7 +20,7 @@
 
 namespace invoker::transport {
 
-// What the names of process `pid`'s files begin with, which is to be alive and in this process's
+// The beginning of the names of process `pid`'s files. The process is alive and in this process's
 // PID namespace. Empty if /proc does not tell.
 std::string SharedFilePrefix(pid_t pid);
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 FABRICS = ["tcp;ofi_rxm", "shm"]
-# What --quick leaves long.
+# Options for benchmarks that are long with --quick, too.
 LESS = {
     "peer_scale": ["--peers=1000", "--sessions=10"],
     "invoke_latency": ["--bytes=64,4096"],

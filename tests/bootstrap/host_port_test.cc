@@ -37,6 +37,9 @@ TEST(HostPortTest, NumericTargetsGoPastTheResolver) {
 }
 
 TEST(HostPortTest, ANameListensOnItsIpv4Address) {
+  if (!LeadsToLoopback("localhost").value_or(false)) {
+    GTEST_SKIP() << "this machine's resolver does not know localhost (no /etc/hosts)";
+  }
   const absl::StatusOr<HostPort> address = ResolveListenAddress({"localhost", 0});
   ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_EQ(address->host, "127.0.0.1");

@@ -89,6 +89,16 @@ TEST_F(ServerTest, AllInterfacesAreReachedOverLoopback) {
   const absl::StatusOr<HostPort> address = ParseHostPort((*server)->listen_address());
   ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_EQ(address->host, "0.0.0.0");
+  EXPECT_TRUE(BootstrapClient::Connect(absl::StrCat("127.0.0.1:", address->port), kPatience).ok());
+}
+
+TEST_F(ServerTest, IsReachedByName) {
+  if (!LeadsToLoopback("localhost").value_or(false)) {
+    GTEST_SKIP() << "this machine's resolver does not know localhost (no /etc/hosts)";
+  }
+  Start();
+  const absl::StatusOr<HostPort> address = ParseHostPort(server_->listen_address());
+  ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_TRUE(BootstrapClient::Connect(absl::StrCat("localhost:", address->port), kPatience).ok());
 }
 

@@ -60,7 +60,7 @@ bool StopListener(const std::string& endpoint_address) {
   return false;
 }
 
-// What a watch has to say.
+// Collects the notes of a watch.
 class Notes {
  public:
   void Add(absl::string_view note) {

@@ -12,7 +12,7 @@
 namespace invoker {
 namespace {
 
-// What shm injects at once.
+// The most bytes that shm injects at once.
 constexpr uint32_t kInject = 4096;
 constexpr uint64_t kPiecesUpTo = 16384;
 constexpr uint16_t kClientNumber = 9;

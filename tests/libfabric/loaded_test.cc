@@ -1,4 +1,4 @@
-// Which libfabric the tests load. `tools/test --libfabric=DIR` names a directory in
+// Checks which libfabric the tests load. `tools/test --libfabric=DIR` names a directory in
 // INVOKER_TEST_LIBFABRIC; this test fails if any process of ours loads a libfabric from elsewhere.
 // tools/test prints the properties "libfabric" and "libfabric_file".
 

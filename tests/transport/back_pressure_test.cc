@@ -108,7 +108,7 @@ std::vector<Way> WaysBetweenHosts() {
 // A provider takes so many operations at a time. Once those to peers that have gone, and that it
 // keeps, are as many, it refuses everybody.
 TEST(FullProvider, IsGivenUpWhenAllThatItHoldsIsToPeersThatHaveGone) {
-  // What has no immediate goes on every libfabric.
+  // A message without an immediate goes on every libfabric.
   const Way way = {"", "tcp;ofi_rxm", Notification::kSendAfterWrite, SendOrder::kPipelined};
   ReactorOptions options;
   options.retry_limit = absl::Minutes(10);

@@ -1,4 +1,4 @@
-// Which fabrics the libfabric that runs has, whatever the machine: "net" is in 1.16 and 1.17 only,
+// The fabrics of the libfabric that runs, whatever the machine: "net" is in 1.16 and 1.17 only,
 // and became "tcp" in 1.18.
 
 #ifndef INVOKER_TESTS_TRANSPORT_IN_LIBFABRIC_H_

@@ -1,4 +1,4 @@
-// Which way long messages go, from times that the test makes up.
+// The way that long messages go, from times that the test makes up.
 
 #include "src/transport/method_trial.h"
 

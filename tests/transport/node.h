@@ -100,7 +100,7 @@ class Node final : public ReactorHandler, public OperationOwner {
     return node;
   }
 
-  // What is outstanding may be read until the endpoint has closed.
+  // Outstanding operations may be read until the endpoint has closed.
   ~Node() override {
     reactor_->Retire(std::move(window));
     reactor_->Retire(std::move(source));

@@ -25,7 +25,7 @@ using testing::IsEmpty;
 
 constexpr char kHelper[] = "tools/invoker_self_test";
 
-// What no healthy run needs, on a loaded machine and under a sanitizer too.
+// No healthy run needs this long, not even on a loaded machine or under a sanitizer.
 constexpr absl::Duration kLimit = absl::Seconds(60);
 
 FabricRequest Shm() {

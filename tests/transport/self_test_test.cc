@@ -25,7 +25,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What no healthy run needs, on a loaded machine and under a sanitizer too.
+// No healthy run needs this long, not even on a loaded machine or under a sanitizer.
 constexpr absl::Duration kLimit = absl::Seconds(60);
 // With immediates that never come, a quarter of this is waited for in vain; what arrives at all may
 // take all of it.

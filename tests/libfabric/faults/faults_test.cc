@@ -16,7 +16,7 @@
 namespace invoker::transport {
 namespace {
 
-// Which signal ended the program; 0: none, it ended with status 0.
+// The signal that ended the program; 0: none, it ended with status 0.
 int SignalThatEnds(const std::string& program, const char* argument) {
   const std::string path = "tests/libfabric/faults/" + program;
   const pid_t child = fork();
