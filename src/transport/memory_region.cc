@@ -209,8 +209,12 @@ void HostBuffer::UseLargePages(size_t offset, size_t bytes) {
   madvise(memory, end - begin, kMadviseCollapse);
 }
 
-void HostBuffer::Discard() {
-  if (data_ != nullptr && !borrowed()) madvise(data_, size_, MADV_DONTNEED);
+void HostBuffer::Discard(size_t from, size_t to) {
+  if (data_ == nullptr || borrowed()) return;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t first = (from + page - 1) / page * page;
+  const size_t last = to == size_ ? mapped_ : to / page * page;
+  if (first < last) madvise(data_ + first, last - first, MADV_DONTNEED);
 }
 
 // A page that the kernel did not give is not asked for again: asking takes long.

@@ -42,9 +42,9 @@ class HostBuffer {
   // Memory that stays the caller's, and outlives the buffer. Of any alignment.
   static HostBuffer Borrow(void* data, size_t size);
 
-  // Gives the pages back; the addresses stay, and read as zero. Nothing happens to what is
-  // borrowed.
-  void Discard();
+  // Gives back the whole pages within [from, to), where `to` is `size` at most: their addresses
+  // stay, and read as zero. Nothing happens to what is borrowed.
+  void Discard(size_t from, size_t to);
 
   // Has pages that nobody has touched yet come as large ones.
   void PreferLargePages();
@@ -111,8 +111,8 @@ class MemoryRegion {
     if (bytes >= long_bytes_) NoteLongWrite(offset, bytes);
   }
 
-  // Gives the pages back, as HostBuffer::Discard.
-  void Discard() { buffer_.Discard(); }
+  // As HostBuffer::Discard.
+  void Discard(size_t from, size_t to) { buffer_.Discard(from, to); }
 
   // Whether peers have been able to write to it.
   bool remotely_writable() const { return remotely_writable_; }

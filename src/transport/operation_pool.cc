@@ -117,17 +117,18 @@ absl::Span<Operation> OperationPool::Add(size_t count) {
   return added;
 }
 
-std::vector<uintptr_t> OperationPool::Sources() const {
-  std::vector<uintptr_t> sources;
+std::vector<OperationPool::Source> OperationPool::Sources() const {
+  std::vector<Source> sources;
   if (outstanding_ + written_off_ == 0) return sources;
   for (const Block& block : blocks_) {
     for (size_t i = 0; i < block.count; ++i) {
       const Operation& operation = block.slots[i];
       if (operation.step == Operation::Step::kFree) continue;
-      sources.push_back(reinterpret_cast<uintptr_t>(operation.source));
+      sources.push_back({static_cast<const std::byte*>(operation.source), operation.length});
     }
   }
-  std::sort(sources.begin(), sources.end());
+  std::sort(sources.begin(), sources.end(),
+            [](const Source& a, const Source& b) { return a.begin < b.begin; });
   return sources;
 }
 

@@ -61,12 +61,13 @@ struct alignas(64) Operation {
   Operation* next = nullptr;        // in the free list or in the retry queue
   fi_addr_t peer = FI_ADDR_UNSPEC;
   const class Notifier* notifier = nullptr;
+  // The first four are set together when the slot is taken.
+  Step step = Step::kFree;
   uint8_t completions_due = 0;
   bool queued = false;  // in the retry queue
   bool failed = false;
   bool abandoned = false;
   bool written_off = false;
-  Step step = Step::kFree;
   uint64_t token = 0;  // 32 bits but with immediates of 8 bytes
 
   const void* source = nullptr;
@@ -143,9 +144,14 @@ class OperationPool {
   // Adds that many slots, free, and returns them for whoever sets up what slots keep for life.
   absl::Span<Operation> Add(size_t count);
 
-  // From where operations that may still complete send, and where they put what they read, sorted:
-  // one address within the memory of each. Linear in the slots, if any are outstanding.
-  std::vector<uintptr_t> Sources() const;
+  // Memory that an operation sends from, or where it puts what it reads.
+  struct Source {
+    const std::byte* begin = nullptr;
+    uint64_t bytes = 0;
+  };
+  // Those of operations that may still complete, by address. Linear in the slots, if any are
+  // outstanding.
+  std::vector<Source> Sources() const;
 
   // Calls `visit` with each operation of this owner's. Linear in the slots.
   void ForEachOf(const OperationOwner* owner,

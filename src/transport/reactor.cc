@@ -234,6 +234,8 @@ bool Reactor::PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint
   const CounterDescriptor& at = counters.descriptor;
   const uint64_t offset = index * uint64_t{kCounterBytes};
   operation->notifier = GetAdder(at.method);
+  operation->source = nullptr;
+  operation->length = 0;
   operation->peer = counters.peer;
   operation->remote_address = at.base + offset;
   operation->remote_key = at.key;
@@ -249,6 +251,8 @@ bool Reactor::PostCheck(fi_addr_t peer, uint64_t nonce, OperationOwner* owner) {
   Operation* operation = operations_.Acquire();
   if (operation == nullptr) return false;
   operation->notifier = GetCheckSender();
+  operation->source = nullptr;
+  operation->length = 0;
   operation->peer = peer;
   operation->owner = owner;
   operation->tag = 0;

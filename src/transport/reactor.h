@@ -188,6 +188,7 @@ class Reactor {
     operation->tag = tag;
     operation->peer = window.peer;
     operation->source = source;
+    operation->length = length;
     // One that has been refused as a whole, if that is what it was, is a single piece.
     const bool split = length - 1 < window.pieces_up_to;
     if (code == 0 && notifier->is_write_imm() && ABSL_PREDICT_TRUE(!split)) {
@@ -202,7 +203,6 @@ class Reactor {
     // What it takes to post it later, or again.
     operation->notifier = notifier;
     operation->descriptor = descriptor;
-    operation->length = length;
     operation->remote_address = window.AddressOf(offset);
     operation->remote_key = window.key;
     operation->remote_offset = offset;
@@ -285,12 +285,13 @@ class Reactor {
   absl::StatusOr<MemoryRegion> Register(HostBuffer buffer, RegionUse use);
 
   // Takes a region out of use that peers may still write to, or that a provider may still read. Its
-  // pages are given back at once, and nobody looks at them again. Its registration stays for a
-  // while, so that what is under way ends well: a write to a region that has been closed costs the
-  // connection on some fabrics, and leaves the operation outstanding for ever on others. All of it
-  // stays for as long as an operation from or to it is outstanding, written off or not. Addresses
-  // that peers could write to are not used again before the endpoint has been closed (Quarantine).
-  // `share`, if any, is let go of with the registration, or when the endpoint is lost.
+  // pages are given back at once, but those that an outstanding operation sends from, and nobody
+  // looks at them again. Its registration stays for a while, so that what is under way ends well: a
+  // write to a region that has been closed costs the connection on some fabrics, and leaves the
+  // operation outstanding for ever on others. All of it stays for as long as an operation from or
+  // to it is outstanding, written off or not. Addresses that peers could write to are not used
+  // again before the endpoint has been closed (Quarantine). `share`, if any, is let go of with the
+  // registration, or when the endpoint is lost.
   void Retire(MemoryRegion region, std::shared_ptr<const void> share = nullptr);
 
   // Whether something has been retired so lately that its registration stands.

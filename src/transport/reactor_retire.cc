@@ -15,29 +15,54 @@ constexpr int64_t kLookAtHeldNs = 100'000'000;
 
 constexpr int64_t kDiscardNs = 100'000'000;
 
-bool AnyWithin(const MemoryRegion& region, const std::vector<uintptr_t>& sources) {
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(region.data());
-  const auto first = std::lower_bound(sources.begin(), sources.end(), begin);
-  return first != sources.end() && *first - begin < region.size();
+using Sources = std::vector<OperationPool::Source>;
+
+// The first source in the region, if any.
+Sources::const_iterator FirstWithin(const MemoryRegion& region, const Sources& sources) {
+  return std::lower_bound(
+      sources.begin(), sources.end(), region.data(),
+      [](const OperationPool::Source& source, const std::byte* at) { return source.begin < at; });
+}
+
+bool IsWithin(const MemoryRegion& region, const std::byte* at) {
+  return at >= region.data() && at < region.data() + region.size();
+}
+
+bool AnyWithin(const MemoryRegion& region, const Sources& sources) {
+  const auto first = FirstWithin(region, sources);
+  return first != sources.end() && IsWithin(region, first->begin);
+}
+
+// Gives back the region's pages, but those that a provider may still read. A peer takes a message
+// for what its sender has posted, however late the last bytes come.
+void DiscardUnread(MemoryRegion* region, const Sources& sources) {
+  uint64_t from = 0;
+  for (auto source = FirstWithin(*region, sources);
+       source != sources.end() && IsWithin(*region, source->begin); ++source) {
+    const auto offset = static_cast<uint64_t>(source->begin - region->data());
+    region->Discard(from, offset);
+    from = std::max(from, offset + source->bytes);
+  }
+  region->Discard(from, region->size());
 }
 
 }  // namespace
 
 void Reactor::Retire(MemoryRegion region, std::shared_ptr<const void> share) {
   if (region.data() == nullptr) return;
-  region.Discard();
+  DiscardUnread(&region, operations_.Sources());
   if (endpoint_->lost()) share = nullptr;
   retired_.push_back({std::move(region), {}, MonotonicNs() + retirement_ns_, std::move(share)});
 }
 
 // What a provider may still read is kept for as long as the operation is outstanding, also when it
-// has been written off: a peer that was stopped goes on with it hours later, and would be sent what
-// is there then. The same holds for what we read from a peer.
+// has been written off: a peer that was stopped goes on with it hours later, and is sent what is
+// there then. The same holds for what we read from a peer.
 void Reactor::ReleaseRetired(int64_t now_ns) {
   const auto due = [&] { return !retired_.empty() && retired_.front().until_ns < now_ns; };
   const bool look_at_held = !held_.empty() && next_look_at_held_ns_ < now_ns;
   if (due() || look_at_held) {
-    const std::vector<uintptr_t> sources = operations_.Sources();
+    const Sources sources = operations_.Sources();
     const auto release = [this](Retired* retired) {
       const bool take = retired->region.remotely_writable();
       HostBuffer buffer = std::move(retired->region).Close();
@@ -59,7 +84,7 @@ void Reactor::ReleaseRetired(int64_t now_ns) {
       std::for_each(kept, held_.end(), [&](Retired& held) { release(&held); });
       held_.erase(kept, held_.end());
       // What has been read meanwhile.
-      for (Retired& held : held_) held.region.Discard();
+      for (Retired& held : held_) DiscardUnread(&held.region, sources);
     }
   }
   if (quarantine_.bytes() > 0 && next_discard_ns_ < now_ns) {

@@ -1,6 +1,7 @@
 #include "src/transport/memory_region.h"
 
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cinttypes>
@@ -35,11 +36,24 @@ TEST(HostBuffer, DiscardedPagesReadAsZeroAtTheSameAddress) {
   HostBuffer buffer = *HostBuffer::Allocate(1 << 20);
   std::byte* data = buffer.data();
   memset(data, 0x5a, buffer.size());
-  buffer.Discard();
+  buffer.Discard(0, buffer.size());
   EXPECT_EQ(buffer.data(), data);
   EXPECT_TRUE(IsZero(data, buffer.size()));
   data[12345] = std::byte{1};
   EXPECT_EQ(data[12345], std::byte{1});
+}
+
+TEST(HostBuffer, OnlyWholePagesWithinTheRangeAreDiscarded) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  HostBuffer buffer = *HostBuffer::Allocate(4 * page + 100);
+  memset(buffer.data(), 0x5a, buffer.size());
+  buffer.Discard(100, 3 * page - 1);
+  buffer.Discard(4 * page, buffer.size());
+  const auto kept = [&](size_t at) { return buffer.data()[at] == std::byte{0x5a}; };
+  EXPECT_TRUE(kept(0) && kept(page - 1));
+  EXPECT_TRUE(IsZero(buffer.data() + page, page));
+  EXPECT_TRUE(kept(2 * page) && kept(4 * page - 1));
+  EXPECT_TRUE(IsZero(buffer.data() + 4 * page, 100));
 }
 
 // The bytes of this process that lie in large pages, of the mapping that begins with or before
@@ -127,7 +141,7 @@ TEST(HostBuffer, MoveHandsTheMemoryOver) {
   EXPECT_EQ(third.data(), data);
 }
 
-TEST(HostBuffer, EmptyOneCanBeDiscarded) { HostBuffer().Discard(); }
+TEST(HostBuffer, EmptyOneCanBeDiscarded) { HostBuffer().Discard(0, 0); }
 
 TEST(HostBuffer, ImpossibleSizeIsAnErrorThatSaysTheSize) {
   const absl::Status status = HostBuffer::Allocate(size_t{1} << 60).status();
