@@ -33,12 +33,16 @@ constexpr int64_t kMostStepNs = 50'000'000;
 // An executor that has not polled often enough by so many times the patience is left in peace.
 constexpr int kMostPatiences = 6;
 
+// More than an endpoint of any provider takes, and a connection to it.
+constexpr int kForACheck = 32;
+
 // The process may have no descriptor left just because an endpoint has died: one whose listener
-// goes on accepts all there is and closes none. While this lives the process may have as many as it
-// could ask for, so that the check finds some.
+// goes on accepts all there is and closes none. If there are few, the process may have as many as
+// it could ask for while this lives, so that the check finds some.
 class MoreDescriptors {
  public:
   MoreDescriptors() {
+    if (AreLeft(kForACheck)) return;
     if (getrlimit(RLIMIT_NOFILE, &before_) != 0) return;
     rlimit more = before_;
     more.rlim_cur = more.rlim_max;
@@ -50,12 +54,14 @@ class MoreDescriptors {
   MoreDescriptors(const MoreDescriptors&) = delete;
   MoreDescriptors& operator=(const MoreDescriptors&) = delete;
 
-  // Whether there is one now.
-  static bool AnyLeft() {
+  // Whether there are so many now.
+  static bool AreLeft(int count) {
+    if (count == 0) return true;
     const int descriptor = eventfd(0, EFD_CLOEXEC);
     if (descriptor < 0) return false;
+    const bool are_left = AreLeft(count - 1);
     close(descriptor);
-    return true;
+    return are_left;
   }
 
  private:
@@ -129,14 +135,17 @@ void EndpointWatch::Round(bool doubted) {
 
 void EndpointWatch::Check(Executor* executor, const std::shared_ptr<FabricPort>& port) {
   const MoreDescriptors more;
+  Verdict verdict = Verdict::kUnknown;
   for (int i = 0; i < 2; ++i) {
-    if (Ask(executor, port) != Verdict::kSilent) return;
+    verdict = Ask(executor, port);
+    if (verdict != Verdict::kSilent && verdict != Verdict::kSlow) return;
   }
+  const bool dead = verdict == Verdict::kSilent;
   const absl::Status reason = absl::UnavailableError(
       absl::StrCat("it answers no new peer: twice a message from a new endpoint of this process "
                    "did not arrive within ",
                    absl::FormatDuration(options_.patience), ", though the executor looked for it"));
-  const std::optional<std::string> note = executor->GiveUp(port, reason, kTaskLimit);
+  const std::optional<std::string> note = executor->ReplaceSilent(port, reason, dead, kTaskLimit);
   settling_ = true;
   if (note.has_value() && !note->empty()) on_note_(*note);
 }
@@ -150,10 +159,10 @@ EndpointWatch::Verdict EndpointWatch::Ask(Executor* executor,
   const absl::StatusOr<uint64_t> drawn = transport::DrawRandom();
   if (!asking.ok() || !drawn.ok()) return Verdict::kUnknown;
   const uint64_t nonce = std::max<uint64_t>(*drawn, 1);
-  const std::optional<uint64_t> turns = executor->ExpectCheck(port, nonce, kTaskLimit);
+  const auto before = executor->ExpectCheck(port, nonce, kTaskLimit);
   Verdict verdict = Verdict::kUnknown;
-  if (turns.has_value() && (*asking)->Send(port->reactor()->address(), nonce).ok()) {
-    verdict = AwaitCheck(executor, port, *turns, asking->get());
+  if (before.has_value() && (*asking)->Send(port->reactor()->address(), nonce).ok()) {
+    verdict = AwaitCheck(executor, port, *before, asking->get());
   }
   executor->ExpectCheck(port, 0, kTaskLimit);
   return verdict;
@@ -161,7 +170,7 @@ EndpointWatch::Verdict EndpointWatch::Ask(Executor* executor,
 
 EndpointWatch::Verdict EndpointWatch::AwaitCheck(Executor* executor,
                                                  const std::shared_ptr<FabricPort>& port,
-                                                 uint64_t turns_before,
+                                                 const Executor::Activity& before,
                                                  transport::CheckingEndpoint* asking) {
   const int64_t patience_ns = absl::ToInt64Nanoseconds(options_.patience);
   int64_t waited_ns = 0;
@@ -176,10 +185,12 @@ EndpointWatch::Verdict EndpointWatch::AwaitCheck(Executor* executor,
     }
     if (!port->reactor()->awaits_check()) return Verdict::kAnswers;
     // Neither end can make a connection without.
-    if (!MoreDescriptors::AnyLeft()) return Verdict::kUnknown;
-    const std::optional<uint64_t> turns = executor->TurnsOf(port, kTaskLimit);
+    if (!MoreDescriptors::AreLeft(1)) return Verdict::kUnknown;
+    const auto now = executor->ActivityOf(port, kTaskLimit);
     last_ns = transport::MonotonicNs();
-    if (turns.has_value() && *turns - turns_before >= options_.least_turns) return Verdict::kSilent;
+    if (now.has_value() && now->turns - before.turns >= options_.least_turns) {
+      return now->requests == before.requests ? Verdict::kSilent : Verdict::kSlow;
+    }
   }
   return Verdict::kUnknown;
 }

@@ -5,9 +5,13 @@
 // a small message to each open endpoint from an endpoint that nobody knows yet: now and then where
 // peers connect to an endpoint, and on every fabric soon after a session has ended from which
 // nothing ever came. It is the executor's thread that must see the message arrive. An executor that
-// runs a function does not look for it, so an endpoint is lost only when its executor has looked
-// often enough, for long enough, and twice in vain. Where peers share locks with an endpoint's
-// calls nobody connects, and its loss shows by itself (transport::GuardedCalls): not checked.
+// runs a function does not look for it, so an endpoint is silent only when its executor has looked
+// often enough, for long enough, and twice in vain.
+//
+// A silent endpoint is replaced: new sessions get another. If requests came meanwhile from the
+// sessions that it has, it is not dead but slow to let new peers in, and these sessions stay. If
+// none came, they end. Where peers share locks with an endpoint's calls nobody connects, and its
+// loss shows by itself (transport::GuardedCalls): not checked.
 
 #ifndef INVOKER_SRC_INVOKE_ENDPOINT_WATCH_H_
 #define INVOKER_SRC_INVOKE_ENDPOINT_WATCH_H_
@@ -51,21 +55,21 @@ class EndpointWatch {
   absl::Status Start(absl::Span<const std::unique_ptr<Executor>> executors,
                      std::function<void(absl::string_view note)> on_note);
 
-  // Waits for the thread, which takes a second at most.
+  // Waits for the thread, which takes some seconds if executors run long functions.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Any thread; does not block. There is reason to doubt an endpoint: all are checked soon.
   void Doubt() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  enum class Verdict : uint8_t { kAnswers, kSilent, kUnknown };
+  enum class Verdict : uint8_t { kAnswers, kSlow, kSilent, kUnknown };
 
   void ThreadMain() ABSL_LOCKS_EXCLUDED(mutex_);
   void Round(bool doubted);
   void Check(Executor* executor, const std::shared_ptr<FabricPort>& port);
   Verdict Ask(Executor* executor, const std::shared_ptr<FabricPort>& port);
   Verdict AwaitCheck(Executor* executor, const std::shared_ptr<FabricPort>& port,
-                     uint64_t turns_before, transport::CheckingEndpoint* asking);
+                     const Executor::Activity& before, transport::CheckingEndpoint* asking);
   void CloseReplaced();
   bool stopping() ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -145,16 +145,22 @@ class Executor {
 
   // The open endpoints that take new sessions. Does not block.
   std::vector<std::shared_ptr<FabricPort>> OpenPorts() const;
+  // What a port has done so far.
+  struct Activity {
+    uint64_t turns = 0;     // how often it has been polled
+    uint64_t requests = 0;  // that have come from peers, refused ones included
+  };
   // Polls the port from now on, whether or not it has sessions, until the check with this nonce has
-  // come or another is expected; 0: none. Returns how often it has been polled so far.
-  std::optional<uint64_t> ExpectCheck(const std::shared_ptr<FabricPort>& port, uint64_t nonce,
+  // come or another is expected; 0: none.
+  std::optional<Activity> ExpectCheck(const std::shared_ptr<FabricPort>& port, uint64_t nonce,
                                       absl::Duration limit);
-  // How often the port has been polled so far.
-  std::optional<uint64_t> TurnsOf(const std::shared_ptr<FabricPort>& port, absl::Duration limit);
-  // The port, which is the current one of its line, no longer answers, for this reason: its
-  // sessions end, and new ones get another endpoint. Returns what to log.
-  std::optional<std::string> GiveUp(const std::shared_ptr<FabricPort>& port,
-                                    const absl::Status& reason, absl::Duration limit);
+  std::optional<Activity> ActivityOf(const std::shared_ptr<FabricPort>& port, absl::Duration limit);
+  // The port no longer answers new peers, for this reason: new sessions get another endpoint, if
+  // there may be one more. With `end_sessions` its own sessions end, else they stay. Returns what
+  // to log; "" if the port takes no sessions any more in any case.
+  std::optional<std::string> ReplaceSilent(const std::shared_ptr<FabricPort>& port,
+                                           const absl::Status& reason, bool end_sessions,
+                                           absl::Duration limit);
   // Closes endpoints that have been replaced, have settled, and can be closed. Returns whether some
   // have not settled yet.
   std::optional<bool> CloseSettled(absl::Duration limit);
@@ -185,6 +191,8 @@ class Executor {
  private:
   Executor(std::vector<transport::FabricChoice> fabrics, const FunctionRegistry* functions,
            const ExecutorOptions& options, SessionFailed on_session_failed);
+
+  static Activity ActivityOf(const FabricPort& port);
 
   void ThreadMain();
   void Arrange();

@@ -36,28 +36,33 @@ std::vector<std::shared_ptr<FabricPort>> Executor::OpenPorts() const {
   return ports;
 }
 
-std::optional<uint64_t> Executor::ExpectCheck(const std::shared_ptr<FabricPort>& port,
-                                              uint64_t nonce, absl::Duration limit) {
-  return AskThread<uint64_t>(limit, [this, port, nonce] {
+std::optional<Executor::Activity> Executor::ExpectCheck(const std::shared_ptr<FabricPort>& port,
+                                                        uint64_t nonce, absl::Duration limit) {
+  return AskThread<Activity>(limit, [this, port, nonce] {
     port->reactor()->ExpectCheck(nonce);
     shared_.rearrange = true;
-    return port->reactor()->counters().turns;
+    return ActivityOf(*port);
   });
 }
 
-std::optional<uint64_t> Executor::TurnsOf(const std::shared_ptr<FabricPort>& port,
-                                          absl::Duration limit) {
-  return AskThread<uint64_t>(limit, [port] { return port->reactor()->counters().turns; });
+std::optional<Executor::Activity> Executor::ActivityOf(const std::shared_ptr<FabricPort>& port,
+                                                       absl::Duration limit) {
+  return AskThread<Activity>(limit, [port] { return ActivityOf(*port); });
 }
 
-std::optional<std::string> Executor::GiveUp(const std::shared_ptr<FabricPort>& port,
-                                            const absl::Status& reason, absl::Duration limit) {
-  return AskThread<std::string>(limit, [this, port, reason]() -> std::string {
+Executor::Activity Executor::ActivityOf(const FabricPort& port) {
+  const ExecutorCounters counters = port.Counters();
+  return {port.reactor()->counters().turns, counters.executed + counters.refused};
+}
+
+std::optional<std::string> Executor::ReplaceSilent(const std::shared_ptr<FabricPort>& port,
+                                                   const absl::Status& reason, bool end_sessions,
+                                                   absl::Duration limit) {
+  return AskThread<std::string>(limit, [this, port, reason, end_sessions]() -> std::string {
     for (const std::unique_ptr<FabricLine>& line : lines_) {
       // A session that was opened meanwhile may have replaced it, for another reason.
       if (line->current() != port || !port->in_order()) continue;
-      port->GiveUp(reason);
-      absl::StatusOr<std::string> replaced = line->Replace(reason);
+      absl::StatusOr<std::string> replaced = line->ReplaceSilent(reason, end_sessions);
       return replaced.ok() ? *std::move(replaced) : std::string(replaced.status().message());
     }
     return "";

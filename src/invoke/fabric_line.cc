@@ -35,21 +35,39 @@ std::shared_ptr<FabricPort> FabricLine::current() const {
   return current_;
 }
 
+absl::Status FabricLine::Refusal(const absl::Status& reason, absl::string_view why) const {
+  return absl::Status(
+      reason.code(),
+      absl::StrCat("the endpoint of provider ", profile().provider,
+                   " takes no more sessions: ", reason.message(), "; ", why,
+                   ": it takes sessions again after a restart of the server",
+                   profile().close_needs_quiet
+                       ? ""
+                       : ", or when all sessions on one of the endpoints have ended"));
+}
+
 absl::StatusOr<std::string> FabricLine::Replace(const absl::Status& reason) {
+  if (!current()->worth_replacing()) {
+    return Refusal(reason, "another one would have no room either");
+  }
+  return PutAnotherInPlace(reason, !current()->reactor()->health().ok());
+}
+
+absl::StatusOr<std::string> FabricLine::ReplaceSilent(const absl::Status& reason,
+                                                      bool end_sessions) {
+  const std::shared_ptr<FabricPort> silent = current();
+  // It may only be slow, so it is better than none.
+  if (!end_sessions && others_.load(std::memory_order_relaxed) == kMostOthers) return "";
+  absl::StatusOr<std::string> replaced = PutAnotherInPlace(reason, end_sessions);
+  if (end_sessions) silent->GiveUp(reason);
+  return replaced;
+}
+
+absl::StatusOr<std::string> FabricLine::PutAnotherInPlace(const absl::Status& reason,
+                                                          bool sessions_end) {
   const std::shared_ptr<FabricPort> full = current();
-  const auto refuse = [&](absl::string_view why) {
-    return absl::Status(
-        reason.code(),
-        absl::StrCat("the endpoint of provider ", profile().provider,
-                     " takes no more sessions: ", reason.message(), "; ", why,
-                     ": it takes sessions again after a restart of the server",
-                     profile().close_needs_quiet
-                         ? ""
-                         : ", or when all sessions on one of the endpoints have ended"));
-  };
-  if (!full->worth_replacing()) return refuse("another one would have no room either");
   if (others_.load(std::memory_order_relaxed) == kMostOthers) {
-    return refuse(absl::StrCat("there are ", kMostOthers, " endpoints before it already"));
+    return Refusal(reason, absl::StrCat("there are ", kMostOthers, " endpoints before it already"));
   }
   absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(full->choice());
   if (!copy.ok()) return copy.status();
@@ -64,8 +82,8 @@ absl::StatusOr<std::string> FabricLine::Replace(const absl::Status& reason) {
   shared_->rearrange = true;
   return absl::StrCat("an endpoint of provider ", profile().provider, " takes no more sessions (",
                       reason.message(), "): new ones get another endpoint, and its ",
-                      full->live_sessions(), full->reactor()->health().ok() ? " stay" : " end",
-                      "; it is number ", others, " of the ", kMostOthers,
+                      full->live_sessions(), sessions_end ? " end" : " stay", "; it is number ",
+                      others, " of the ", kMostOthers,
                       " that an executor can have beside the one in use",
                       profile().close_needs_quiet ? ", until the server is restarted"
                                                   : ", and is closed when its sessions have ended");

@@ -24,6 +24,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "src/invoke/fabric_port.h"
 #include "src/transport/discovery.h"
@@ -56,6 +57,9 @@ class FabricLine {
   // place, and its sessions stay where they are. Says so, for a log. If there may be no other, why
   // not, and what to do.
   absl::StatusOr<std::string> Replace(const absl::Status& reason);
+  // Does the same for a current port that no longer answers new peers. With `end_sessions` the
+  // port's sessions end. If there may be no other, the port stays as it is, sessions included.
+  absl::StatusOr<std::string> ReplaceSilent(const absl::Status& reason, bool end_sessions);
 
   // Ports that may have to be polled: the current one, and those before it.
   void ForEach(absl::FunctionRef<void(FabricPort*)> visit) const;
@@ -76,6 +80,9 @@ class FabricLine {
   ExecutorCounters Counters() const;
 
  private:
+  absl::Status Refusal(const absl::Status& reason, absl::string_view why) const;
+  absl::StatusOr<std::string> PutAnotherInPlace(const absl::Status& reason, bool sessions_end);
+
   const uint16_t fabric_;
   const transport::Profile profile_;
   ExecutorShared* const shared_;

@@ -35,10 +35,10 @@ ClientOptions HonestOptions(absl::Duration patience) {
 // Calls without an end. A client whose endpoint is lost connects again.
 class HonestClient {
  public:
-  HonestClient(std::string address, int number, absl::Duration patience)
+  HonestClient(std::string address, int number, ClientOptions options)
       : address_(std::move(address)),
         number_(number),
-        patience_(patience),
+        options_(std::move(options)),
         thread_([this] { Run(); }) {}
   ~HonestClient() { Stop(); }
 
@@ -60,8 +60,7 @@ class HonestClient {
  private:
   void Run() {
     while (!stop_) {
-      absl::StatusOr<std::unique_ptr<Client>> client =
-          Client::Connect(address_, HonestOptions(patience_));
+      absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(address_, options_);
       if (client.ok()) CallWhileItLives(client->get());
       if (!stop_) ++lost_;
     }
@@ -84,7 +83,7 @@ class HonestClient {
 
   const std::string address_;
   const int number_;
-  const absl::Duration patience_;
+  const ClientOptions options_;
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> answers_{0};
   std::atomic<uint64_t> lost_{0};
@@ -127,8 +126,8 @@ TEST_P(StrayBytesTest, NewSessionsWorkAfterThem) {
   const uint64_t seed = TestSeed();
   std::vector<std::unique_ptr<HonestClient>> clients;
   for (int i = 0; i < kHonestClients; ++i) {
-    clients.push_back(std::make_unique<HonestClient>(server->address(), i,
-                                                     absl::Seconds(GetParam().dies ? 5 : 30)));
+    clients.push_back(std::make_unique<HonestClient>(
+        server->address(), i, HonestOptions(absl::Seconds(GetParam().dies ? 5 : 30))));
     ASSERT_TRUE(clients.back()->AwaitAnswer());
   }
   const std::vector<uint16_t> ports = ListeningPorts(server->pid());
@@ -152,6 +151,34 @@ TEST_P(StrayBytesTest, NewSessionsWorkAfterThem) {
       (*after)->Invoke(FunctionNamed(**after, "test.echo"), "after");
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(response->text(), "after");
+}
+
+// One fabric's endpoint dies. Clients of the other fabric notice nothing.
+TEST_F(ServerTest, StrayBytesHarmNoOtherFabric) {
+  for (const char* provider : {"sockets", "tcp;ofi_rxm"}) {
+    transport::FabricRequest request;
+    request.provider = provider;
+    request.address = "127.0.0.1";
+    if (!transport::Discover(request).ok()) GTEST_SKIP() << provider << " is not in this libfabric";
+  }
+  ServerOptions options;
+  options.provider = "sockets,tcp;ofi_rxm";
+  options.more = {"--endpoint_check=500ms"};
+  ServerProcess* const server = StartServer(options);
+  ASSERT_NE(server, nullptr);
+  ClientOptions dies = HonestOptions(absl::Seconds(5));
+  dies.provider = "sockets";
+  ClientOptions lives = HonestOptions(absl::Seconds(30));
+  lives.provider = "tcp;ofi_rxm";
+  HonestClient on_sockets(server->address(), 0, dies);
+  HonestClient on_tcp(server->address(), 1, lives);
+  ASSERT_TRUE(on_sockets.AwaitAnswer());
+  ASSERT_TRUE(on_tcp.AwaitAnswer());
+  EXPECT_GT(ThrowStrayBytes(ListeningPorts(server->pid()), kConnections, TestSeed()), kConnections);
+  EXPECT_TRUE(server->AwaitLog("provider sockets takes no more sessions")) << server->log();
+  EXPECT_TRUE(on_sockets.AwaitAnswer()) << server->log();
+  EXPECT_TRUE(on_tcp.AwaitAnswer()) << server->log();
+  EXPECT_EQ(on_tcp.lost(), 0u) << server->log();
 }
 
 }  // namespace

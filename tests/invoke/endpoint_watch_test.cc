@@ -28,34 +28,43 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
-std::vector<int> Listeners() {
-  std::vector<int> listeners;
+int OptionOf(int descriptor, int option) {
+  int value = 0;
+  socklen_t length = sizeof(value);
+  return getsockopt(descriptor, SOL_SOCKET, option, &value, &length) == 0 ? value : -1;
+}
+
+// The sockets of this process that listen, or that receive datagrams.
+std::vector<int> Receivers() {
+  std::vector<int> receivers;
   DIR* const directory = opendir("/proc/self/fd");
   while (const dirent* entry = readdir(directory)) {
     const int descriptor = atoi(entry->d_name);
-    int listens = 0;
-    socklen_t length = sizeof(listens);
-    if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0) {
-      listeners.push_back(descriptor);
+    if (OptionOf(descriptor, SO_ACCEPTCONN) == 1 || OptionOf(descriptor, SO_TYPE) == SOCK_DGRAM) {
+      receivers.push_back(descriptor);
     }
   }
   closedir(directory);
-  return listeners;
+  return receivers;
 }
 
 uint16_t PortOf(const sockaddr_in& address) { return ntohs(address.sin_port); }
 
-// No connection is accepted any more at the port of this endpoint; those that there are go on.
-// False if nobody listens there.
+// Nothing of a new peer arrives any more at the port of this endpoint. A listener accepts no
+// connection, and those that there are go on. A socket that receives datagrams takes those of
+// another port alone. False if there is no such socket.
 bool StopListener(const std::string& endpoint_address) {
   sockaddr_in wanted = {};
   memcpy(&wanted, endpoint_address.data(), std::min(sizeof(wanted), endpoint_address.size()));
-  for (const int listener : Listeners()) {
+  for (const int receiver : Receivers()) {
     sockaddr_in bound = {};
     socklen_t length = sizeof(bound);
-    getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &length);
+    getsockname(receiver, reinterpret_cast<sockaddr*>(&bound), &length);
     if (PortOf(bound) != PortOf(wanted)) continue;
-    return shutdown(listener, SHUT_RDWR) == 0;
+    if (OptionOf(receiver, SO_TYPE) != SOCK_DGRAM) return shutdown(receiver, SHUT_RDWR) == 0;
+    sockaddr_in other = bound;
+    other.sin_port = htons(9);  // the port "discard"
+    return connect(receiver, reinterpret_cast<const sockaddr*>(&other), sizeof(other)) == 0;
   }
   return false;
 }
@@ -119,12 +128,21 @@ class EndpointWatchTest : public testing::TestWithParam<const char*> {
   std::unique_ptr<ClientSession> session_;
 };
 
+std::string NameOfFabric(const testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), ';', '_');
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Fabrics, EndpointWatchTest,
-                         testing::Values("tcp;ofi_rxm", "tcp", "net", "sockets"),
-                         [](const auto& info) {
-                           return absl::StrContains(info.param, ";") ? std::string("tcp_rxm")
-                                                                     : std::string(info.param);
-                         });
+                         testing::Values("tcp;ofi_rxm", "tcp", "net", "sockets"), NameOfFabric);
+
+// Fabrics without connections, too, which are checked only where there is reason to.
+class DoubtTest : public EndpointWatchTest {};
+
+INSTANTIATE_TEST_SUITE_P(Fabrics, DoubtTest,
+                         testing::Values("tcp;ofi_rxm", "tcp", "net", "sockets", "udp;ofi_rxd"),
+                         NameOfFabric);
 
 TEST_P(EndpointWatchTest, AnEndpointWhoseListenerHasStoppedIsReplaced) {
   ServedWorker served(GetParam(), WatchedOptions());
@@ -142,6 +160,30 @@ TEST_P(EndpointWatchTest, AnEndpointWhoseListenerHasStoppedIsReplaced) {
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(response->text(), "after");
   EXPECT_EQ(notes_.count(), 1u);
+}
+
+// The endpoint lets in no new peer, and serves the one that it has: it is not dead.
+TEST_P(EndpointWatchTest, ASessionWhoseRequestsArriveStays) {
+  ServedWorker served(GetParam(), WatchedOptions());
+  Watch(&served);
+  const auto opened = OpenSilent(served.worker.get());
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const std::unique_ptr<Client> before = served.Connect();
+  ASSERT_NE(before, nullptr);
+  ASSERT_TRUE(StopListener(opened->endpoint_address));
+  const absl::Time give_up = absl::Now() + kPatience;
+  while (notes_.count() == 0 && absl::Now() < give_up) {
+    ASSERT_TRUE(before->Invoke(Find(*before, "echo"), "before").ok());
+  }
+  const std::string note = notes_.Await();
+  EXPECT_TRUE(absl::StrContains(note, "its 2 stay")) << note;
+  const std::unique_ptr<Client> after = served.Connect();
+  ASSERT_NE(after, nullptr);
+  for (Client* client : {before.get(), after.get()}) {
+    const absl::StatusOr<Response> response = client->Invoke(Find(*client, "echo"), "after");
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->text(), "after");
+  }
 }
 
 TEST_P(EndpointWatchTest, AnEndpointNobodyUsesIsCheckedToo) {
@@ -176,7 +218,7 @@ TEST_P(EndpointWatchTest, AnExecutorThatRunsAFunctionIsNotTakenForLost) {
 }
 
 // Without a period to speak of: a session from which nothing has come is what starts the check.
-TEST_P(EndpointWatchTest, ASessionThatNothingCameFromIsReasonEnough) {
+TEST_P(DoubtTest, ASessionThatNothingCameFromIsReasonEnough) {
   WorkerOptions options = WatchedOptions();
   options.endpoint_watch.period = absl::Hours(1);
   ServedWorker served(GetParam(), options);
