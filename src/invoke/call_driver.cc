@@ -90,6 +90,11 @@ uint64_t CallDriver::pieces_up_to() {
   return session_->pieces_up_to();
 }
 
+uint64_t CallDriver::method_trials() {
+  Visit visit(this);
+  return method_trials_;
+}
+
 absl::StatusOr<Response> CallDriver::Collect(Call* call) {
   if (ABSL_PREDICT_FALSE(!call->status.ok())) {
     absl::Status status = std::move(call->status);

@@ -68,6 +68,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // Blocks for some milliseconds at most.
   void ChooseMethod(std::optional<uint64_t> pieces_up_to);
   uint64_t pieces_up_to();
+  uint64_t method_trials();
 
   // What every call needs to know of the session; constant once it is open.
   const WindowGeometry& geometry() const { return session_->geometry(); }
@@ -192,7 +193,9 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   uint64_t LongestTried() const { return geometry().window_bytes() / 4; }
   void TryMethodsLocked();
   void ChooseMethodLocked(std::optional<uint64_t> pieces_up_to);
-  ABSL_ATTRIBUTE_NOINLINE void LookAtPlacementLocked();
+  void AskForLookLocked();
+  static bool HasTimeForLook(const ClientSession::Request& request);
+  ABSL_ATTRIBUTE_NOINLINE void LookAtPlacementLocked(bool now);
   absl::StatusOr<Response> Collect(Call* call);
   bool CancelLocked(Call* call);
   bool PollForRoomLocked();
@@ -258,13 +261,15 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   std::shared_ptr<CallDriver> self_;
   bool closed_ = false;
   bool helper_stop_ = false;
-  bool helper_awake_ = false;    // runs, or sleeps for a while only
-  bool helper_watches_ = false;  // sleeps
-  bool helper_leads_ = false;    // drives at once: nobody else has lately
-  PlacementWatch placement_;     // where methods have been tried
-  bool probe_is_late_ = false;   // one has been given up: its cells come free with its answer
-  bool quiet_ = true;            // nothing of the worker's can be under way to us
-  bool settled_ = false;         // it has been seen that nothing is, since the session failed
+  bool helper_awake_ = false;     // runs, or sleeps for a while only
+  bool helper_watches_ = false;   // sleeps
+  bool helper_leads_ = false;     // drives at once: nobody else has lately
+  PlacementWatch placement_;      // where methods have been tried
+  uint64_t method_trials_ = 0;    // that had a result
+  bool method_is_given_ = false;  // by the program
+  bool probe_is_late_ = false;    // one has been given up: its cells come free with its answer
+  bool quiet_ = true;             // nothing of the worker's can be under way to us
+  bool settled_ = false;          // it has been seen that nothing is, since the session failed
   // Times that threads other than the helper have driven. Written under lock_.
   std::atomic<uint64_t> visits_{0};
   std::thread helper_;

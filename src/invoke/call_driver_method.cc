@@ -104,31 +104,40 @@ void CallDriver::TryMethodsLocked() {
   session_->set_pieces_up_to(decided ? trial.pieces_up_to() : before);
   if (!session_->answered()) return;
   const std::optional<Placement> placement = TellMethodLocked();
-  if (decided && placement.has_value()) placement_.Measured(*placement);
+  if (!decided || !placement.has_value()) return;
+  placement_.Measured(*placement);
+  ++method_trials_;
 }
 
 void CallDriver::ChooseMethodLocked(std::optional<uint64_t> pieces_up_to) {
   if (!session_->may_send_pieces()) return;
   if (pieces_up_to.has_value()) {
+    method_is_given_ = true;
     session_->set_pieces_up_to(*pieces_up_to);
     // An executor that nobody has told anything sends no pieces.
-    if (*pieces_up_to > 0) TellMethodLocked();
+    if (*pieces_up_to > 0 && !TellMethodLocked().has_value()) AskForLookLocked();
     return;
   }
   // A small window has no length to try, and no cells to spare for an answer that is late.
   if (LongestTried() < 2 * reactor_->profile().inject_bytes) return;
   TryMethodsLocked();
+  AskForLookLocked();
+}
+
+void CallDriver::AskForLookLocked() {
   session_->AskForLook(transport::MonotonicNs() + PlacementWatch::kIntervalNs);
 }
 
-// Calls wait for this, once in a while, but only for a session that is idle: others have to drive,
-// or would wait for answers that are under way.
-void CallDriver::LookAtPlacementLocked() {
-  session_->AskForLook(transport::MonotonicNs() + PlacementWatch::kIntervalNs);
-  if (driven_ || !session_->answered()) return;
+// It is time to look where the two ends run. The call that is about to start waits for the answer,
+// so this happens only if the call blocks in any case (`now`), and only in a session that is idle:
+// another thread that drives, or an answer that is under way, would hold it up.
+void CallDriver::LookAtPlacementLocked(bool now) {
+  if (!now || driven_ || !session_->answered()) return AskForLookLocked();
   probe_is_late_ = false;
   const std::optional<Placement> seen = TellMethodLocked();
-  if (seen.has_value() && placement_.Look(*seen)) TryMethodsLocked();
+  if (method_is_given_ && seen.has_value()) return;
+  AskForLookLocked();
+  if (!method_is_given_ && seen.has_value() && placement_.Look(*seen)) TryMethodsLocked();
 }
 
 }  // namespace invoker

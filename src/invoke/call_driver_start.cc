@@ -7,6 +7,7 @@
 #include "absl/base/optimization.h"
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
+#include "src/transport/method_trial.h"
 
 namespace invoker {
 namespace {
@@ -58,12 +59,18 @@ Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wa
       return call;
     }
     if (session_->TakeLook()) {
-      LookAtPlacementLocked();
+      LookAtPlacementLocked(/*now=*/!may_wait_for_others && HasTimeForLook(request));
       continue;
     }
     *why_not = WaitToStartLocked(request, &next_check_ns);
     if (!why_not->ok()) return nullptr;
   }
+}
+
+// Whether the call's deadline is far enough away for a look at the placement, and for a trial.
+bool CallDriver::HasTimeForLook(const ClientSession::Request& request) {
+  return request.deadline_ns == 0 ||
+         request.deadline_ns - transport::MonotonicNs() >= 2 * transport::MethodTrial::kLimitNs;
 }
 
 // There is no room now. OK: it is worth another try.

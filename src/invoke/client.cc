@@ -261,6 +261,7 @@ const std::string& Client::fabric_choice() const { return connection_->fabric_ch
 transport::Notification Client::notification() const { return driver_->notification(); }
 const std::string& Client::downgrade_reason() const { return connection_->downgrade_reason(); }
 uint64_t Client::pieces_up_to() const { return driver_->pieces_up_to(); }
+uint64_t Client::method_trials() const { return driver_->method_trials(); }
 uint64_t Client::max_payload() const { return driver_->geometry().MaxPayload(); }
 DataAuth Client::data_auth() const { return driver_->data_auth(); }
 ResponseDropCounters Client::dropped_responses() const { return driver_->dropped_responses(); }

@@ -91,7 +91,9 @@ struct ClientOptions {
   // Where the fabric can do both (docs/performance.md), payloads of up to so many bytes go in
   // pieces, both ways, if the provider does not inject them whole; 0: every message goes in one
   // write. At most 16 times what the provider injects. Nothing: a short trial decides when the
-  // session opens, and again when an end has moved to another processor.
+  // session opens, and again when an end has moved to another processor. Calls that block notice
+  // such a move: once a second, one of them waits for a round trip first, and for some
+  // milliseconds if there has been a move.
   std::optional<uint64_t> pieces_up_to;
   // Where sequence numbers begin. They wrap; starting near the end makes them wrap soon.
   uint64_t first_sequence = 1;
@@ -294,6 +296,9 @@ class Client {
   // Payloads of up to so many bytes go in pieces now, if the provider does not inject them whole:
   // ClientOptions::pieces_up_to, or what the last trial has found. 0: none.
   uint64_t pieces_up_to() const;
+  // How many trials have had a result: one when the session opened, unless the executor was busy,
+  // and one for each time that an end was seen at another place.
+  uint64_t method_trials() const;
   // Largest payload of a request or a response, in bytes.
   uint64_t max_payload() const;
   uint32_t executor() const;

@@ -1,6 +1,8 @@
 // Sessions that try in which way long messages are faster: whatever a trial finds, and whatever is
 // in its way, calls are as they were.
 
+#include <sched.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,6 +17,8 @@ namespace {
 
 // From one look at the placement to the next, and some more.
 constexpr absl::Duration kInterval = absl::Milliseconds(1200);
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
 
 constexpr uint64_t kLengths[] = {0, 64, 4064, 4065, 4096, 4097, 8192, 16384, 65536, 65537, 200'000};
 
@@ -54,6 +58,47 @@ TEST_P(MethodSessionTest, ATrialFindsOneOfTheLengthsThatItTries) {
   CheckAllLengths(client.get());
 }
 
+// The calling thread may run on this processor only.
+void PinTo(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+TEST_P(MethodSessionTest, ATrialIsMadeWhereItMatters) {
+  // On a busy machine a trial may have no result: the client tries again a second later.
+  const auto client = worker_.Connect();
+  ASSERT_NE(client, nullptr);
+  const absl::Time give_up = absl::Now() + kPatience;
+  do {
+    CheckAllLengths(client.get());
+  } while (MaySendPieces() && client->method_trials() == 0 && absl::Now() < give_up);
+  EXPECT_EQ(client->method_trials() > 0, MaySendPieces());
+}
+
+TEST_P(MethodSessionTest, ATrialIsMadeAgainWhereAnEndHasMoved) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  std::vector<int> processors;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &all)) processors.push_back(i);
+  }
+  if (processors.size() < 2 || !MaySendPieces()) GTEST_SKIP() << "nothing to move, or to choose";
+  // The first trial is made where the calls are.
+  PinTo(processors[0]);
+  const auto client = worker_.Connect();
+  ASSERT_NE(client, nullptr);
+  for (const int processor : {processors[1], processors[0]}) {
+    PinTo(processor);
+    const uint64_t before = client->method_trials();
+    const absl::Time give_up = absl::Now() + kPatience;
+    while (client->method_trials() == before && absl::Now() < give_up) CheckEcho(client.get(), 64);
+    EXPECT_GT(client->method_trials(), before) << "on processor " << processor;
+  }
+  sched_setaffinity(0, sizeof(all), &all);
+}
+
 TEST_P(MethodSessionTest, AnOptionDecidesInItsPlace) {
   for (const uint64_t limit : {0, 10'000, 65536}) {
     ClientOptions options;
@@ -61,6 +106,7 @@ TEST_P(MethodSessionTest, AnOptionDecidesInItsPlace) {
     const auto client = worker_.Connect(options);
     ASSERT_NE(client, nullptr);
     EXPECT_EQ(client->pieces_up_to(), MaySendPieces() ? limit : 0);
+    EXPECT_EQ(client->method_trials(), 0u);
     CheckAllLengths(client.get());
     EXPECT_TRUE(client->Ping({}).ok());
     EXPECT_EQ(client->pieces_up_to(), MaySendPieces() ? limit : 0);
