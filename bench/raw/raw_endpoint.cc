@@ -213,7 +213,8 @@ inline absl::Status RawEndpoint::Poll(uint32_t* turns, int64_t* give_up_ns) {
   const ssize_t count = fi_cq_read(cq_.get(), entries, kBatch);
   if (count <= 0) return Empty(count, turns, give_up_ns);
   for (ssize_t i = 0; i < count; ++i) {
-    if ((entries[i].flags & FI_REMOTE_WRITE) != 0) {
+    // Not every libfabric says FI_REMOTE_WRITE there.
+    if ((entries[i].flags & (FI_REMOTE_CQ_DATA | FI_WRITE)) == FI_REMOTE_CQ_DATA) {
       arrived_.push_back(static_cast<uint32_t>(entries[i].data));
     } else {
       // Never allocates: there is room for all of them.

@@ -133,6 +133,9 @@ struct Attack {
   // Without tags it is a race that either side may win. With kHeader it is one on fabrics only that
   // place the bytes of a write in any order.
   bool race_without_tags = false;
+  // Without tags it succeeds only where requests are writes with immediate. A payload inside a send
+  // is placed when its message is read, after all that the attacker has written.
+  bool needs_immediates = false;
 };
 
 std::vector<Attack> AllAttacks();

@@ -172,7 +172,8 @@ std::vector<Attack> AttacksWithAKey() {
        .seen = {"bad_tag"},
        .succeeds_below = DataAuth::kFull,
        .destroys = true,
-       .most = 3},
+       .most = 3,
+       .needs_immediates = true},
   };
 }
 

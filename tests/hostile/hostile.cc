@@ -23,6 +23,7 @@
 #include "src/transport/provider_profile.h"
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/server_state.h"
+#include "tests/transport/immediates.h"
 
 namespace invoker::hostile {
 namespace {
@@ -151,6 +152,17 @@ class Siege {
     const uint64_t tries =
         settings_.tries == 0 ? 0 : std::clamp(settings_.tries, attack.least, attack.most);
     const bool may_succeed = auth_ < attack.succeeds_below;
+    if (may_succeed && attack.needs_immediates &&
+        transport::StrongestOn(provider_) != transport::Notification::kWriteImm) {
+      bench::Row row;
+      row.Label("fabric", provider_)
+          .Label("data_auth", DataAuthName(auth_))
+          .Label("attack", attack.name)
+          .Label("knows", attack.knows)
+          .Label("verdict", "not tried: the payload is inside the send");
+      table->rows.push_back(std::move(row));
+      return true;
+    }
     absl::StatusOr<Outcome> outcome = Run(attack, tries);
     if (!outcome.ok()) {
       std::fprintf(stderr, "hostile: %s, %s, %s: %s\n", provider_.c_str(), attack.name,

@@ -16,6 +16,7 @@
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
 #include "tests/integration/rendezvous.h"
+#include "tests/transport/immediates.h"
 
 namespace invoker {
 namespace {
@@ -26,6 +27,9 @@ using testing::Not;
 using testing::StartsWith;
 
 constexpr char kInvoker[] = "tools/invoker";
+
+// What sessions with the test's server have.
+const std::string kStrongest(transport::NotificationName(transport::StrongestOn("tcp;ofi_rxm")));
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -334,7 +338,8 @@ TEST_F(InvokerCliTest, PingPrintsALineForEachAndASummary) {
                 MatchesRegex(absl::StrCat("1024 bytes from 127\\.0\\.0\\.1:[0-9]+: seq=", i + 1,
                                           " time=[0-9]+\\.[0-9] us")));
   }
-  EXPECT_THAT(lines[4], HasSubstr("provider tcp;ofi_rxm, notification write_imm, 1024 bytes"));
+  EXPECT_THAT(lines[4], HasSubstr(absl::StrCat("provider tcp;ofi_rxm, notification ", kStrongest,
+                                               ", 1024 bytes")));
   EXPECT_EQ(lines[5], "3 sent, 3 answered, 0 timed out");
   EXPECT_THAT(lines[6], MatchesRegex("min/p50/p99/max = ([0-9]+\\.[0-9]/){3}[0-9]+\\.[0-9] us"));
 }
@@ -348,7 +353,7 @@ TEST_F(InvokerCliTest, PingCanBeQuiet) {
 }
 
 TEST_F(InvokerCliTest, PingAsJsonIsOneLineInOrder) {
-  for (const char* notify : {"write_imm", "send_after_write"}) {
+  for (const std::string& notify : {kStrongest, std::string("send_after_write")}) {
     const Finished finished =
         Run({"ping", "--count=20", "--json", "--size=0", absl::StrCat("--notify=", notify)});
     EXPECT_EQ(finished.exit_code, 0) << finished.errors;
