@@ -45,7 +45,9 @@ def test_a_program_measures_both_fabrics(name, tmp_path):
         rows = report["tables"][table]
         assert {row["provider"] for row in rows} >= set(FABRICS), (table, rows)
         times = [row["p50_us"] for row in rows if "p50_us" in row]
-        assert all(math.isfinite(time) and time >= 0 for time in times) and (not times or max(times) > 0), rows
+        # A receiver may see a message before the call that posts it has returned: such a stage is less than nothing.
+        least = -math.inf if table == "stages" else 0
+        assert all(math.isfinite(time) and time >= least for time in times) and (not times or max(times) > 0), rows
     assert "<svg" in plot.read_text()
 
 

@@ -37,6 +37,12 @@ int SignalThatEnds(const std::string& program, const char* argument) {
   return 0;
 }
 
+// From libfabric 2.5 on, one that has not introduced itself ends the process.
+TEST(Faults, AnEndpointOfTheOwnProcessThatIsUnknown) {
+  const int expected = FI_VERSION_GE(fi_version(), FI_VERSION(2, 5)) ? SIGSEGV : 0;
+  EXPECT_EQ(SignalThatEnds("shm_two_endpoints", ""), expected);
+}
+
 // One that has gone ends the process in one place or in another, which depends on the release.
 TEST(Faults, AnEndpointOfTheOwnProcess) {
   const bool removed = SignalThatEnds("shm_two_endpoints", "removed") == SIGSEGV;
