@@ -342,8 +342,9 @@ constexpr ProfileRow kRows[] = {
 
 constexpr absl::string_view kDefaultProvider = "tcp;ofi_rxm";
 
-// Claims as little as can work: no order between a write and a send, no wait object. A write with
-// CQ data is still tried, because the probe at session open finds out whether it arrives.
+// Claims as little as can work: no order between a write and a send, no wait object, nothing of
+// another release on the same host. A write with CQ data is still tried, because the probe at
+// session open finds out whether it arrives.
 constexpr ProfileRow kConservativeRow = {
     .provider = "",
     .unserved_fabric = "",
@@ -362,6 +363,7 @@ constexpr ProfileRow kConservativeRow = {
     .auto_rank = 0,
     .evidence = Evidence::kNone,
     .environment = {},
+    .one_release_per_host = true,  // it may share memory, as shm does
     .start_per_process = true,
     .absent_hint = "unknown: `fi_info -l` lists what this libfabric was built with",
 };
