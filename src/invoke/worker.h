@@ -39,8 +39,10 @@ struct WorkerOptions {
   // See SelectServedFabrics; empty: every fabric that works.
   std::vector<std::string> providers;
   FabricAddresses addresses;
-  transport::SelfTestOptions self_test;  // how fabrics are tried, unless providers names them
-  uint32_t executors = 1;                // threads, each with endpoints of its own
+  // How fabrics are tried, unless `providers` names them. Starting the worker needs the program
+  // invoker_self_test then, beside the worker's own program or where `self_test.program` says.
+  transport::SelfTestOptions self_test;
+  uint32_t executors = 1;  // threads, each with endpoints of its own
   transport::Notification notification = transport::Notification::kAuto;
   uint64_t window_bytes = kDefaultWindowBytes;  // most that a session may have, per direction
   // Memory for the input and output of bulk calls at a time, of all executors together. Calls that
