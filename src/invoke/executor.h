@@ -157,7 +157,7 @@ class Executor {
   std::optional<Activity> ActivityOf(const std::shared_ptr<FabricPort>& port, absl::Duration limit);
   // The port no longer answers new peers, for this reason: new sessions get another endpoint, if
   // there may be one more. With `end_sessions` its own sessions end, else they stay. Returns what
-  // to log; "" if the port takes no sessions any more in any case.
+  // to log; "" if the port takes no sessions any more in any case, or stays in use.
   std::optional<std::string> ReplaceSilent(const std::shared_ptr<FabricPort>& port,
                                            const absl::Status& reason, bool end_sessions,
                                            absl::Duration limit);

@@ -58,7 +58,8 @@ class FabricLine {
   // not, and what to do.
   absl::StatusOr<std::string> Replace(const absl::Status& reason);
   // Does the same for a current port that no longer answers new peers. With `end_sessions` the
-  // port's sessions end. If there may be no other, the port stays as it is, sessions included.
+  // port's sessions end, and it takes no more even if there may be no other. Without, it stays in
+  // use then, and there is nothing to log: "".
   absl::StatusOr<std::string> ReplaceSilent(const absl::Status& reason, bool end_sessions);
 
   // Ports that may have to be polled: the current one, and those before it.

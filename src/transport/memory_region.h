@@ -111,7 +111,7 @@ class MemoryRegion {
     if (bytes >= long_bytes_) NoteLongWrite(offset, bytes);
   }
 
-  // As HostBuffer::Discard.
+  // Calls HostBuffer::Discard.
   void Discard(size_t from, size_t to) { buffer_.Discard(from, to); }
 
   // Whether peers have been able to write to it.
