@@ -190,7 +190,9 @@ absl::StatusOr<Response> CallDriver::Await(Call* call) {
 
 bool CallDriver::AwaitEnd(Call* call, int64_t deadline_ns) {
   Visit visit(this);
+  ++running_;
   while (!call->ended() && transport::MonotonicNs() < deadline_ns) DriveOrWait(call, deadline_ns);
+  --running_;
   // The driver's role may have been left to this thread just as its time ran out.
   if (!driven_) LeaveLocked();
   return call->ended();

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "src/invoke/call_waiter.h"
 #include "src/invoke/client_session.h"
 #include "src/invoke/placement_watch.h"
@@ -200,6 +201,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool CancelLocked(Call* call);
   bool PollForRoomLocked();
   bool MayBeReleasedLocked(WhenFull when_full) const;
+  bool OthersMayReleaseLocked() const;
   void WaitForRoomLocked(int64_t deadline_ns);
   bool Interrupted(bool (*interrupted)(), int64_t* next_check_ns);
   // Returns when the call has ended (with no call: when there may be room), at the deadline, or
@@ -223,17 +225,27 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool StartHelperLocked();
   void WakeSuccessorLocked();
   void LeaveCallbacksToHelperLocked();
-  void RunFinishedLocked();
-  void DeliverSomeLocked();
+  void RunFinishedLocked(bool waits_for_call = false);
+  void DeliverSomeLocked(bool waits_for_call);
+  bool DeliverNextLocked();
+  std::optional<uint32_t> CountedHere() const;
   void HelperMain();
 
-  // Of a thread that runs callbacks: of which driver, and whose callback it is in meanwhile.
+  struct Result {
+    CallDone on_done;
+    absl::StatusOr<Response> response;
+  };
+  // Of a thread that runs callbacks.
   struct Delivery {
+    void RunNext();
+
     const CallDriver* driver;
-    const Delivery* outer;
+    Delivery* outer;          // whose callback it is in meanwhile
+    bool waits_for_call;      // it is in Run, Await or AwaitEnd
+    absl::Span<Result> rest;  // has been taken from the session, and is still to be delivered
   };
   // What a thread still has to take or deliver itself it cannot wait for.
-  static thread_local const Delivery* t_delivery_;
+  static thread_local Delivery* t_delivery_;
   bool DeliversHere() const;
   // CallbacksElsewhere's.
   static thread_local bool t_leaves_callbacks_;
@@ -247,10 +259,12 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool driven_ = false;               // somebody has the driver's role
   bool asleep_ = false;               // and sleeps, without the lock
   std::vector<CallWaiter*> waiters_;  // threads that sleep in DriveOrWait
-  uint32_t running_ =
-      0;  // threads in Run or Await that have a call, which holds cells until they take its result
+  // Threads in Run, Await or AwaitEnd that have a call, which holds cells until they take its
+  // result.
+  uint32_t running_ = 0;
   uint32_t held_responses_ = 0;  // that have been handed out and not been released
   uint32_t delivering_ = 0;  // threads that run callbacks, whose responses hold cells until then
+  uint32_t stuck_ = 0;       // what threads that wait for room count for in the two
   CallWaiter* closer_ = nullptr;  // waits until none does
   uint32_t inside_ = 0;           // threads inside a method
   uint32_t held_calls_ = 0;       // that futures have not given back

@@ -103,7 +103,7 @@ absl::Status CallDriver::WaitToStartLocked(const ClientSession::Request& request
   }
   const int64_t limit_ns =
       std::min(*next_check_ns, request.deadline_ns == 0 ? kForever : request.deadline_ns);
-  if (session_->outstanding() == 0) {
+  if (!NeedsDriverLocked()) {
     WaitForRoomLocked(limit_ns);
   } else {
     DriveOrWait(nullptr, limit_ns);
@@ -112,9 +112,10 @@ absl::Status CallDriver::WaitToStartLocked(const ClientSession::Request& request
 }
 
 // With no call under way nobody drives, so what is late to answer a call that timed out has not
-// been noticed, and inside of a callback others' results may hold the room. True if there was
-// something.
+// been noticed, and inside of a callback others' results may hold the room, also those that this
+// thread took along. True if there was something.
 bool CallDriver::PollForRoomLocked() {
+  if (!t_leaves_callbacks_ && DeliverNextLocked()) return true;
   if (driven_) return false;
   const bool due = !session_->finished().empty() && !t_leaves_callbacks_;
   if (!due && reactor_->Poll() == 0) return false;
@@ -128,19 +129,30 @@ bool CallDriver::PollForRoomLocked() {
 
 // Whether cells can become free though no call is under way.
 bool CallDriver::MayBeReleasedLocked(WhenFull when_full) const {
-  return (probe_is_late_ && !session_->answered()) ||
+  return (probe_is_late_ && !session_->answered()) || session_->marks_hold_room() ||
          (when_full == WhenFull::kWaitForResponses && held_responses_ > 0) ||
-         (t_delivery_ == nullptr && (running_ + delivering_ > 0 || !session_->finished().empty()));
+         OthersMayReleaseLocked();
+}
+
+// Whether another thread is about to take a result, or to let go of one. Those that wait for room
+// inside of callbacks may wait for this thread.
+bool CallDriver::OthersMayReleaseLocked() const {
+  if (t_delivery_ == nullptr) return running_ + delivering_ > 0 || !session_->finished().empty();
+  const std::optional<uint32_t> here = CountedHere();
+  return here.has_value() && running_ + delivering_ > *here + stuck_;
 }
 
 void CallDriver::WaitForRoomLocked(int64_t deadline_ns) {
   CallWaiter waiter;
+  const uint32_t here = CountedHere().value_or(0);
+  stuck_ += here;
   session_->AddRoomWaiter(&waiter);
   lock_.Unlock();
   const int64_t left_ns = deadline_ns - transport::MonotonicNs();
   waiter.Wait(absl::Nanoseconds(std::clamp<int64_t>(left_ns, 0, kLongestSleepNs)));
   lock_.Lock();
   session_->RemoveRoomWaiter(&waiter);
+  stuck_ -= here;
 }
 
 // Asks, if it is time to, whether the caller is to give up.

@@ -25,7 +25,7 @@ constexpr int64_t kLastWatchNs = 200'000;
 
 }  // namespace
 
-thread_local const CallDriver::Delivery* CallDriver::t_delivery_ = nullptr;
+thread_local CallDriver::Delivery* CallDriver::t_delivery_ = nullptr;
 thread_local bool CallDriver::t_leaves_callbacks_ = false;
 
 // Not inline, since it is rarely asked.
@@ -40,7 +40,9 @@ void CallDriver::DriveHere(Call* call, int64_t deadline_ns) {
   visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   DriveWhile(call, deadline_ns, kTurnsPerClock);
   LeaveLocked();
-  if (!session_->finished().empty() && RunsCallbacksFor(call)) RunFinishedLocked();
+  if (!session_->finished().empty() && RunsCallbacksFor(call)) {
+    RunFinishedLocked(/*waits_for_call=*/call != nullptr);
+  }
 }
 
 // Somebody else drives.
@@ -160,30 +162,59 @@ void CallDriver::LeaveCallbacksToHelperLocked() {
 
 // Runs the callbacks of calls that have ended, without the lock, so that they may make calls
 // themselves. Not for a driver.
-void CallDriver::RunFinishedLocked() {
-  while (!session_->finished().empty()) DeliverSomeLocked();
+void CallDriver::RunFinishedLocked(bool waits_for_call) {
+  while (!session_->finished().empty()) DeliverSomeLocked(waits_for_call);
 }
 
-void CallDriver::DeliverSomeLocked() {
+void CallDriver::DeliverSomeLocked(bool waits_for_call) {
   constexpr size_t kMost = 16;
-  absl::InlinedVector<std::pair<CallDone, absl::StatusOr<Response>>, kMost> results;
+  absl::InlinedVector<Result, kMost> results;
   std::vector<Call*>& finished = session_->finished();
   const size_t count = std::min(finished.size(), kMost);
   for (size_t i = 0; i < count; ++i) {
     CallDone on_done = std::move(finished[i]->on_done);
-    results.emplace_back(std::move(on_done), Collect(finished[i]));
+    results.push_back({std::move(on_done), Collect(finished[i])});
   }
   finished.erase(finished.begin(), finished.begin() + static_cast<std::ptrdiff_t>(count));
   ++delivering_;
   lock_.Unlock();
-  const Delivery delivery = {this, t_delivery_};
+  Delivery delivery = {this, t_delivery_, waits_for_call, absl::MakeSpan(results)};
   t_delivery_ = &delivery;
-  for (auto& [on_done, result] : results) on_done(std::move(result));
+  while (!delivery.rest.empty()) delivery.RunNext();
   results.clear();
   t_delivery_ = delivery.outer;
   lock_.Lock();
   --delivering_;
   if (ABSL_PREDICT_FALSE(closer_ != nullptr) && delivering_ == 0) closer_->Wake();
+}
+
+void CallDriver::Delivery::RunNext() {
+  Result& next = rest.front();
+  rest.remove_prefix(1);
+  next.on_done(std::move(next.response));
+}
+
+// Inside of a callback: runs one of those whose results this thread took along with that one's.
+// False if none is left.
+bool CallDriver::DeliverNextLocked() {
+  Delivery* at = t_delivery_;
+  while (at != nullptr && (at->driver != this || at->rest.empty())) at = at->outer;
+  if (at == nullptr) return false;
+  lock_.Unlock();
+  at->RunNext();
+  lock_.Lock();
+  return true;
+}
+
+// Of running_ and delivering_, what this thread counts for. Nothing if it is inside of a callback
+// of another driver's, too.
+std::optional<uint32_t> CallDriver::CountedHere() const {
+  uint32_t counted = 0;
+  for (const Delivery* at = t_delivery_; at != nullptr; at = at->outer) {
+    if (at->driver != this) return std::nullopt;
+    counted += at->waits_for_call ? 2 : 1;
+  }
+  return counted;
 }
 
 // Drives only where nobody else does. Threads that start calls and come back soon to wait for them

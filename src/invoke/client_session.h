@@ -218,6 +218,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
     return late_ > 0 && failure_.ok() &&
            (requests_->pending() || reactor_->operations().outstanding() > 0);
   }
+  // Whether a request that has been answered keeps its cells until the mark on it has landed.
+  bool marks_hold_room() const;
   uint32_t free_request_cells() const { return request_cells_.free_cells(); }
   uint32_t free_response_cells() const { return response_cells_.free_cells(); }
   const MessageBatch& requests() const { return *requests_; }

@@ -1,5 +1,7 @@
 // ClientSession: calls that end for their callers before their responses have come.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "src/invoke/client_session.h"
 
@@ -70,6 +72,11 @@ void ClientSession::EndEarly(Call* call, absl::StatusCode code, absl::string_vie
   ++changes_;
   if (call->waiter != nullptr) call->waiter->Wake();
   if (call->on_done) finished_.push_back(call);
+}
+
+bool ClientSession::marks_hold_room() const {
+  return marks_ > 0 &&
+         std::any_of(calls_.begin(), calls_.end(), [](const Call& call) { return call.answered; });
 }
 
 void ClientSession::OnTransferDone(uint64_t tag) {

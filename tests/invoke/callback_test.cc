@@ -5,8 +5,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/synchronization/barrier.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -107,6 +109,78 @@ TEST_P(CallbackTest, ACallInsideOfOneHasTheRoomOfResultsThatWaitForTheirs) {
     });
   }
   all.Wait();
+}
+
+// Those of one turn are taken together.
+TEST_P(CallbackTest, ACallInsideOfOneHasTheRoomOfResultsThatWereTakenWithIts) {
+  WorkerOptions worker;
+  worker.window_bytes = 4096;
+  ServedWorker served(GetParam(), worker);
+  std::unique_ptr<Client> client = served.Connect();
+  ASSERT_NE(client, nullptr);
+  const RemoteFunction echo = Find(*client, "echo");
+  CallOptions small;
+  small.response_capacity = 16;
+  CallOptions large;  // there is room for two
+  large.response_capacity = 1800;
+  std::atomic<int> taken{0};
+  absl::BlockingCounter all(3);
+  client->InvokeAsync(echo, kInput, small, [&](absl::StatusOr<Response> outer) {
+    EXPECT_TRUE(outer.ok()) << outer.status();
+    for (int i = 0; i < 2; ++i) {
+      client->InvokeAsync(echo, kInput, large, [&](absl::StatusOr<Response> response) {
+        EXPECT_TRUE(response.ok()) << response.status();
+        if (++taken == 1) {
+          const absl::StatusOr<Response> inner = client->Invoke(echo, "inner", large);
+          EXPECT_TRUE(inner.ok()) << inner.status();
+        }
+        all.DecrementCount();
+      });
+    }
+    // Behind both, which so have ended when this callback has.
+    EXPECT_TRUE(client->Invoke(echo, kInput, small).ok());
+    all.DecrementCount();
+  });
+  all.Wait();
+}
+
+// Each waits for room that the other holds.
+TEST_P(CallbackTest, CallsInsideOfTwoOnTwoThreadsDoNotWaitForOneAnother) {
+  WorkerOptions worker;
+  worker.window_bytes = 4096;
+  ServedWorker served(GetParam(), worker);
+  std::unique_ptr<Client> client = served.Connect();
+  ASSERT_NE(client, nullptr);
+  const RemoteFunction echo = Find(*client, "echo");
+  CallOptions large;  // there is room for two
+  large.response_capacity = 1800;
+  absl::Notification first_entered;
+  absl::Barrier* const both = new absl::Barrier(2);
+  absl::BlockingCounter all(2);
+  std::atomic<int> refused{0};
+  const auto take = [&](absl::StatusOr<Response> response) {
+    EXPECT_TRUE(response.ok()) << response.status();
+    if (!first_entered.HasBeenNotified()) first_entered.Notify();
+    if (both->Block()) delete both;
+    const absl::StatusOr<Response> inner = client->Invoke(echo, "inner", large);
+    if (!inner.ok()) {
+      EXPECT_TRUE(absl::IsResourceExhausted(inner.status())) << inner.status();
+      ++refused;
+    }
+    all.DecrementCount();
+  };
+  client->InvokeAsync(echo, kInput, large, take);
+  first_entered.WaitForNotification();
+  bool taken_here = false;
+  client->InvokeAsync(echo, kInput, large, [&](absl::StatusOr<Response> response) {
+    taken_here = true;
+    take(std::move(response));
+  });
+  CallOptions small;
+  small.response_capacity = 16;
+  while (!taken_here) EXPECT_TRUE(client->Invoke(echo, kInput, small).ok());
+  all.Wait();
+  EXPECT_GE(refused, 1);
 }
 
 }  // namespace
