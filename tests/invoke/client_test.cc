@@ -301,6 +301,22 @@ TEST_P(ClientTest, RoomOfATimedOutCallIsFoundAgain) {
   EXPECT_TRUE(response.ok()) << response.status();
 }
 
+// The worker is told of the cancellation by a write, which may be the last to end.
+TEST_P(ClientTest, RoomOfACancelledCallIsThereOnceItHasBeenAnswered) {
+  ServedWorker served(GetParam(), SmallWindows());
+  std::unique_ptr<Client> client = served.Connect();
+  const RemoteFunction echo = Find(*client, "echo");
+  const std::string whole(client->max_payload(), 'w');
+  for (int i = 0; i < 200; ++i) {
+    Future cancelled = client->InvokeAsync(echo, "x", Capacity(64));
+    cancelled.Cancel();
+    // The one executor answers this after the first.
+    ASSERT_TRUE(client->Ping(Bytes()).ok());
+    absl::StatusOr<Response> response = client->Invoke(echo, whole);
+    ASSERT_TRUE(response.ok()) << response.status() << " in round " << i;
+  }
+}
+
 TEST_P(ClientTest, ABufferServesOneCallAtATime) {
   ServedWorker served(GetParam());
   std::unique_ptr<Client> client = served.Connect();
