@@ -150,11 +150,13 @@ TEST_P(Fence, AnEntryThatHasBeenUsedLeadsToItsNewPeerOnly) {
     Join(&b, &a);
     Stamp(a.node->source.data(), kMessage, round);
     a.node->tokens.clear();
+    // One begins and the other answers, as in a session.
     ASSERT_TRUE(a.node->Write(GetParam(), a.to, 0, kMessage, round));
+    ASSERT_TRUE(
+        PollUntil({a.node.get(), b.node.get()}, [&] { return b.node->tokens.size() == 1; }));
     ASSERT_TRUE(b.node->Write(GetParam(), b.to, kMessage, kMessage, round));
     ASSERT_TRUE(PollUntil({a.node.get(), b.node.get()}, [&] {
-      return a.node->tokens.size() == 1 && b.node->tokens.size() == 1 &&
-             a.node->outstanding() == 0 && b.node->outstanding() == 0;
+      return a.node->tokens.size() == 1 && a.node->outstanding() == 0 && b.node->outstanding() == 0;
     }));
     EXPECT_EQ(FirstDifference(b.node->window.data(), kMessage, round), kMessage);
     EXPECT_EQ(b.node->tokens.front(), round);

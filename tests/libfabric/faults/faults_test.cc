@@ -57,5 +57,13 @@ TEST(Faults, APeerThatGoesAwayInTheMiddleOfAWriteWithImmediate) {
   EXPECT_EQ(SignalThatEnds("rxm_half_a_write", "plain"), 0);
 }
 
+// Sessions are not concerned: docs/providers.md, "By version of libfabric".
+TEST(Faults, TwoThatWriteToEachOtherBeforeTheyHaveAConnection) {
+  if (FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)))
+    GTEST_SKIP() << "tcp connects no peers itself";
+  EXPECT_EQ(SignalThatEnds("tcp_both_connect", ""), SIGABRT);
+  EXPECT_EQ(SignalThatEnds("tcp_both_connect", "one"), 0);
+}
+
 }  // namespace
 }  // namespace invoker::transport
