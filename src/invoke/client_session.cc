@@ -165,7 +165,7 @@ Call* ClientSession::Start(const Request& request) {
     AddSpecial(request, *call, deadline_us);
     return call;
   }
-  EncodeRequest(HeaderOf(request, *call, deadline_us), message);
+  Pack(HeaderOf(request, *call, deadline_us)).CopyTo(message);
   requests_->Add(request.kind, cells.first, message_bytes);
   return call;
 }

@@ -22,16 +22,14 @@ void ClientSession::AddSpecial(const Request& request, const Call& call, uint32_
   const uint32_t cell = call.request.first;
   std::byte* const message = staging_.data() + geometry_.OffsetOf(cell);
   const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
+  const HeaderSnapshot packed = Pack(header);
+  // The window has what staging has: its last message there has been answered.
+  const bool repeats = seals_ == nullptr && IsRepeated(packed, HeaderSnapshot::Take(message));
+  packed.CopyTo(message);
   if (seals_ != nullptr) {
-    EncodeRequest(header, message);
     seals_->requests.Close(message, header.payload_bytes);
     return requests_->Add(header.kind, cell, message_bytes);
   }
-  std::byte bytes[kHeaderBytes];
-  EncodeRequest(header, bytes);
-  // The window has what staging has: its last message there has been answered.
-  const bool repeats = IsRepeated(bytes, message);
-  memcpy(message, bytes, kHeaderBytes);
   if (!repeats) return requests_->Add(header.kind, cell, message_bytes);
   requests_->AddRepeat(header.kind, cell, message_bytes,
                        HeaderRepeat::Of(header.sequence, epoch_).Encode());

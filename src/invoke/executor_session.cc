@@ -109,7 +109,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Respond(const RequestH
   const bool first = !responses_.pending();
   const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes));
   if (ABSL_PREDICT_TRUE(responses_.IsPlain(message_bytes))) {
-    EncodeResponse(header, staging_.data() + geometry_.OffsetOf(request.response_cell));
+    Pack(header).CopyTo(staging_.data() + geometry_.OffsetOf(request.response_cell));
     responses_.Add(MessageKind::kResponse, request.response_cell, message_bytes);
   } else {
     AddSpecial(header, request.response_cell);

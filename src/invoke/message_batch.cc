@@ -82,17 +82,8 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
     backlog_next_ = 0;
   }
   backlog_.push_back(run_);
-  run_.repeat = 0;
-  is_special_ = true;
+  has_backlog_ = true;
   return false;
-}
-
-void MessageBatch::AddRepeat(MessageKind kind, uint32_t cell, uint32_t message_bytes,
-                             uint32_t repeat) {
-  Add(kind, cell, message_bytes);
-  if (run_.first != cell) return;  // it has joined others
-  run_.repeat = repeat;
-  is_special_ = true;
 }
 
 void MessageBatch::TakeHeaderAlong(uint32_t cell) {
@@ -115,39 +106,21 @@ bool MessageBatch::IsPending(uint32_t cell) const {
   return pending;
 }
 
-// The payload alone; the immediate says which header it has.
-bool MessageBatch::PostRepeat(const Run& run) {
-  const uint64_t offset = geometry_.OffsetOf(run.first) + kHeaderBytes;
-  const uint64_t length = run.end_bytes - kHeaderBytes;
-  const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
-  const uint64_t token = uint64_t{run.repeat} << 32 | immediate.Encode();
-  if (!reactor_->PostWrite(notifier_, window_, offset, staging_->data() + offset,
-                           staging_->descriptor(), length, token, owner_,
-                           CellRun{run.first, run.cells}.ToTag())) {
-    return false;
-  }
-  ++writes_;
-  ++repeats_;
-  return true;
-}
-
 bool MessageBatch::PostRefused(const Run& run, ssize_t code) {
-  const uint64_t offset = geometry_.OffsetOf(run.first);
-  return PostInSlot(run, offset, geometry_.OffsetOf(run.last) - offset + run.end_bytes, code);
+  return PostInSlot(run, WriteOf(run), code);
 }
 
-bool MessageBatch::FlushSpecial() {
+bool MessageBatch::FlushBacklog() {
   if (overflowed_) return false;
   while (backlog_next_ < backlog_.size()) {
-    if (!PostAny(backlog_[backlog_next_])) return false;
+    if (!Post(backlog_[backlog_next_])) return false;
     ++backlog_next_;
   }
   backlog_.clear();
   backlog_next_ = 0;
-  if (run_.cells != 0 && !PostAny(run_)) return false;
+  if (run_.cells != 0 && !Post(run_)) return false;
   run_.cells = 0;
-  run_.repeat = 0;
-  is_special_ = false;
+  has_backlog_ = false;
   return true;
 }
 

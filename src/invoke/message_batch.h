@@ -51,7 +51,10 @@ class MessageBatch {
   // The same for a message whose header the receiver's window has at this cell already, but for the
   // sequence: the header stays here if the message leaves alone. `repeat` is HeaderRepeat's. Only
   // where repeats_headers(), and only if the message is not plain.
-  void AddRepeat(MessageKind kind, uint32_t cell, uint32_t message_bytes, uint32_t repeat);
+  void AddRepeat(MessageKind kind, uint32_t cell, uint32_t message_bytes, uint32_t repeat) {
+    Add(kind, cell, message_bytes);
+    if (run_.first == cell) run_.repeat = repeat;  // else it has joined others
+  }
   // Whether messages may leave their headers out, those to us as well.
   bool repeats_headers() const { return repeats_headers_; }
   // Whether a message of so many bytes is ready once its header is encoded. Else it wants a tag,
@@ -68,7 +71,7 @@ class MessageBatch {
   bool Flush() { return FlushInline(); }
   // The same, for the one place where most messages leave.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool FlushInline() {
-    if (ABSL_PREDICT_FALSE(is_special_)) return FlushSpecial();
+    if (ABSL_PREDICT_FALSE(has_backlog_)) return FlushBacklog();
     if (run_.cells == 0) return true;
     if (!Post(run_)) return false;
     run_.cells = 0;
@@ -84,7 +87,7 @@ class MessageBatch {
   // the session must end.
   bool overflowed() const { return overflowed_; }
 
-  bool pending() const { return run_.cells != 0 || is_special_; }
+  bool pending() const { return run_.cells != 0 || has_backlog_; }
 
   // Where the receiver has the messages.
   const transport::RemoteWindow& window() const { return window_; }
@@ -118,38 +121,55 @@ class MessageBatch {
       first = last = cell;
       cells = message_cells;
       end_bytes = message_bytes;
+      repeat = 0;
     }
   };
 
   void FindSpecialLengths();
   bool Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_t message_bytes);
-  bool FlushSpecial();
-  bool PostAny(const Run& run) { return run.repeat == 0 ? Post(run) : PostRepeat(run); }
+  bool FlushBacklog();
+  // What the write of a run is.
+  struct Write {
+    uint64_t offset;
+    uint64_t length;
+    uint64_t token;
+  };
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Write WriteOf(const Run& run) const {
+    const uint64_t first = geometry_.OffsetOf(run.first);
+    const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
+    Write write = {first, geometry_.OffsetOf(run.last) - first + run.end_bytes, immediate.Encode()};
+    if (ABSL_PREDICT_FALSE(run.repeat != 0)) {
+      write.offset += kHeaderBytes;
+      write.length -= kHeaderBytes;
+      write.token |= uint64_t{run.repeat} << 32;
+    }
+    return write;
+  }
 
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Post(const Run& run) {
-    const uint64_t offset = geometry_.OffsetOf(run.first);
-    const uint64_t length = geometry_.OffsetOf(run.last) - offset + run.end_bytes;
-    const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
-    staging_->NoteWrite(offset, length);
-    if (reactor_->Injects(notifier_, length)) {
-      const ssize_t code = reactor_->InjectWrite(window_, offset, staging_->data() + offset, length,
-                                                 immediate.Encode());
+    const Write write = WriteOf(run);
+    staging_->NoteWrite(write.offset, write.length);
+    if (reactor_->Injects(notifier_, write.length)) {
+      const ssize_t code = reactor_->InjectWrite(
+          window_, write.offset, staging_->data() + write.offset, write.length, write.token);
       if (ABSL_PREDICT_FALSE(code != 0)) return PostRefused(run, code);
-      ++writes_;
+      CountWrite(run);
       return true;
     }
-    return PostInSlot(run, offset, length, 0);
+    return PostInSlot(run, write, 0);
   }
-  bool PostRepeat(const Run& run);
+
+  void CountWrite(const Run& run) {
+    ++writes_;
+    if (ABSL_PREDICT_FALSE(run.repeat != 0)) ++repeats_;
+  }
 
   // `code`: see Reactor::PostInSlot.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool PostInSlot(const Run& run, uint64_t offset, uint64_t length,
-                                               ssize_t code) {
-    const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
-    const bool taken = reactor_->PostInSlot(notifier_, window_, offset, staging_->data() + offset,
-                                            staging_->descriptor(), length, immediate.Encode(),
-                                            owner_, CellRun{run.first, run.cells}.ToTag(), code);
-    if (taken) ++writes_;
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool PostInSlot(const Run& run, const Write& write, ssize_t code) {
+    const bool taken = reactor_->PostInSlot(
+        notifier_, window_, write.offset, staging_->data() + write.offset, staging_->descriptor(),
+        write.length, write.token, owner_, CellRun{run.first, run.cells}.ToTag(), code);
+    if (taken) CountWrite(run);
     return taken;
   }
   // What the provider does not inject now. Out of line, so that a post that is injected keeps
@@ -163,13 +183,12 @@ class MessageBatch {
   uint16_t session_;
   const transport::Notifier* notifier_;
   transport::OperationOwner* owner_;
-  Run run_;  // its `repeat` is 0 while there is none
+  Run run_;
   bool repeats_headers_ = false;
   // The lengths that are not plain. No message has UINT32_MAX bytes.
   uint32_t special_from_ = UINT32_MAX;
   uint32_t special_to_ = 0;
-  // Something else is to be posted than run_ with its headers.
-  bool is_special_ = false;
+  bool has_backlog_ = false;
   bool overflowed_ = false;
   // Runs that found no slot. Grows only then, and not beyond the calls that a session can have: a
   // peer may ask again for a response in cells where the one before still waits.

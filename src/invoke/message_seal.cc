@@ -30,7 +30,7 @@ Tag Compute(const DataKey& key, const std::byte* bytes, size_t size) {
 // The header as it was when its message was sealed.
 HeaderSnapshot Sealed(const HeaderSnapshot& header) {
   HeaderSnapshot sealed = header;
-  sealed.bytes[kFlagsOffset] &= ~static_cast<std::byte>(kUnsealedFlags);
+  sealed.data()[kFlagsOffset] &= ~static_cast<std::byte>(kUnsealedFlags);
   return sealed;
 }
 
@@ -57,13 +57,13 @@ const std::byte* MessageSeal::Open(const HeaderSnapshot& header, const std::byte
   const HeaderSnapshot sealed = Sealed(header);
   Tag wanted;
   if (covers_payload_) {
-    memcpy(copy, sealed.bytes.data(), kHeaderBytes);
+    memcpy(copy, sealed.data(), kHeaderBytes);
     memcpy(copy + kHeaderBytes, payload, payload_bytes);
     // What is checked is the copy, and it is made once.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     wanted = Compute(key_, copy, size_t{kHeaderBytes} + payload_bytes);
   } else {
-    wanted = Compute(key_, sealed.bytes.data(), kHeaderBytes);
+    wanted = Compute(key_, sealed.data(), kHeaderBytes);
   }
   // In a time that says nothing of how much of it was right.
   if (sodium_memcmp(given.data(), wanted.data(), kTagBytes) != 0) return nullptr;

@@ -190,21 +190,6 @@ struct ResponseHeader {
   uint32_t detail = 0;  // see StatusCode
 };
 
-// A private copy of 32 bytes that a peer can write to.
-struct HeaderSnapshot {
-  std::array<std::byte, kHeaderBytes> bytes;
-
-  // Copies the header at `from`, which must have kHeaderBytes readable bytes
-  // (WindowGeometry::Fits).
-  static HeaderSnapshot Take(const std::byte* from) {
-    HeaderSnapshot snapshot;
-    std::memcpy(snapshot.bytes.data(), from, kHeaderBytes);
-    // Without this the compiler may drop the copy and read the peer's bytes twice.
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    return snapshot;
-  }
-};
-
 namespace wire_internal {
 
 // A field as it lies in memory is a field on the wire.
@@ -227,82 +212,94 @@ inline constexpr uint8_t KindByte(MessageKind kind) { return static_cast<uint8_t
 
 }  // namespace wire_internal
 
-// Writes exactly kHeaderBytes at `to`. The sender answers for the values: nothing is checked.
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void EncodeRequest(const RequestHeader& header, std::byte* to) {
-  using wire_internal::Store;
-  Store<uint8_t>(wire_internal::KindByte(header.kind), to);
-  Store<uint8_t>(header.flags, to + 1);
-  Store<uint16_t>(header.function_id, to + 2);
-  Store<uint32_t>(header.payload_bytes, to + 4);
-  Store<uint64_t>(header.sequence, to + 8);
-  Store<uint32_t>(header.epoch, to + 16);
-  Store<uint16_t>(header.response_cell, to + 20);
-  Store<uint16_t>(0, to + 22);
-  Store<uint32_t>(header.response_capacity, to + 24);
-  Store<uint32_t>(header.deadline_us, to + 28);
+// A header as its four 64-bit words: of our own, or a private copy of 32 bytes that a peer can
+// write to. Fields are taken from words in registers, and words go to memory and come from there
+// one by one: a processor hands what it has just stored to a load that lies within the store, and
+// to no wider one.
+struct HeaderSnapshot {
+  std::array<uint64_t, kHeaderBytes / sizeof(uint64_t)> words;
+
+  // Copies the header at `from`, which must have kHeaderBytes readable bytes
+  // (WindowGeometry::Fits).
+  static HeaderSnapshot Take(const std::byte* from) {
+    HeaderSnapshot snapshot;
+    for (size_t i = 0; i < snapshot.words.size(); ++i) {
+      snapshot.words[i] = wire_internal::Load<uint64_t>(from + i * sizeof(uint64_t));
+    }
+    // Without this the compiler may drop the copy and read the peer's bytes twice.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return snapshot;
+  }
+
+  // Writes exactly kHeaderBytes at `to`.
+  void CopyTo(std::byte* to) const {
+    for (size_t i = 0; i < words.size(); ++i) {
+      wire_internal::Store(words[i], to + i * sizeof(uint64_t));
+    }
+  }
+
+  std::byte* data() { return reinterpret_cast<std::byte*>(words.data()); }
+  const std::byte* data() const { return reinterpret_cast<const std::byte*>(words.data()); }
+};
+
+// The sender answers for the values: nothing is checked.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline HeaderSnapshot Pack(const RequestHeader& header) {
+  return {{wire_internal::KindByte(header.kind) | uint64_t{header.flags} << 8 |
+               uint64_t{header.function_id} << 16 | uint64_t{header.payload_bytes} << 32,
+           header.sequence, header.epoch | uint64_t{header.response_cell} << 32,
+           header.response_capacity | uint64_t{header.deadline_us} << 32}};
 }
 
-// Writes exactly kHeaderBytes at `to`.
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void EncodeResponse(const ResponseHeader& header,
-                                                        std::byte* to) {
-  using wire_internal::Store;
-  Store<uint8_t>(wire_internal::KindByte(MessageKind::kResponse), to);
-  Store<uint8_t>(header.flags, to + 1);
-  Store<uint16_t>(static_cast<uint16_t>(header.status), to + 2);
-  Store<uint32_t>(header.payload_bytes, to + 4);
-  Store<uint64_t>(header.sequence, to + 8);
-  Store<uint32_t>(header.epoch, to + 16);
-  Store<uint32_t>(0, to + 20);
-  Store<uint32_t>(header.detail, to + 24);
-  Store<uint32_t>(0, to + 28);
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline HeaderSnapshot Pack(const ResponseHeader& header) {
+  return {{wire_internal::KindByte(MessageKind::kResponse) | uint64_t{header.flags} << 8 |
+               uint64_t{static_cast<uint16_t>(header.status)} << 16 |
+               uint64_t{header.payload_bytes} << 32,
+           header.sequence, header.epoch, header.detail}};
 }
 
 // Decodes a request or a probe. `header` changes only if the result is kNone. Lengths, cells, epoch
 // and sequence are the receiver's to check: they need the session.
 [[nodiscard]] ABSL_ATTRIBUTE_ALWAYS_INLINE inline WireError DecodeRequest(
     const HeaderSnapshot& snapshot, RequestHeader* header) {
-  using wire_internal::Load;
-  const std::byte* from = snapshot.bytes.data();
-  const uint8_t kind = Load<uint8_t>(from);
+  const auto& words = snapshot.words;
+  const auto kind = static_cast<uint8_t>(words[0]);
   if (kind != wire_internal::KindByte(MessageKind::kRequest) &&
       kind != wire_internal::KindByte(MessageKind::kProbe)) {
     return WireError::kBadKind;
   }
-  const uint8_t flags = Load<uint8_t>(from + 1);
+  const auto flags = static_cast<uint8_t>(words[0] >> 8);
   if ((flags & ~kKnownRequestFlags) != 0) return WireError::kUnknownFlags;
-  if (Load<uint16_t>(from + 22) != 0) return WireError::kNonzeroReserved;
+  if (words[2] >> 48 != 0) return WireError::kNonzeroReserved;
   header->kind = static_cast<MessageKind>(kind - 1);
   header->flags = flags;
-  header->function_id = Load<uint16_t>(from + 2);
-  header->payload_bytes = Load<uint32_t>(from + 4);
-  header->sequence = Load<uint64_t>(from + 8);
-  header->epoch = Load<uint32_t>(from + 16);
-  header->response_cell = Load<uint16_t>(from + 20);
-  header->response_capacity = Load<uint32_t>(from + 24);
-  header->deadline_us = Load<uint32_t>(from + 28);
+  header->function_id = static_cast<uint16_t>(words[0] >> 16);
+  header->payload_bytes = static_cast<uint32_t>(words[0] >> 32);
+  header->sequence = words[1];
+  header->epoch = static_cast<uint32_t>(words[2]);
+  header->response_cell = static_cast<uint16_t>(words[2] >> 32);
+  header->response_capacity = static_cast<uint32_t>(words[3]);
+  header->deadline_us = static_cast<uint32_t>(words[3] >> 32);
   return WireError::kNone;
 }
 
 // Decodes a response. `header` changes only if the result is kNone.
 [[nodiscard]] ABSL_ATTRIBUTE_ALWAYS_INLINE inline WireError DecodeResponse(
     const HeaderSnapshot& snapshot, ResponseHeader* header) {
-  using wire_internal::Load;
-  const std::byte* from = snapshot.bytes.data();
-  if (Load<uint8_t>(from) != wire_internal::KindByte(MessageKind::kResponse)) {
+  const auto& words = snapshot.words;
+  if (static_cast<uint8_t>(words[0]) != wire_internal::KindByte(MessageKind::kResponse)) {
     return WireError::kBadKind;
   }
-  const uint8_t flags = Load<uint8_t>(from + 1);
+  const auto flags = static_cast<uint8_t>(words[0] >> 8);
   if ((flags & ~kKnownResponseFlags) != 0) return WireError::kUnknownFlags;
-  if ((Load<uint32_t>(from + 20) | Load<uint32_t>(from + 28)) != 0)
-    return WireError::kNonzeroReserved;
-  const uint16_t status = Load<uint16_t>(from + 2);
+  if ((words[2] | words[3]) >> 32 != 0) return WireError::kNonzeroReserved;
+  const auto status = static_cast<uint16_t>(words[0] >> 16);
   if (status >= kStatusCodes) return WireError::kUnknownStatus;
   header->flags = flags;
   header->status = static_cast<StatusCode>(status);
-  header->payload_bytes = Load<uint32_t>(from + 4);
-  header->sequence = Load<uint64_t>(from + 8);
-  header->epoch = Load<uint32_t>(from + 16);
-  header->detail = Load<uint32_t>(from + 24);
+  header->payload_bytes = static_cast<uint32_t>(words[0] >> 32);
+  header->sequence = words[1];
+  header->epoch = static_cast<uint32_t>(words[2]);
+  header->detail = static_cast<uint32_t>(words[3]);
   return WireError::kNone;
 }
 
@@ -314,11 +311,11 @@ inline bool MayBeRepeated(const std::byte* from) {
   return from[0] != std::byte{0} && (from[kFlagsOffset] & std::byte{kMoreFollows}) == std::byte{0};
 }
 
-// Whether the headers at `a` and `b` differ in nothing but their sequences.
-inline bool IsRepeated(const std::byte* a, const std::byte* b) {
-  constexpr uint32_t kBehind = kSequenceOffset + sizeof(uint64_t);
-  return std::memcmp(a, b, kSequenceOffset) == 0 &&
-         std::memcmp(a + kBehind, b + kBehind, kHeaderBytes - kBehind) == 0;
+// Whether two headers differ in nothing but their sequences.
+inline bool IsRepeated(const HeaderSnapshot& a, const HeaderSnapshot& b) {
+  const auto& x = a.words;
+  const auto& y = b.words;
+  return ((x[0] ^ y[0]) | (x[2] ^ y[2]) | (x[3] ^ y[3])) == 0;
 }
 
 // How a window is divided into cells. Follows from its size alone, so both sides agree without a

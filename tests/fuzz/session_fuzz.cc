@@ -86,7 +86,7 @@ class Player {
       header.sequence = ~uint64_t{0} - 2 + input_.Take<uint8_t>();
       header.epoch = input_.TakeBool() ? 7 : input_.Take<uint8_t>();
       header.detail = input_.Take<uint8_t>();
-      EncodeResponse(header, bytes);
+      Pack(header).CopyTo(bytes);
     } else {
       RequestHeader header;
       header.kind = input_.Pick(4) == 0 ? MessageKind::kProbe : MessageKind::kRequest;
@@ -98,7 +98,7 @@ class Player {
       header.response_cell = static_cast<uint16_t>(input_.TakeNumber());
       header.response_capacity = static_cast<uint32_t>(input_.TakeNumber());
       header.deadline_us = input_.TakeBool() ? 0 : input_.Take<uint32_t>();
-      EncodeRequest(header, bytes);
+      Pack(header).CopyTo(bytes);
     }
     input_.TakeBytes(bytes + kHeaderBytes, kBulkDescriptorBytes);
     const uint32_t cell = input_.Pick(64);

@@ -106,7 +106,7 @@ RequestHeader OwnRequest(Battle* battle, uint64_t sequence) {
 
 std::vector<std::byte> Encode(const RequestHeader& header, absl::string_view payload) {
   std::vector<std::byte> message(kHeaderBytes + payload.size() + kTagBytes);
-  EncodeRequest(header, message.data());
+  Pack(header).CopyTo(message.data());
   memcpy(message.data() + kHeaderBytes, payload.data(), payload.size());
   return message;
 }

@@ -71,7 +71,7 @@ void ForgedResponses(Battle* battle, uint64_t tries) {
     header.sequence = (*parked)["sequence"];
     header.epoch = battle->victim.epoch;
     std::vector<std::byte> message(kHeaderBytes + 4 + kTagBytes);
-    EncodeResponse(header, message.data());
+    Pack(header).CopyTo(message.data());
     const uint16_t cell = (*parked)["response_cell"];
     attacker->Write(
         battle->victim.response_window, battle->geometry.OffsetOf(cell), message,

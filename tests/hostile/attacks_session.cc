@@ -218,7 +218,7 @@ void FloodOfBulkRequests(Battle* battle, uint64_t tries) {
       header.function_id = battle->own->FunctionId("own_call");
       header.flags = kBulk | (message + 1 < messages ? kMoreFollows : 0);
       header.payload_bytes = kBulkDescriptorBytes;
-      EncodeRequest(header, requests.data() + battle->geometry.OffsetOf(message * cells));
+      Pack(header).CopyTo(requests.data() + battle->geometry.OffsetOf(message * cells));
     }
     attacker->Write(battle->own->reply().request_window, 0, requests, OwnToken(*battle, 0));
     attacker->Settle();

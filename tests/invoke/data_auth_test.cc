@@ -54,7 +54,7 @@ class DataAuthTest : public testing::TestWithParam<Case> {
     header.response_cell = kCell;
     header.response_capacity = 16;
     std::vector<std::byte> message(kHeaderBytes + text.size() + kTagBytes);
-    EncodeRequest(header, message.data());
+    Pack(header).CopyTo(message.data());
     memcpy(message.data() + kHeaderBytes, text.data(), text.size());
     return message;
   }
@@ -152,7 +152,7 @@ TEST_P(DataAuthTest, AForgedResponseIsTakenOnlyWithoutTags) {
   header.sequence = call->sequence;
   header.epoch = kEpoch;
   std::vector<std::byte> message(kHeaderBytes + 4 + kTagBytes);
-  EncodeResponse(header, message.data());
+  Pack(header).CopyTo(message.data());
   memcpy(message.data() + kHeaderBytes, "evil", 4);
   const uint32_t cell = call->response.first;
   attacker_->Write(pair_.geometry().OffsetOf(cell), message,

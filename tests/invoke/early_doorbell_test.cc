@@ -326,12 +326,12 @@ TEST_P(EarlyDoorbellTest, AChainThatNobodyWaitsForEndsWithTheWindow) {
   ResponseHeader header;
   header.flags = kMoreFollows;
   for (uint32_t cell = 0; cell < geometry.cells(); ++cell) {
-    EncodeResponse(header, flight.copied.data() + geometry.OffsetOf(cell));
+    Pack(header).CopyTo(flight.copied.data() + geometry.OffsetOf(cell));
   }
   // One in the middle says that it reaches beyond the window.
   header.payload_bytes = static_cast<uint32_t>(geometry.window_bytes());
   const uint32_t middle = geometry.cells() / 2;
-  EncodeResponse(header, flight.copied.data() + geometry.OffsetOf(middle));
+  Pack(header).CopyTo(flight.copied.data() + geometry.OffsetOf(middle));
   Network::Get().Post(flight);
   Network::Get().Place(&Network::Get().flights().back());
   RingAtClient(0);

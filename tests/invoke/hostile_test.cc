@@ -42,7 +42,7 @@ class HostileTest : public testing::TestWithParam<Way> {
   void Send(const RequestHeader& header, uint32_t token,
             const std::function<void(std::byte*)>& spoil = nullptr, uint32_t cell = kCell) {
     std::array<std::byte, 64> message = {};
-    EncodeRequest(header, message.data());
+    Pack(header).CopyTo(message.data());
     if (spoil) spoil(message.data());
     const uint64_t tokens = pair_.tokens;
     attacker_->Write(pair_.geometry().OffsetOf(cell), message, token);
@@ -217,7 +217,7 @@ TEST_P(HostileTest, ChainThatGoesOnToTheEndOfTheWindow) {
   RequestHeader header = Valid();
   header.flags = kMoreFollows;
   header.sequence = 1;  // replayed, every one of them
-  for (uint32_t i = 0; i < cells; ++i) EncodeRequest(header, messages.data() + i * 64);
+  for (uint32_t i = 0; i < cells; ++i) Pack(header).CopyTo(messages.data() + i * 64);
   const uint64_t tokens = pair_.tokens;
   attacker_->Write(pair_.geometry().OffsetOf(kCell), messages, Token(pair_));
   ASSERT_TRUE(pair_.Until([&] { return pair_.tokens > tokens; }, attacker_.get()));
@@ -233,7 +233,7 @@ TEST_P(HostileTest, BadMessageBehindAGoodOne) {
   RequestHeader header = Valid();
   header.flags = kMoreFollows;
   header.sequence = 5;  // leaves the client's next one alone
-  EncodeRequest(header, messages.data());
+  Pack(header).CopyTo(messages.data());
   const uint64_t tokens = pair_.tokens;
   attacker_->Write(pair_.geometry().OffsetOf(kCell), messages, Token(pair_));
   ASSERT_TRUE(pair_.Until([&] { return pair_.tokens > tokens; }, attacker_.get()));
@@ -266,7 +266,7 @@ TEST_P(ForgedResponseTest, IsDroppedAndTheCallGetsItsOwnAnswer) {
   const auto forge = [&](const ResponseHeader& header, uint32_t at, uint16_t session,
                          MessageKind kind, const std::function<void(std::byte*)>& spoil) {
     std::array<std::byte, 64> message = {};
-    EncodeResponse(header, message.data());
+    Pack(header).CopyTo(message.data());
     if (spoil) spoil(message.data());
     const uint64_t dropped = TotalDrops(pair.client().dropped());
     attacker->Write(pair.geometry().OffsetOf(at), message,
@@ -316,7 +316,7 @@ TEST_P(ForgedResponseTest, ADuplicateFreesNothingTwice) {
   again.sequence = call->sequence;
   again.epoch = kEpoch;
   std::array<std::byte, 32> message;
-  EncodeResponse(again, message.data());
+  Pack(again).CopyTo(message.data());
   const uint32_t cell = call->response.first;
   attacker->Write(pair.geometry().OffsetOf(cell), message,
                   Immediate{MessageKind::kResponse, 9, static_cast<uint16_t>(cell)}.Encode());

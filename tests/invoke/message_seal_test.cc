@@ -24,7 +24,7 @@ class MessageSealTest : public testing::TestWithParam<DataAuth> {
     header.epoch = 9;
     header.response_cell = 3;
     header.response_capacity = 64;
-    EncodeRequest(header, message_.data());
+    Pack(header).CopyTo(message_.data());
     memset(message_.data() + kHeaderBytes, 'p', kPayload);
     seal_.Close(message_.data(), kPayload);
   }

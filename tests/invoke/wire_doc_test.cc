@@ -97,14 +97,14 @@ void Append(absl::string_view payload, Bytes* to) {
 
 Bytes Encoded(const RequestHeader& header, absl::string_view payload) {
   Bytes bytes(kHeaderBytes);
-  EncodeRequest(header, bytes.data());
+  Pack(header).CopyTo(bytes.data());
   Append(payload, &bytes);
   return bytes;
 }
 
 Bytes Encoded(const ResponseHeader& header, absl::string_view payload) {
   Bytes bytes(kHeaderBytes);
-  EncodeResponse(header, bytes.data());
+  Pack(header).CopyTo(bytes.data());
   Append(payload, &bytes);
   return bytes;
 }

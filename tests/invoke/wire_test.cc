@@ -48,14 +48,20 @@ ResponseHeader SomeResponse() {
 
 HeaderSnapshot Encoded(const RequestHeader& header) {
   Bytes bytes;
-  EncodeRequest(header, bytes.data());
+  Pack(header).CopyTo(bytes.data());
   return HeaderSnapshot::Take(bytes.data());
 }
 
 HeaderSnapshot Encoded(const ResponseHeader& header) {
   Bytes bytes;
-  EncodeResponse(header, bytes.data());
+  Pack(header).CopyTo(bytes.data());
   return HeaderSnapshot::Take(bytes.data());
+}
+
+Bytes InMemory(const HeaderSnapshot& snapshot) {
+  Bytes bytes;
+  snapshot.CopyTo(bytes.data());
+  return bytes;
 }
 
 void ExpectEqual(const RequestHeader& a, const RequestHeader& b) {
@@ -116,7 +122,7 @@ TEST(RequestHeaderTest, LiesInMemoryAsSpecified) {
                                    0xf, 0xe, 0xd, 0xc, 0xb, 0xa, 9, 8,        //
                                    0x13, 0x12, 0x11, 0x10, 0x15, 0x14, 0, 0,  //
                                    0x1b, 0x1a, 0x19, 0x18, 0x1f, 0x1e, 0x1d, 0x1c);
-  EXPECT_EQ(Encoded(SomeRequest()).bytes, expected);
+  EXPECT_EQ(InMemory(Encoded(SomeRequest())), expected);
 }
 
 TEST(ResponseHeaderTest, LiesInMemoryAsSpecified) {
@@ -124,13 +130,13 @@ TEST(ResponseHeaderTest, LiesInMemoryAsSpecified) {
                                    0xf, 0xe, 0xd, 0xc, 0xb, 0xa, 9, 8,  //
                                    0x13, 0x12, 0x11, 0x10, 0, 0, 0, 0,  //
                                    0x1b, 0x1a, 0x19, 0x18, 0, 0, 0, 0);
-  EXPECT_EQ(Encoded(SomeResponse()).bytes, expected);
+  EXPECT_EQ(InMemory(Encoded(SomeResponse())), expected);
 }
 
 TEST(RequestHeaderTest, EncodingOverwritesExactly32Bytes) {
   std::array<std::byte, kHeaderBytes + 2> around;
   around.fill(std::byte{0xa5});
-  EncodeRequest(RequestHeader{}, around.data() + 1);
+  Pack(RequestHeader{}).CopyTo(around.data() + 1);
   EXPECT_EQ(around.front(), std::byte{0xa5});
   EXPECT_EQ(around.back(), std::byte{0xa5});
   for (size_t i = 2; i <= kHeaderBytes; ++i) EXPECT_EQ(around[i], std::byte{0}) << i;
@@ -139,7 +145,7 @@ TEST(RequestHeaderTest, EncodingOverwritesExactly32Bytes) {
 TEST(ResponseHeaderTest, EncodingOverwritesExactly32Bytes) {
   std::array<std::byte, kHeaderBytes + 2> around;
   around.fill(std::byte{0xa5});
-  EncodeResponse(ResponseHeader{}, around.data() + 1);
+  Pack(ResponseHeader{}).CopyTo(around.data() + 1);
   EXPECT_EQ(around.front(), std::byte{0xa5});
   EXPECT_EQ(around.back(), std::byte{0xa5});
   for (size_t i = 2; i <= kHeaderBytes; ++i) EXPECT_EQ(around[i], std::byte{0}) << i;
@@ -176,7 +182,7 @@ TEST(ResponseHeaderTest, DecodesEveryStatus) {
 TEST(RequestHeaderTest, AcceptsOnlyTheKindsSentToAWorker) {
   for (int kind = 0; kind < 256; ++kind) {
     HeaderSnapshot snapshot = Encoded(SomeRequest());
-    snapshot.bytes[0] = static_cast<std::byte>(kind);
+    snapshot.data()[0] = static_cast<std::byte>(kind);
     RequestHeader got;
     const bool good = kind == 1 || kind == 3;
     EXPECT_EQ(DecodeRequest(snapshot, &got), good ? WireError::kNone : WireError::kBadKind) << kind;
@@ -186,7 +192,7 @@ TEST(RequestHeaderTest, AcceptsOnlyTheKindsSentToAWorker) {
 TEST(ResponseHeaderTest, AcceptsOnlyTheKindSentToAClient) {
   for (int kind = 0; kind < 256; ++kind) {
     HeaderSnapshot snapshot = Encoded(SomeResponse());
-    snapshot.bytes[0] = static_cast<std::byte>(kind);
+    snapshot.data()[0] = static_cast<std::byte>(kind);
     ResponseHeader got;
     EXPECT_EQ(DecodeResponse(snapshot, &got), kind == 2 ? WireError::kNone : WireError::kBadKind)
         << kind;
@@ -205,8 +211,8 @@ TEST(HeaderTest, EachUnknownFlagIsRefused) {
   for (int bit = 1; bit < 8; ++bit) {
     HeaderSnapshot request = Encoded(SomeRequest());
     HeaderSnapshot response = Encoded(SomeResponse());
-    request.bytes[1] |= static_cast<std::byte>(1 << bit);
-    response.bytes[1] |= static_cast<std::byte>(1 << bit);
+    request.data()[1] |= static_cast<std::byte>(1 << bit);
+    response.data()[1] |= static_cast<std::byte>(1 << bit);
     RequestHeader got_request;
     ResponseHeader got_response;
     const bool known = 1 << bit == kBulk || 1 << bit == kCancelled;
@@ -256,7 +262,7 @@ TEST(HeaderTest, EachReservedBitIsRefused) {
   for (size_t at : {22, 23}) {
     for (int bit = 0; bit < 8; ++bit) {
       HeaderSnapshot snapshot = Encoded(SomeRequest());
-      snapshot.bytes[at] = static_cast<std::byte>(1 << bit);
+      snapshot.data()[at] = static_cast<std::byte>(1 << bit);
       RequestHeader got;
       EXPECT_EQ(DecodeRequest(snapshot, &got), WireError::kNonzeroReserved) << at << " " << bit;
     }
@@ -264,7 +270,7 @@ TEST(HeaderTest, EachReservedBitIsRefused) {
   for (size_t at : {20, 21, 22, 23, 28, 29, 30, 31}) {
     for (int bit = 0; bit < 8; ++bit) {
       HeaderSnapshot snapshot = Encoded(SomeResponse());
-      snapshot.bytes[at] = static_cast<std::byte>(1 << bit);
+      snapshot.data()[at] = static_cast<std::byte>(1 << bit);
       ResponseHeader got;
       EXPECT_EQ(DecodeResponse(snapshot, &got), WireError::kNonzeroReserved) << at << " " << bit;
     }
@@ -292,7 +298,7 @@ TEST(HeaderTest, RefusedHeaderLeavesTheResultAlone) {
 
 TEST(HeaderTest, SnapshotDoesNotFollowTheWindow) {
   Bytes window;
-  EncodeRequest(SomeRequest(), window.data());
+  Pack(SomeRequest()).CopyTo(window.data());
   const HeaderSnapshot snapshot = HeaderSnapshot::Take(window.data());
   window.fill(std::byte{0xff});
   RequestHeader got;
@@ -448,22 +454,24 @@ TEST(HeaderRepeatTest, EveryFieldButTheSequenceCounts) {
   header.function_id = 3;
   header.payload_bytes = 4096;
   header.epoch = 9;
-  std::array<std::byte, kHeaderBytes> before;
-  EncodeRequest(header, before.data());
+  const HeaderSnapshot before = Pack(header);
   header.sequence = ~uint64_t{0};
-  std::array<std::byte, kHeaderBytes> after;
-  EncodeRequest(header, after.data());
-  EXPECT_TRUE(IsRepeated(after.data(), before.data()));
+  const HeaderSnapshot after = Pack(header);
+  EXPECT_TRUE(IsRepeated(after, before));
   for (uint32_t i = 0; i < kHeaderBytes; ++i) {
-    std::array<std::byte, kHeaderBytes> changed = after;
-    changed[i] ^= std::byte{1};
+    HeaderSnapshot changed = after;
+    changed.data()[i] ^= std::byte{1};
     const bool in_sequence = i >= kSequenceOffset && i < kSequenceOffset + sizeof(uint64_t);
-    EXPECT_EQ(IsRepeated(changed.data(), before.data()), in_sequence) << i;
+    EXPECT_EQ(IsRepeated(changed, before), in_sequence) << i;
   }
-  EXPECT_TRUE(MayBeRepeated(after.data()));
-  after[kFlagsOffset] = std::byte{kMoreFollows};
-  EXPECT_FALSE(MayBeRepeated(after.data()));
-  EXPECT_FALSE(MayBeRepeated(std::array<std::byte, kHeaderBytes>{}.data()));
+}
+
+TEST(HeaderRepeatTest, OneThatSaysThatAnotherMessageFollowsIsNotRepeated) {
+  Bytes header = InMemory(Pack(RequestHeader{}));
+  EXPECT_TRUE(MayBeRepeated(header.data()));
+  header[kFlagsOffset] = std::byte{kMoreFollows};
+  EXPECT_FALSE(MayBeRepeated(header.data()));
+  EXPECT_FALSE(MayBeRepeated(Bytes{}.data()));
 }
 
 TEST(ProbeTest, ItsFunctionIdIsALengthRoundedUp) {

@@ -149,7 +149,7 @@ class ClientMachine {
     header.sequence = sequence;
     header.epoch = 7;
     std::byte message[kHeaderBytes + 5] = {};
-    EncodeResponse(header, message);
+    Pack(header).CopyTo(message);
     const uint64_t dropped = TotalDrops(pair_.client().dropped());
     const Call::State state = call_->state;
     attacker_->Write(pair_.geometry().OffsetOf(cell_), message,
@@ -226,7 +226,7 @@ class ExecutorMachine {
       return false;
     }
     std::byte message[kHeaderBytes] = {};
-    if (!zeros) EncodeRequest(header, message);
+    if (!zeros) Pack(header).CopyTo(message);
     // Written with a token of no session; the doorbell is the test's.
     const uint64_t tokens = pair_.tokens;
     attacker_->Write(pair_.geometry().OffsetOf(kCell), message, 0xffffffff);
