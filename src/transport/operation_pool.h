@@ -68,14 +68,14 @@ struct alignas(64) Operation {
   bool failed = false;
   bool abandoned = false;
   bool written_off = false;
-  uint64_t token = 0;  // 32 bits but with immediates of 8 bytes
-
+  uint64_t length = 0;
   const void* source = nullptr;
+
   void* descriptor = nullptr;          // of the source
   std::byte* staging = nullptr;        // this slot's own memory, from which may be sent
   void* staging_descriptor = nullptr;  // of that memory
   size_t staging_bytes = 0;
-  uint64_t length = 0;
+  uint64_t token = 0;  // 32 bits but with immediates of 8 bytes
   uint64_t remote_address = 0;
   uint64_t remote_key = 0;
   uint64_t remote_offset = 0;  // in the peer's region
