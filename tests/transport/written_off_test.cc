@@ -1,7 +1,12 @@
 // Operations that a provider takes and never completes.
 
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,13 +21,14 @@ constexpr size_t kOperations = 16;
 
 class WrittenOffTest : public testing::TestWithParam<Way> {
  protected:
-  void Open(absl::Duration write_off_after, absl::Duration stall_limit = absl::Hours(1)) {
+  void Open(absl::Duration write_off_after, absl::Duration stall_limit = absl::Hours(1),
+            size_t bytes = kBytes) {
     ReactorOptions options;
     options.operations = kOperations;
     options.write_off_after = write_off_after;
     options.stall_limit = stall_limit;
-    sender_ = Node::Open(DiscoverWithCompletions(GetParam().provider), kBytes, options);
-    target_ = Node::Open(GetParam().provider, kBytes);
+    sender_ = Node::Open(DiscoverWithCompletions(GetParam().provider), bytes, options);
+    target_ = Node::Open(GetParam().provider, bytes);
     ASSERT_TRUE(sender_ != nullptr && target_ != nullptr);
     window_ = sender_->WindowTo(*target_, target_->window, &peer_);
     ExpectRoundTrip();
@@ -128,6 +134,24 @@ TEST_P(WrittenOffTest, ProviderThatCompletesNothingAnyMoreEndsTheReactorsHealth)
   EXPECT_EQ(sender_->reactor().health().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(sender_->reactor().health().message()),
               testing::HasSubstr("completes nothing"));
+}
+
+TEST_P(WrittenOffTest, RetiredMemoryKeepsThePagesThatOperationsSendFrom) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  ASSERT_NO_FATAL_FAILURE(Open(absl::Hours(1), absl::Hours(1), 5 * page));
+  const std::byte* const source = sender_->source.data();
+  memset(sender_->source.data(), 'x', 5 * page);
+  faults_->swallow = [](const fi_cq_data_entry& entry) { return (entry.flags & FI_RECV) == 0; };
+  // One within the other, as a mark is within its request.
+  ASSERT_TRUE(sender_->Write(GetParam(), window_, page, page, 1));
+  ASSERT_TRUE(sender_->Write(GetParam(), window_, page + 1, 1, 2));
+  ASSERT_TRUE(sender_->Write(GetParam(), window_, 3 * page + 8, 8, 3));
+  sender_->reactor().Retire(std::move(sender_->source));
+  for (size_t i = 0; i < 5; ++i) {
+    const bool stays = i == 1 || i == 3;
+    EXPECT_EQ(source[i * page], stays ? std::byte{'x'} : std::byte{0}) << i;
+    EXPECT_EQ(source[(i + 1) * page - 1], stays ? std::byte{'x'} : std::byte{0}) << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, WrittenOffTest, testing::ValuesIn(AllWays()), NameOfWay);
