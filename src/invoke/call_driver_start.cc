@@ -53,7 +53,7 @@ Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wa
       *why_not = WithFate(session_->failure(), CallFate::kNotSent);
       return nullptr;
     }
-    Call* call = session_->Start(request);
+    Call* call = session_->Start(request, /*alone=*/!may_wait_for_others);
     if (ABSL_PREDICT_TRUE(call != nullptr)) {
       if (LeavesNowLocked(may_wait_for_others)) session_->Flush();
       return call;

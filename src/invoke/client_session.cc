@@ -114,7 +114,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline Call* ClientSession::AcquireCall() {
   return call;
 }
 
-Call* ClientSession::Start(const Request& request) {
+Call* ClientSession::Start(const Request& request, bool alone) {
   if (ABSL_PREDICT_FALSE(next_sequence_ == limit_) && !MayStart()) return nullptr;
   const bool in_buffer = request.cells.cells != 0;
   HeldCells cells = request.cells;
@@ -155,16 +155,14 @@ Call* ClientSession::Start(const Request& request) {
       earliest_deadline_ns_ = request.deadline_ns;
     }
   }
-  std::byte* message = staging_.data() + geometry_.OffsetOf(cells.first);
-  if (call->owns_request_cells && !request.input.empty()) {
-    memcpy(message + kHeaderBytes, request.input.data(), request.input.size());
-  }
   const auto payload_bytes = static_cast<uint32_t>(request.input.size());
   const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes));
   if (ABSL_PREDICT_FALSE(!requests_->IsPlain(message_bytes))) {
-    AddSpecial(request, *call, deadline_us);
+    AddSpecial(request, *call, deadline_us, alone);
     return call;
   }
+  std::byte* message = staging_.data() + geometry_.OffsetOf(cells.first);
+  CopyInput(request, *call, message);
   Pack(HeaderOf(request, *call, deadline_us)).CopyTo(message);
   requests_->Add(request.kind, cells.first, message_bytes);
   return call;

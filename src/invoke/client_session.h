@@ -126,8 +126,9 @@ class ClientSession final : public transport::ReactorHandler, public transport::
 
   // Encodes and queues a request; Flush posts it. nullptr if no cells or slots are free now, or an
   // earlier request has not been answered that the worker could take for too old behind this one.
-  // The sizes have been checked.
-  Call* Start(const Request& request);
+  // The sizes have been checked. With `alone`, the input stays until the call has ended, and no
+  // other request is to leave along with this one: it may leave at once, straight from the input.
+  Call* Start(const Request& request, bool alone = false);
 
   // Whether messages that are too long to be injected whole may go in pieces, and payloads of up to
   // how many bytes do: 0 at first. What the executor's messages do, a probe tells it
@@ -251,7 +252,12 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   Call* AcquireCall();
   // Queues a request that is no plain one: MessageBatch::IsPlain.
   ABSL_ATTRIBUTE_NOINLINE void AddSpecial(const Request& request, const Call& call,
-                                          uint32_t deadline_us);
+                                          uint32_t deadline_us, bool alone);
+  static void CopyInput(const Request& request, const Call& call, std::byte* message) {
+    if (call.owns_request_cells && !request.input.empty()) {
+      memcpy(message + kHeaderBytes, request.input.data(), request.input.size());
+    }
+  }
   ABSL_ATTRIBUTE_ALWAYS_INLINE RequestHeader HeaderOf(const Request& request, const Call& call,
                                                       uint32_t deadline_us) const {
     RequestHeader header;

@@ -17,7 +17,8 @@ void ClientSession::set_pieces_up_to(uint64_t payload_bytes) {
       payload_bytes == 0 ? 0 : geometry_.MessageBytes(static_cast<uint32_t>(payload_bytes)));
 }
 
-void ClientSession::AddSpecial(const Request& request, const Call& call, uint32_t deadline_us) {
+void ClientSession::AddSpecial(const Request& request, const Call& call, uint32_t deadline_us,
+                               bool alone) {
   const RequestHeader header = HeaderOf(request, call, deadline_us);
   const uint32_t cell = call.request.first;
   std::byte* const message = staging_.data() + geometry_.OffsetOf(cell);
@@ -26,13 +27,20 @@ void ClientSession::AddSpecial(const Request& request, const Call& call, uint32_
   // The window has what staging has: its last message there has been answered.
   const bool repeats = seals_ == nullptr && IsRepeated(packed, HeaderSnapshot::Take(message));
   packed.CopyTo(message);
+  const uint32_t repeat = repeats ? HeaderRepeat::Of(header.sequence, epoch_).Encode() : 0;
+  // What has been injected is never read again.
+  if (alone && repeats &&
+      requests_->InjectRepeat(header.kind, cell, request.input.data(), header.payload_bytes,
+                              repeat)) {
+    return;
+  }
+  CopyInput(request, call, message);
   if (seals_ != nullptr) {
     seals_->requests.Close(message, header.payload_bytes);
     return requests_->Add(header.kind, cell, message_bytes);
   }
   if (!repeats) return requests_->Add(header.kind, cell, message_bytes);
-  requests_->AddRepeat(header.kind, cell, message_bytes,
-                       HeaderRepeat::Of(header.sequence, epoch_).Encode());
+  requests_->AddRepeat(header.kind, cell, message_bytes, repeat);
 }
 
 // Takes a token that is no doorbell of a whole response of this session.

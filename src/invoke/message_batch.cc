@@ -86,6 +86,21 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
   return false;
 }
 
+bool MessageBatch::InjectRepeat(MessageKind kind, uint32_t cell, const std::byte* payload,
+                                uint32_t payload_bytes, uint32_t repeat) {
+  if (pending() || !reactor_->Injects(notifier_, payload_bytes)) return false;
+  Run run;
+  run.Begin(kind, cell, /*message_cells=*/1, payload_bytes + kHeaderBytes);
+  run.repeat = repeat;
+  const Write write = WriteOf(run);
+  if (reactor_->InjectWrite(window_, write.offset, payload, write.length, write.token) != 0) {
+    return false;
+  }
+  ++messages_;
+  CountWrite(run);
+  return true;
+}
+
 void MessageBatch::TakeHeaderAlong(uint32_t cell) {
   if (run_.first == cell) run_.repeat = 0;
   for (size_t i = backlog_next_; i < backlog_.size(); ++i) {

@@ -55,6 +55,10 @@ class MessageBatch {
     Add(kind, cell, message_bytes);
     if (run_.first == cell) run_.repeat = repeat;  // else it has joined others
   }
+  // The same for a message that leaves at once, by itself, with its payload from wherever that is.
+  // False, and nothing has been done, if others wait, or the fabric does not inject it now.
+  bool InjectRepeat(MessageKind kind, uint32_t cell, const std::byte* payload,
+                    uint32_t payload_bytes, uint32_t repeat);
   // Whether messages may leave their headers out, those to us as well.
   bool repeats_headers() const { return repeats_headers_; }
   // Whether a message of so many bytes is ready once its header is encoded. Else it wants a tag,

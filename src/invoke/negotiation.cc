@@ -11,8 +11,10 @@ absl::StatusOr<Notification> NegotiateNotification(Notification worker, Notifica
                                                    Notification best) {
   if (worker != Notification::kAuto && client != Notification::kAuto && worker != client) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the worker insists on --notify=", NotificationName(worker),
-                     ", the client on ", NotificationName(client), "; let one of them be auto"));
+        absl::StrCat("the worker's --notify is ", NotificationName(worker),
+                     "; the client asks for ", NotificationName(client),
+                     ", since its own says so or its libfabric has nothing better on this fabric; "
+                     "let the worker's be auto"));
   }
   const Notification wanted = worker != Notification::kAuto ? worker : client;
   if (wanted == Notification::kAuto) return best;

@@ -101,6 +101,39 @@ TEST_P(HeaderRepeatTest, WhatDiffersInItsHeaderTakesItAlong) {
             0u);
 }
 
+// Straight from the caller's memory, where it goes without its header and nothing else waits.
+TEST_P(HeaderRepeatTest, OneThatIsAloneLeavesAtOnceIfItMay) {
+  SessionPair pair(GetParam(), Roomy());
+  pair.CheckEcho(Text(kInject, 0));
+  for (int i = 1; i < 50; ++i) {
+    const bool others_wait = i % 3 == 0;
+    const std::string text = Text(kInject, i);
+    ClientSession::Request request;
+    request.function_id = kEcho;
+    request.input = {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+    request.response_capacity = kInject;
+    Call* const first = others_wait ? pair.StartEcho("first", 64) : nullptr;
+    Call* const call = pair.client().Start(request, /*alone=*/true);
+    ASSERT_NE(call, nullptr);
+    // After others it lies in other cells, whose header is not its own at first.
+    const bool waits = others_wait || !MayRepeat(pair);
+    EXPECT_EQ(pair.client().requests().pending(), waits) << i;
+    ASSERT_TRUE(pair.UntilEnded(call));
+    ASSERT_TRUE(call->status.ok()) << call->status;
+    ASSERT_EQ(pair.Text(*call), text);
+    pair.client().Finish(call, false);
+    if (others_wait) {
+      ASSERT_TRUE(pair.UntilEnded(first));
+      EXPECT_EQ(pair.Text(*first), "first");
+      pair.client().Finish(first, false);
+      pair.CheckEcho(text);
+    }
+  }
+  EXPECT_EQ(TotalDrops(pair.client().dropped()) + TotalDrops(pair.executor().counters().dropped),
+            0u);
+  EXPECT_TRUE(pair.AllFree());
+}
+
 // Runs of several messages have headers, and lie where single ones lay.
 TEST_P(HeaderRepeatTest, PipelinedCallsGetTheirOwnAnswers) {
   SessionPair pair(GetParam(), Roomy());
