@@ -1,5 +1,7 @@
 // Completion queues and channels.
 
+#include <sched.h>
+
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -27,7 +29,11 @@ int StartPoll(ibv_cq_ex* verbs, ibv_poll_cq_attr* attributes) {
   if (attributes->comp_mask != 0) return EINVAL;
   From(verbs)->poll_lock.lock();
   const int error = Take(verbs);
-  if (error != 0) From(verbs)->poll_lock.unlock();
+  if (error != 0) {
+    From(verbs)->poll_lock.unlock();
+    // A program that polls without pause would keep the card's thread from its processor.
+    sched_yield();
+  }
   return error;
 }
 
