@@ -41,7 +41,8 @@ class Endpoint {
   uint8_t* memory() { return memory_.data(); }
   fi_addr_t Insert(const std::string& name);
 
-  // Each posts one operation on a part of the memory and waits until it has ended.
+  // Each posts one operation on a part of the memory and waits until it has ended. A write has then
+  // been placed: by default it need not be, and a read by the card would overtake it.
   Outcome Send(fi_addr_t to, size_t offset, size_t length);
   Outcome Write(fi_addr_t to, size_t offset, size_t length, uint64_t address, uint64_t key);
   Outcome Read(fi_addr_t from, size_t offset, size_t length, uint64_t address, uint64_t key);

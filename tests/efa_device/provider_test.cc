@@ -1,9 +1,6 @@
 // libfabric's own EFA provider, unmodified, between two processes on the emulated card. `run` sets
 // up the card; its variables choose the generation and the faults.
 
-#include <arpa/inet.h>
-#include <dirent.h>
-
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -61,6 +58,10 @@ TEST_P(ProviderTest, WritesAndReadsBack) {
 }
 
 TEST_P(ProviderTest, TellsThatThePeerHasDied) {
+  const char* shm = getenv("FI_EFA_ENABLE_SHM_TRANSFER");
+  if (!GetParam() && (shm == nullptr || std::string(shm) != "0")) {
+    GTEST_SKIP() << "within a host the provider uses shm, which cannot tell";
+  }
   PeerProcess peer(endpoint_, GetParam());
   const fi_addr_t to = endpoint_.Insert(peer.name());
   ExpectEcho(&endpoint_, to, 64, 1);
@@ -75,6 +76,7 @@ TEST_P(ProviderTest, RestartedPeerHasTheSameGidAndAnotherQueuePair) {
   const std::string before = peer->name();
   ExpectEcho(&endpoint_, endpoint_.Insert(before), 64, 1);
   if (GetParam()) peer->Kill();
+  peer.reset();
   peer = std::make_unique<PeerProcess>(endpoint_);
   EXPECT_EQ(GidOf(peer->name()), GidOf(before));
   EXPECT_NE(QpnOf(peer->name()), QpnOf(before));
@@ -86,12 +88,15 @@ TEST_P(ProviderTest, NetworkNamespaceIsAHost) {
   EXPECT_EQ(GidOf(peer.name()) == GidOf(endpoint_.name()), !GetParam());
 }
 
-// The key is wrong only to the card: without RDMA the provider itself looks at it.
+// Only the card may be asked. Before the provider knows from a handshake that the peer's card can
+// read, it reads by messages; then a wrong key ends the peer, because rxr_rma_verified_copy_iov of
+// 1.17 uses the region that it has not found.
 TEST_P(ProviderTest, RefusesAReadOutsideOfTheRegion) {
-  const char* generation = getenv("EFA_DEVICE_GENERATION");
-  if (generation != nullptr && std::string(generation) == "efa0") GTEST_SKIP() << "has no RDMA";
+  const char* rdma = getenv("FI_EFA_USE_DEVICE_RDMA");
+  if (rdma == nullptr || std::string(rdma) != "1") GTEST_SKIP() << "reads by messages";
   PeerProcess peer(endpoint_, true);
   const fi_addr_t to = endpoint_.Insert(peer.name());
+  for (uint64_t i = 0; i < 10; ++i) ExpectEcho(&endpoint_, to, 9000, i);
   ASSERT_EQ(endpoint_.Read(to, 0, 4096, peer.address(), peer.key()).error, 0);
   const uint64_t key = GetParam() ? peer.key() + 1000 : peer.key();
   const uint64_t address = GetParam() ? peer.address() : peer.address() + Endpoint::kMemory - 4095;
