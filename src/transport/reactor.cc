@@ -157,8 +157,14 @@ inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
     return;
   }
   Operation* operation = operations_.FromContext(entry.op_context);
-  if (operation == nullptr) {
-    ++counters_.stray_completions;
+  if (ABSL_PREDICT_FALSE(operation == nullptr)) {
+    // A provider may say FI_WRITE of a peer's write as well, and then gives it no context.
+    const bool is_token = entry.op_context == nullptr && (entry.flags & FI_REMOTE_CQ_DATA) != 0;
+    if (!is_token) {
+      ++counters_.stray_completions;
+    } else if (entry.data != kPieceData) {
+      handler_->OnToken(entry.data);
+    }
     return;
   }
   HandleCompletion(operation);

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -179,6 +180,23 @@ TEST_P(CompletionFaultsTest, FailedReceivesAreNotLostToTheRing) {
   target_faults.judge = nullptr;
   ExpectRoundTrip();
   EXPECT_EQ(target_->reactor().counters().stray_completions, 0u);
+}
+
+// As libfabric 1.17 does on efa.
+TEST_P(CompletionFaultsTest, APeersWriteMayBeSaidToBeOneOfOurs) {
+  fi_cq_data_entry entry = {};
+  entry.flags = FI_RMA | FI_WRITE | FI_REMOTE_CQ_DATA;
+  entry.data = 42;
+  faults_->Add(entry);
+  entry.op_context = &entry;  // somebody's, but none of ours
+  faults_->Add(entry);
+  entry.op_context = nullptr;
+  entry.flags = FI_RMA | FI_WRITE;
+  faults_->Add(entry);
+  sender_->tokens.clear();
+  const uint64_t stray = sender_->reactor().counters().stray_completions;
+  ASSERT_TRUE(Run([&] { return sender_->reactor().counters().stray_completions == stray + 2; }));
+  EXPECT_EQ(sender_->tokens, std::vector<uint32_t>{42});
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, CompletionFaultsTest, testing::ValuesIn(AllWays()), NameOfWay);

@@ -206,6 +206,9 @@ class CompletionFaults {
   void GiveBack() { returning_.swap(swallowed_); }
   size_t swallowed() const { return swallowed_.size(); }
 
+  // Adds a completion, behind those that come again and in front of everything else.
+  void Add(const fi_cq_data_entry& entry) { returning_.push_back(entry); }
+
   // Adds an error entry: what fi_cq_read announces with -FI_EAVAIL and fi_cq_readerr then hands
   // out.
   void AddError(void* context, int code) {
