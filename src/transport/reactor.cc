@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/cpu_relax.h"
@@ -29,6 +30,17 @@ constexpr int64_t kTickNs = 500'000;
 // Counted in ticks and not in time, so that a driver that is away for long counts as no time at
 // all. A quarter of a second of busy polling.
 constexpr uint32_t kPeerQuarantineTicks = 500;
+
+// What belongs to no operation of ours. A provider may say FI_WRITE of a peer's write as well, and
+// then gives it no context.
+ABSL_ATTRIBUTE_NOINLINE void TakeForeign(const fi_cq_data_entry& entry, ReactorHandler* handler,
+                                         ReactorCounters* counters) {
+  if (entry.op_context != nullptr || (entry.flags & FI_REMOTE_CQ_DATA) == 0) {
+    ++counters->stray_completions;
+  } else if (entry.data != kPieceData) {
+    handler->OnToken(entry.data);
+  }
+}
 
 }  // namespace
 
@@ -158,14 +170,7 @@ inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
   }
   Operation* operation = operations_.FromContext(entry.op_context);
   if (ABSL_PREDICT_FALSE(operation == nullptr)) {
-    // A provider may say FI_WRITE of a peer's write as well, and then gives it no context.
-    const bool is_token = entry.op_context == nullptr && (entry.flags & FI_REMOTE_CQ_DATA) != 0;
-    if (!is_token) {
-      ++counters_.stray_completions;
-    } else if (entry.data != kPieceData) {
-      handler_->OnToken(entry.data);
-    }
-    return;
+    return TakeForeign(entry, handler_, &counters_);
   }
   HandleCompletion(operation);
 }
