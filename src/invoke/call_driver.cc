@@ -6,6 +6,9 @@
 namespace invoker {
 namespace {
 
+// So long a buffer waits for the cells of a probe that was given up.
+constexpr int64_t kProbeLimitNs = 1'000'000'000;
+
 // Even behind its deadline, a session looks that long for what has come.
 constexpr int64_t kLeastDeliveryNs = 1'000'000;
 
@@ -207,7 +210,14 @@ void CallDriver::Drop(Call* call) {
 
 absl::StatusOr<HeldCells> CallDriver::AllocateBuffer(uint64_t bytes) {
   Visit visit(this);
-  const HeldCells cells = session_->AllocateRequestCells(bytes);
+  HeldCells cells = session_->AllocateRequestCells(bytes);
+  // The program knows nothing of a probe, whose cells come free with its answer.
+  const int64_t limit_ns = cells.cells == 0 ? transport::MonotonicNs() + kProbeLimitNs : 0;
+  while (cells.cells == 0 && probe_is_late_ && !session_->answered() && session_->failure().ok() &&
+         transport::MonotonicNs() < limit_ns) {
+    if (!PollForRoomLocked()) WaitForRoomLocked(limit_ns);
+    cells = session_->AllocateRequestCells(bytes);
+  }
   if (cells.cells == 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no ", bytes, " adjacent bytes are free in the session's request window of ",
