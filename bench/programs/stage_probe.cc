@@ -221,8 +221,9 @@ void ProbeCallBegin() {
 }
 
 bool ProbeCallEnd(int64_t invoke, int64_t returned, int64_t released, Stamps* stamps) {
-  // The response may be here before the executor's post has returned.
-  const int64_t limit = ProbeTicks() + static_cast<int64_t>(1e8 * TicksPerNs());
+  // The response may be here before the executor's post has returned: on a machine with too few
+  // processors, long before.
+  const int64_t limit = ProbeTicks() + static_cast<int64_t>(1e10 * TicksPerNs());
   while (executor_side.posted.load(std::memory_order_acquire) == 0) {
     if (ProbeTicks() > limit) return false;
   }

@@ -95,7 +95,8 @@ def test_an_executor_that_is_killed_in_the_middle_of_a_map_ends_it(client):
     with client.lease(executors=2) as lease:
         one = lease.register(lambda n: os.kill(os.getpid(), signal.SIGKILL) if n == 30 else n, name="one")
         results = []
-        with pytest.raises(invoker.Aborted, match="SIGKILL"):
+        # The other executor may be behind, and then refuses an earlier item, since the lease is over.
+        with pytest.raises((invoker.Aborted, invoker.Unavailable), match="SIGKILL|the lease is over"):
             for result in one.map(range(100)):
                 results.append(result)
         # In order, and none that was not to come.
