@@ -211,9 +211,9 @@ void CallDriver::Drop(Call* call) {
 absl::StatusOr<HeldCells> CallDriver::AllocateBuffer(uint64_t bytes) {
   Visit visit(this);
   HeldCells cells = session_->AllocateRequestCells(bytes);
-  // The program knows nothing of a probe, whose cells come free with its answer.
+  // The program knows nothing of a probe.
   const int64_t limit_ns = cells.cells == 0 ? transport::MonotonicNs() + kProbeLimitNs : 0;
-  while (cells.cells == 0 && probe_is_late_ && !session_->answered() && session_->failure().ok() &&
+  while (cells.cells == 0 && ProbeHoldsRoomLocked() && session_->failure().ok() &&
          transport::MonotonicNs() < limit_ns) {
     if (!PollForRoomLocked()) WaitForRoomLocked(limit_ns);
     cells = session_->AllocateRequestCells(bytes);

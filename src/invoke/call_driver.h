@@ -200,6 +200,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   absl::StatusOr<Response> Collect(Call* call);
   bool CancelLocked(Call* call);
   bool PollForRoomLocked();
+  // Whether a probe that was given up has cells until its answer comes.
+  bool ProbeHoldsRoomLocked() const { return probe_is_late_ && !session_->answered(); }
   bool MayBeReleasedLocked(WhenFull when_full) const;
   bool OthersMayReleaseLocked() const;
   void WaitForRoomLocked(int64_t deadline_ns);

@@ -129,7 +129,7 @@ bool CallDriver::PollForRoomLocked() {
 
 // Whether cells can become free though no call is under way.
 bool CallDriver::MayBeReleasedLocked(WhenFull when_full) const {
-  return (probe_is_late_ && !session_->answered()) || session_->marks_hold_room() ||
+  return ProbeHoldsRoomLocked() || session_->marks_hold_room() ||
          (when_full == WhenFull::kWaitForResponses && held_responses_ > 0) ||
          OthersMayReleaseLocked();
 }

@@ -21,25 +21,17 @@ void ClientSession::AddSpecial(const Request& request, const Call& call, uint32_
                                bool alone) {
   const RequestHeader header = HeaderOf(request, call, deadline_us);
   const uint32_t cell = call.request.first;
-  std::byte* const message = staging_.data() + geometry_.OffsetOf(cell);
-  const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
-  const HeaderSnapshot packed = Pack(header);
-  // The window has what staging has: its last message there has been answered.
-  const bool repeats = seals_ == nullptr && IsRepeated(packed, HeaderSnapshot::Take(message));
-  packed.CopyTo(message);
-  const uint32_t repeat = repeats ? HeaderRepeat::Of(header.sequence, epoch_).Encode() : 0;
+  const uint32_t repeat = requests_->PutHeader(cell, Pack(header));
   // What has been injected is never read again.
-  if (alone && repeats &&
+  if (alone && repeat != 0 &&
       requests_->InjectRepeat(header.kind, cell, request.input.data(), header.payload_bytes,
                               repeat)) {
     return;
   }
+  std::byte* const message = staging_.data() + geometry_.OffsetOf(cell);
   CopyInput(request, call, message);
-  if (seals_ != nullptr) {
-    seals_->requests.Close(message, header.payload_bytes);
-    return requests_->Add(header.kind, cell, message_bytes);
-  }
-  if (!repeats) return requests_->Add(header.kind, cell, message_bytes);
+  if (seals_ != nullptr) seals_->requests.Close(message, header.payload_bytes);
+  const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
   requests_->AddRepeat(header.kind, cell, message_bytes, repeat);
 }
 

@@ -28,19 +28,12 @@ void ExecutorSession::AnswerProbe(RequestHeader request, const std::byte* payloa
 }
 
 void ExecutorSession::AddSpecial(ResponseHeader header, uint32_t cell) {
-  std::byte* const message = staging_.data() + geometry_.OffsetOf(cell);
-  const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
-  const HeaderSnapshot packed = Pack(header);
-  // The window has what staging has: the client gives these cells to one call at a time.
-  const bool repeats = seals_ == nullptr && IsRepeated(packed, HeaderSnapshot::Take(message));
-  packed.CopyTo(message);
+  const uint32_t repeat = responses_.PutHeader(cell, Pack(header));
   if (seals_ != nullptr) {
-    seals_->responses.Close(message, header.payload_bytes);
-    return responses_.Add(MessageKind::kResponse, cell, message_bytes);
+    seals_->responses.Close(staging_.data() + geometry_.OffsetOf(cell), header.payload_bytes);
   }
-  if (!repeats) return responses_.Add(MessageKind::kResponse, cell, message_bytes);
-  responses_.AddRepeat(MessageKind::kResponse, cell, message_bytes,
-                       HeaderRepeat::Of(header.sequence, header.epoch).Encode());
+  const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
+  responses_.AddRepeat(MessageKind::kResponse, cell, message_bytes, repeat);
 }
 
 bool ExecutorSession::RestoreSequence(uint32_t cell, uint32_t upper) {

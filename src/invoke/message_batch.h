@@ -48,9 +48,18 @@ class MessageBatch {
     run_.Begin(kind, cell, cells, message_bytes);
   }
 
-  // The same for a message whose header the receiver's window has at this cell already, but for the
-  // sequence: the header stays here if the message leaves alone. `repeat` is HeaderRepeat's. Only
-  // where repeats_headers(), and only if the message is not plain.
+  // Writes the header of a message that is not plain into staging. Nothing else of this cell is
+  // under way, so the receiver's window has what staging had there. Returns HeaderRepeat's if that
+  // was this header but for the sequence, and headers are repeated; else 0.
+  uint32_t PutHeader(uint32_t cell, const HeaderSnapshot& header) {
+    std::byte* const message = staging_->data() + geometry_.OffsetOf(cell);
+    const bool repeats = repeats_headers_ && IsRepeated(header, HeaderSnapshot::Take(message));
+    header.CopyTo(message);
+    return repeats ? HeaderRepeat::Of(header.sequence(), header.epoch()).Encode() : 0;
+  }
+
+  // The same as Add for a message that is not plain. Unless `repeat`, which PutHeader returned, is
+  // 0, the header stays here if the message leaves alone.
   void AddRepeat(MessageKind kind, uint32_t cell, uint32_t message_bytes, uint32_t repeat) {
     Add(kind, cell, message_bytes);
     if (run_.first == cell) run_.repeat = repeat;  // else it has joined others

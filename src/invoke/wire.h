@@ -238,6 +238,9 @@ struct HeaderSnapshot {
     }
   }
 
+  uint64_t sequence() const { return words[1]; }
+  uint32_t epoch() const { return static_cast<uint32_t>(words[2]); }
+
   std::byte* data() { return reinterpret_cast<std::byte*>(words.data()); }
   const std::byte* data() const { return reinterpret_cast<const std::byte*>(words.data()); }
 };
@@ -274,8 +277,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline HeaderSnapshot Pack(const ResponseHeader& he
   header->flags = flags;
   header->function_id = static_cast<uint16_t>(words[0] >> 16);
   header->payload_bytes = static_cast<uint32_t>(words[0] >> 32);
-  header->sequence = words[1];
-  header->epoch = static_cast<uint32_t>(words[2]);
+  header->sequence = snapshot.sequence();
+  header->epoch = snapshot.epoch();
   header->response_cell = static_cast<uint16_t>(words[2] >> 32);
   header->response_capacity = static_cast<uint32_t>(words[3]);
   header->deadline_us = static_cast<uint32_t>(words[3] >> 32);
@@ -297,8 +300,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline HeaderSnapshot Pack(const ResponseHeader& he
   header->flags = flags;
   header->status = static_cast<StatusCode>(status);
   header->payload_bytes = static_cast<uint32_t>(words[0] >> 32);
-  header->sequence = words[1];
-  header->epoch = static_cast<uint32_t>(words[2]);
+  header->sequence = snapshot.sequence();
+  header->epoch = snapshot.epoch();
   header->detail = static_cast<uint32_t>(words[3]);
   return WireError::kNone;
 }
