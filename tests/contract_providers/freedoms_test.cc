@@ -188,8 +188,8 @@ TEST_P(Freedoms, SendAfterDeliveryCompleteWriteFindsTheBytes) {
     memcpy(a_->memory.data(), &i, sizeof(i));
     ASSERT_EQ(Insist({a_.get(), b_.get()},
                      [&] {
-                       return DeliveryWrite(a_.get(), a_->memory.data(), sizeof(i), to_b_,
-                                            b_->remote(0), b_->key(), Context(0));
+                       return DeliveryWrite(a_->endpoint.get(), a_->memory.data(), a_->descriptor(),
+                                            sizeof(i), to_b_, b_->remote(0), b_->key(), Context(0));
                      }),
               0);
     ASSERT_TRUE(PollUntil({a_.get(), b_.get()}, [&] { return a_->entries.size() == 2 * i - 1; }));

@@ -527,8 +527,9 @@ TEST(Progress, AutomaticOnePlacesAWriteThoughTheTargetNeverPolls) {
   memcpy(pair.a.memory.data(), &value, sizeof(value));
   ASSERT_EQ(Insist({&pair.a},
                    [&] {
-                     return DeliveryWrite(&pair.a, pair.a.memory.data(), 8, pair.to_b,
-                                          pair.b.remote(0), pair.b.key(), nullptr);
+                     return DeliveryWrite(pair.a.endpoint.get(), pair.a.memory.data(),
+                                          pair.a.descriptor(), 8, pair.to_b, pair.b.remote(0),
+                                          pair.b.key(), nullptr);
                    }),
             0);
   while (pair.a.entries.empty() && pair.a.errors.empty()) pair.a.Poll();

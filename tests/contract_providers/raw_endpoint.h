@@ -27,6 +27,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/contract_providers/core/control.h"
+#include "tests/contract_providers/delivery_write.h"
 
 namespace contract {
 
@@ -261,23 +262,6 @@ inline ssize_t Insist(std::initializer_list<RawEndpoint*> endpoints,
     code = post();
   }
   return code;
-}
-
-// A write that asks to be told only when the bytes are placed.
-inline ssize_t DeliveryWrite(RawEndpoint* from, const void* source, size_t length, fi_addr_t to,
-                             uint64_t address, uint64_t key, void* context) {
-  iovec local = {const_cast<void*>(source), length};
-  fi_rma_iov remote = {address, length, key};
-  void* descriptor = from->descriptor();
-  fi_msg_rma message = {};
-  message.msg_iov = &local;
-  message.desc = &descriptor;
-  message.iov_count = 1;
-  message.addr = to;
-  message.rma_iov = &remote;
-  message.rma_iov_count = 1;
-  message.context = context;
-  return fi_writemsg(from->endpoint.get(), &message, FI_DELIVERY_COMPLETE | FI_COMPLETION);
 }
 
 }  // namespace contract

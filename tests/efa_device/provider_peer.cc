@@ -18,6 +18,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/contract_providers/delivery_write.h"
+
 namespace efa_device {
 namespace {
 
@@ -177,18 +179,10 @@ void Endpoint::Echo(fi_addr_t to) {
 
 Outcome Endpoint::Write(fi_addr_t to, size_t offset, size_t length, uint64_t address,
                         uint64_t key) {
-  iovec local = {&memory_[offset], length};
-  void* descriptor = fi_mr_desc(region_);
-  fi_rma_iov remote = {address, length, key};
-  fi_msg_rma message = {};
-  message.msg_iov = &local;
-  message.desc = &descriptor;
-  message.iov_count = 1;
-  message.addr = to;
-  message.rma_iov = &remote;
-  message.rma_iov_count = 1;
-  Until("fi_writemsg",
-        [&] { return fi_writemsg(endpoint_, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE); });
+  Until("fi_writemsg", [&] {
+    return contract::DeliveryWrite(endpoint_, &memory_[offset], fi_mr_desc(region_), length, to,
+                                   address, key, nullptr);
+  });
   return WaitFor(1);
 }
 
@@ -210,7 +204,6 @@ PeerProcess::PeerProcess(const Endpoint& other, bool own_network) {
   std::string flag = kPeerFlag;
   std::string network = own_network ? "1" : "0";
   char* arguments[] = {program, flag.data(), const_cast<char*>(child_socket.c_str()),
-
                        network.data(), nullptr};
   errno = posix_spawn(&pid_, program, nullptr, nullptr, arguments, environ);
   CheckErrno("posix_spawn", errno == 0);
