@@ -106,7 +106,7 @@ using efa_device::From;
 using efa_device::ProtectionDomain;
 
 EFA_DEVICE_EXPORT ibv_device** ibv_get_device_list(int* count) {
-  // As the real one: a list that ends with null, of the caller.
+  // The caller gets a list that ends with null, and frees it.
   auto** list = static_cast<ibv_device**>(calloc(2, sizeof(ibv_device*)));
   if (list != nullptr) list[0] = efa_device::TheDevice();
   if (count != nullptr) *count = list != nullptr ? 1 : 0;

@@ -182,7 +182,7 @@ TEST_P(CompletionFaultsTest, FailedReceivesAreNotLostToTheRing) {
   EXPECT_EQ(target_->reactor().counters().stray_completions, 0u);
 }
 
-// As libfabric 1.17 does on efa.
+// libfabric 1.17 says so on efa.
 TEST_P(CompletionFaultsTest, APeersWriteMayBeSaidToBeOneOfOurs) {
   fi_cq_data_entry entry = {};
   entry.flags = FI_RMA | FI_WRITE | FI_REMOTE_CQ_DATA;

@@ -25,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Which side's request wins depends on the ports, and so does what an earlier connection left.
+// The ports decide which request wins, and what an earlier connection left.
 #define ROUNDS 200
 
 // So many looks in turn move everything that is still to move.
