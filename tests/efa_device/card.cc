@@ -211,20 +211,15 @@ Status Card::Transmit(QueuePair* from, const Peer& to, const Frame& frame) {
       fprintf(stderr, "efa_device: no connection to a peer, errno %d\n", -socket);
       return Status::kInternalError;
     }
-    token = ++last_token_;
-    const Faults::Stream faults =
-        Faults::Stream(faults_.get(), entry.ordinal).Part(++entry.connections);
-    connections_[token] = std::make_shared<Connection>(socket, from->qpn(), true, to, faults);
+    token = AddConnection(socket, from->qpn(), &entry, true, to);
     entry.outgoing[to] = token;
-    Watch(socket, token);
   }
   const std::shared_ptr<Connection> connection = connections_[token];
   if (!connection->Send(frame)) {
     Lose(token);
     return Status::kOk;
   }
-  WatchRoom(connection.get(), token);
-  if (!connection->shuffler().empty()) SetTimer();
+  SendRest(connection.get(), token);
   return Status::kOk;
 }
 
@@ -264,12 +259,17 @@ void Card::Run() {
 void Card::Accept(uint32_t qpn) {
   Entry& entry = queue_pairs_[qpn];
   const int socket = accept4(entry.listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (socket < 0) return;
+  if (socket >= 0) AddConnection(socket, qpn, &entry, false, Peer());
+}
+
+Card::Token Card::AddConnection(int socket, uint32_t qpn, Entry* entry, bool outgoing,
+                                const Peer& to) {
   const Token token = ++last_token_;
   const Faults::Stream faults =
-      Faults::Stream(faults_.get(), entry.ordinal).Part(++entry.connections);
-  connections_[token] = std::make_shared<Connection>(socket, qpn, false, Peer(), faults);
+      Faults::Stream(faults_.get(), entry->ordinal).Part(++entry->connections);
+  connections_[token] = std::make_shared<Connection>(socket, qpn, outgoing, to, faults);
   Watch(socket, token);
+  return token;
 }
 
 void Card::Serve(const std::shared_ptr<Connection>& connection, Token token, uint32_t events) {
@@ -285,17 +285,12 @@ void Card::Serve(const std::shared_ptr<Connection>& connection, Token token, uin
       continue;
     }
     Frame answer;
-    bool wanted;
+    bool wanted = !frame.unreliable;
     if (found != queue_pairs_.end()) {
       wanted = found->second.queue_pair->HandleRequest(frame, &answer);
     } else {
-      answer.kind = FrameKind::kAnswer;
+      answer = AnswerTo(frame, gid_, connection->qpn());
       answer.status = Status::kBadDestinationQueuePair;
-      answer.number = frame.number;
-      answer.source_gid = gid_;
-      answer.source_qpn = connection->qpn();
-      answer.destination_qpn = frame.source_qpn;
-      wanted = !frame.unreliable;
     }
     if (wanted) works = connection->Send(answer) && works;
   }
@@ -305,8 +300,7 @@ void Card::Serve(const std::shared_ptr<Connection>& connection, Token token, uin
     Lose(token);
     return;
   }
-  WatchRoom(connection.get(), token);
-  if (!connection->shuffler().empty()) SetTimer();
+  SendRest(connection.get(), token);
   // What a destroyed queue pair owed has gone out.
   if (queue_pairs_.count(connection->qpn()) == 0 && connection->idle()) Drop(token);
 }
@@ -345,6 +339,11 @@ bool Card::Watch(int fd, Token token) {
   event.events = EPOLLIN;
   event.data.u64 = token;
   return epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void Card::SendRest(Connection* connection, Token token) {
+  WatchRoom(connection, token);
+  if (!connection->shuffler().empty()) SetTimer();
 }
 
 void Card::WatchRoom(Connection* connection, Token token) {

@@ -43,7 +43,6 @@ class Card : private Link {
   AddressHandles& handles() { return handles_; }
   // Decisions that belong to the card and to no queue pair.
   Faults::Stream& faults() { return card_faults_; }
-  size_t queue_pairs() const { return queue_pairs_.size(); }
   // Fills in what only the card knows. Null, with errno set, if there can be no more.
   QueuePair* CreateQueuePair(QueuePair::Options options);
   void DestroyQueuePair(QueuePair* queue_pair);
@@ -82,7 +81,11 @@ class Card : private Link {
   void Serve(const std::shared_ptr<Connection>& connection, Token token, uint32_t events);
   void RunTimers();
 
+  // Adds a connection of the queue pair, by a non-blocking socket. `to` as Connection's.
+  Token AddConnection(int socket, uint32_t qpn, Entry* entry, bool outgoing, const Peer& to);
   bool Watch(int fd, Token token);
+  // Has the thread send what a connection still holds, when it is time or the socket has room.
+  void SendRest(Connection* connection, Token token);
   // Asks for an event when the socket has room, if something waits for that.
   void WatchRoom(Connection* connection, Token token);
   // Sets the timer to the earliest that waits.

@@ -32,6 +32,16 @@ static_assert(sizeof(Header) == 72, "the header has no padding");
 
 }  // namespace
 
+Frame AnswerTo(const Frame& request, const Gid& gid, uint32_t qpn) {
+  Frame answer;
+  answer.kind = FrameKind::kAnswer;
+  answer.number = request.number;
+  answer.source_gid = gid;
+  answer.source_qpn = qpn;
+  answer.destination_qpn = request.source_qpn;
+  return answer;
+}
+
 std::string Encode(const Frame& frame) {
   Header header = {};
   header.magic = kMagic;

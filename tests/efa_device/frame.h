@@ -1,4 +1,4 @@
-// The wire format: one frame is one datagram between two queue pairs.
+// The wire format: one frame is one message of a socket between two queue pairs.
 //
 // A requester numbers its packets. The responder answers each once, with a status, and a read with
 // its data. Both ends run on one machine, so integers are in its byte order.
@@ -37,6 +37,9 @@ struct Frame {
   uint64_t total = 0;      // bytes of the whole write that an immediate ends
   std::string payload;
 };
+
+// What the queue pair `qpn` of `gid` answers to a request: kOk, unless the status is changed.
+Frame AnswerTo(const Frame& request, const Gid& gid, uint32_t qpn);
 
 std::string Encode(const Frame& frame);
 

@@ -43,13 +43,6 @@ uint32_t MemoryTable::Add(const void* domain, uint64_t address, uint64_t length,
 
 bool MemoryTable::Remove(uint32_t key) { return regions_.erase(key) != 0; }
 
-bool MemoryTable::HasDomain(const void* domain) const {
-  for (const auto& region : regions_) {
-    if (region.second.domain == domain) return true;
-  }
-  return false;
-}
-
 bool MemoryTable::Grants(const void* domain, uint32_t key, uint64_t address, uint64_t length,
                          int access) const {
   const auto found = regions_.find(key);

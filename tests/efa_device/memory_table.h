@@ -21,7 +21,6 @@ class MemoryTable {
   bool Remove(uint32_t key);
 
   size_t size() const { return regions_.size(); }
-  bool HasDomain(const void* domain) const;
 
   // True if `key` is of this domain, covers the range, and grants every flag of `access`.
   bool Grants(const void* domain, uint32_t key, uint64_t address, uint64_t length,

@@ -83,8 +83,7 @@ void QueuePair::EnterError() {
   packets_.clear();
   rdma_packets_ = 0;
   for (const auto& request : open) {
-    request.second->status = Status::kFlushed;
-    Finish(*request.second);
+    Fail(request.second.get(), Status::kFlushed);
   }
 }
 

@@ -34,6 +34,7 @@ struct Peer {
   bool operator<(const Peer& other) const {
     return gid != other.gid ? gid < other.gid : qpn < other.qpn;
   }
+  bool operator==(const Peer& other) const { return gid == other.gid && qpn == other.qpn; }
 };
 
 struct WorkRequest {
@@ -142,6 +143,7 @@ class QueuePair {
   void Issue(const std::shared_ptr<Request>& request, Frame frame, uint64_t offset);
   void Resolve(uint64_t number, Status status);
   void Finish(const Request& request);
+  void Fail(Request* request, Status status);
   bool Gather(const WorkRequest& work, uint64_t offset, size_t length, std::string* bytes) const;
 
   // Responder.

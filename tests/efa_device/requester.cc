@@ -82,8 +82,7 @@ void QueuePair::StartSend(const std::shared_ptr<Request>& request) {
   frame.has_immediate = request->work.has_immediate;
   frame.immediate = request->work.immediate;
   if (!Gather(request->work, 0, request->length, &frame.payload)) {
-    request->status = Status::kInvalidLocalKey;
-    Finish(*request);
+    Fail(request.get(), Status::kInvalidLocalKey);
     return;
   }
   request->all_issued = true;
@@ -100,8 +99,7 @@ void QueuePair::StartRdma(const std::shared_ptr<Request>& request) {
   for (const ibv_sge& buffer : request->work.buffers) {
     if (!options_.memory->Grants(options_.domain, buffer.lkey, buffer.addr, buffer.length,
                                  read ? IBV_ACCESS_LOCAL_WRITE : 0)) {
-      request->status = Status::kInvalidLocalKey;
-      Finish(*request);
+      Fail(request.get(), Status::kInvalidLocalKey);
       return;
     }
   }
@@ -173,7 +171,7 @@ void QueuePair::HandleAnswer(const Frame& answer) {
   if (found == packets_.end()) return;
   Packet& packet = found->second;
   const WorkRequest& work = packet.request->work;
-  if (answer.source_gid != work.peer.gid || answer.source_qpn != work.peer.qpn) return;
+  if (!(Peer{answer.source_gid, answer.source_qpn} == work.peer)) return;
   Status status = answer.status;
   if (status == Status::kReceiverNotReady) {
     if (rnr_retry_ == kRetryForEver || packet.retries < rnr_retry_) {
@@ -216,8 +214,7 @@ void QueuePair::Retransmit(uint64_t number) {
 void QueuePair::PeerLost(const Peer& peer) {
   std::vector<uint64_t> lost;
   for (const auto& packet : packets_) {
-    const Peer& other = packet.second.request->work.peer;
-    if (!(other < peer) && !(peer < other)) lost.push_back(packet.first);
+    if (packet.second.request->work.peer == peer) lost.push_back(packet.first);
   }
   for (uint64_t number : lost) Resolve(number, Status::kBadDestinationQueuePair);
 }
@@ -253,6 +250,11 @@ void QueuePair::Finish(const Request& request) {
   completion.bytes = static_cast<uint32_t>(request.length);
   completion.qpn = options_.qpn;
   options_.send_queue->Push(completion);
+}
+
+void QueuePair::Fail(Request* request, Status status) {
+  request->status = status;
+  Finish(*request);
 }
 
 bool QueuePair::Gather(const WorkRequest& work, uint64_t offset, size_t length,

@@ -25,12 +25,7 @@ int QueuePair::PostReceive(ReceiveRequest request) {
 }
 
 bool QueuePair::HandleRequest(const Frame& request, Frame* answer) {
-  *answer = Frame();
-  answer->kind = FrameKind::kAnswer;
-  answer->number = request.number;
-  answer->source_gid = options_.gid;
-  answer->source_qpn = options_.qpn;
-  answer->destination_qpn = request.source_qpn;
+  *answer = AnswerTo(request, options_.gid, options_.qpn);
   if ((state_ != IBV_QPS_RTR && state_ != IBV_QPS_RTS) || request.qkey != qkey_ ||
       request.unreliable != options_.unreliable) {
     answer->status = Status::kBadDestinationQueuePair;

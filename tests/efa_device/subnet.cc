@@ -81,7 +81,9 @@ void Subnet::Reopen() {
   lock_ = openat(directory_, "lock", O_RDWR | O_CLOEXEC);
 }
 
-int Subnet::NewSocket() const { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); }
+int Subnet::NewSocket(int flags) {
+  return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+}
 
 std::string Subnet::FileName(const Gid& gid, uint32_t qpn) const {
   return ToHex(gid) + "/" + std::to_string(qpn);
@@ -89,7 +91,7 @@ std::string Subnet::FileName(const Gid& gid, uint32_t qpn) const {
 
 int Subnet::Listen(const Gid& gid, uint32_t limit, uint32_t* qpn) {
   if (mkdirat(directory_, ToHex(gid).c_str(), 0777) != 0 && errno != EEXIST) return -errno;
-  const int listener = NewSocket();
+  const int listener = NewSocket(0);
   if (listener < 0) return -errno;
   DirectoryLock guard(lock_);
   uint32_t last = 0;
@@ -136,7 +138,7 @@ int Subnet::ConnectTo(int socket, const std::string& name) const {
 int Subnet::Connect(const Gid& gid, uint32_t qpn) {
   struct stat host;
   if (fstatat(directory_, ToHex(gid).c_str(), &host, 0) != 0) return -ENETUNREACH;
-  const int fd = NewSocket();
+  const int fd = NewSocket(0);
   if (fd < 0) return -errno;
   // A peer that is stopped accepts nobody.
   const timeval patience = {1, 0};
@@ -158,7 +160,7 @@ void Subnet::RemoveStale() {
       const std::string name = host + "/" + qpn;
       if (fstatat(directory_, name.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) continue;
       if (!S_ISSOCK(file.st_mode)) continue;
-      const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      const int fd = NewSocket(SOCK_NONBLOCK);
       if (fd < 0) return;
       if (ConnectTo(fd, name) == -ECONNREFUSED) unlinkat(directory_, name.c_str(), 0);
       close(fd);

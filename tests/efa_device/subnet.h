@@ -43,7 +43,8 @@ class Subnet {
   Subnet(const std::string& path, int directory, int lock)
       : path_(path), directory_(directory), lock_(lock) {}
 
-  int NewSocket() const;
+  // `flags` besides SOCK_CLOEXEC.
+  static int NewSocket(int flags);
   std::string FileName(const Gid& gid, uint32_t qpn) const;
   // Connects to a file below the directory. 0 or a negative errno.
   int ConnectTo(int socket, const std::string& name) const;

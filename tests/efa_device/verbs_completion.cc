@@ -15,8 +15,6 @@ namespace {
 constexpr uint64_t kWithSgid = 1 << 0;
 constexpr uint64_t kWithIsUnsolicited = 1 << 1;
 
-constexpr uint64_t kWcFlags = IBV_WC_STANDARD_FLAGS;
-
 int Take(ibv_cq_ex* verbs) {
   Cq* queue = From(verbs);
   if (!queue->queue->Pop(&queue->current)) return ENOENT;
@@ -90,7 +88,8 @@ Cq* Create(ibv_context* context, uint32_t entries, void* user_context, ibv_comp_
 }
 
 ibv_cq_ex* CreateExtended(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
-  if (attributes->comp_mask != 0 || (attributes->wc_flags & ~kWcFlags) != 0) {
+  if (attributes->comp_mask != 0 ||
+      (attributes->wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
