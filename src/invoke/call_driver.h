@@ -201,7 +201,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool CancelLocked(Call* call);
   bool PollForRoomLocked();
   // Whether a probe that was given up has cells until its answer comes.
-  bool ProbeHoldsRoomLocked() const { return probe_is_late_ && !session_->answered(); }
+  bool ProbeHoldsRoomLocked() const { return late_probe_.late(); }
   bool MayBeReleasedLocked(WhenFull when_full) const;
   bool OthersMayReleaseLocked() const;
   void WaitForRoomLocked(int64_t deadline_ns);
@@ -283,7 +283,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   PlacementWatch placement_;      // where methods have been tried
   uint64_t method_trials_ = 0;    // that had a result
   bool method_is_given_ = false;  // by the program
-  bool probe_is_late_ = false;    // one has been given up: its cells come free with its answer
+  CallTicket late_probe_;         // one that was given up: its cells come free with its answer
   bool quiet_ = true;             // nothing of the worker's can be under way to us
   bool settled_ = false;          // it has been seen that nothing is, since the session failed
   // Times that threads other than the helper have driven. Written under lock_.

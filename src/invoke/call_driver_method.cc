@@ -34,7 +34,7 @@ std::optional<CallDriver::Answer> CallDriver::ProbeLocked(const ClientSession::R
   }
   const int64_t ended_ns = transport::MonotonicNs();
   if (!call->ended()) {
-    probe_is_late_ = true;
+    late_probe_ = {call, call->sequence};
     session_->Abandon(call);
     return std::nullopt;
   }
@@ -133,7 +133,6 @@ void CallDriver::AskForLookLocked() {
 // another thread that drives, or an answer that is under way, would hold it up.
 void CallDriver::LookAtPlacementLocked(bool now) {
   if (!now || driven_ || !session_->answered()) return AskForLookLocked();
-  probe_is_late_ = false;
   const std::optional<Placement> seen = TellMethodLocked();
   if (method_is_given_ && seen.has_value()) return;
   AskForLookLocked();

@@ -84,6 +84,11 @@ struct Call {
 struct CallTicket {
   Call* call = nullptr;  // nullptr: it has not been started
   uint64_t sequence = 0;
+
+  // Whether the caller has let go of the call, and its cells wait for the answer.
+  bool late() const {
+    return call != nullptr && call->state == Call::State::kTimedOut && call->sequence == sequence;
+  }
 };
 
 class ClientSession final : public transport::ReactorHandler, public transport::OperationOwner {

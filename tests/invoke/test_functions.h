@@ -17,10 +17,11 @@ namespace invoker {
 
 // What the functions share with the test that offers them.
 struct TestFunctions {
-  std::atomic<uint64_t> calls{0};  // of the functions that count
-  absl::Notification entered;      // "gate" runs
-  absl::Notification open;         // "gate" may return
-  absl::Notification second_open;  // "second_gate" may return
+  std::atomic<uint64_t> calls{0};     // of the functions that count
+  absl::Notification entered;         // "gate" runs
+  absl::Notification open;            // "gate" may return
+  absl::Notification second_entered;  // "second_gate" runs
+  absl::Notification second_open;     // "second_gate" may return
   // If there is one, "echo" does that too.
   std::function<void(const invoker_call&)> in_echo;
 };
@@ -71,7 +72,9 @@ inline FunctionRegistry MakeTestFunctions(TestFunctions* functions) {
     return -1234;
   });
   add("second_gate", [](invoker_call* call) -> int64_t {
-    static_cast<TestFunctions*>(call->context)->second_open.WaitForNotification();
+    auto* functions = static_cast<TestFunctions*>(call->context);
+    if (!functions->second_entered.HasBeenNotified()) functions->second_entered.Notify();
+    functions->second_open.WaitForNotification();
     return 0;
   });
   return registry;
