@@ -1,5 +1,7 @@
 """A test of every fabric on which the hostile suite runs."""
 
+load("//tests/efa_device:on_card.bzl", "card_test")
+
 _FABRICS = {
     "tcp": "tcp;ofi_rxm",
     "shm": "shm",
@@ -7,6 +9,14 @@ _FABRICS = {
 
 def hostile_tests():
     """Defines FABRIC_AUTH_test, with few tries of each attack: many are for `hostile --tries`."""
+    for auth in ("off", "header", "full"):
+        card_test(
+            name = "efa_card_%s_test" % auth,
+            size = "medium",
+            args = ["--provider=efa", "--data_auth=" + auth, "--tries=60"],
+            program = ":hostile",
+            tags = ["thorough"],
+        )
     for name, provider in _FABRICS.items():
         for auth in ("off", "header", "full"):
             native.sh_test(

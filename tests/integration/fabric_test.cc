@@ -54,6 +54,12 @@ absl::optional<OpenLeases> AwaitBook(const ServerProcess* server,
 
 }  // namespace
 
+std::vector<FabricUnderTest> OrFromEnvironment(std::vector<FabricUnderTest> fabrics) {
+  const char* const provider = getenv("INVOKER_TEST_FABRIC");
+  if (provider != nullptr) fabrics = {{provider, "auto"}, {provider, "send_after_write"}};
+  return fabrics;
+}
+
 ServerProcess* ServerTest::StartServer(const ServerOptions& options) {
   absl::StatusOr<std::unique_ptr<ServerProcess>> server = ServerProcess::Start(options);
   if (!server.ok()) {

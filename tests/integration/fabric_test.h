@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "src/invoke/client.h"
 #include "tests/integration/server_process.h"
 #include "tests/transport/immediates.h"
@@ -28,7 +29,9 @@ inline void PrintTo(const FabricUnderTest& fabric, std::ostream* out) {
 }
 
 inline std::string FabricName(const testing::TestParamInfo<FabricUnderTest>& info) {
-  return (info.param.provider == "shm" ? "Shm_" : "Tcp_") + info.param.notify;
+  std::string name = info.param.provider.substr(0, info.param.provider.find(';'));
+  name[0] = absl::ascii_toupper(name[0]);
+  return name + "_" + info.param.notify;
 }
 
 // The provider, or what stands for it, with write-with-immediate.
@@ -36,17 +39,22 @@ inline FabricUnderTest WithImmediates(const char* provider) {
   return {transport::WithImmediates(provider), "write_imm"};
 }
 
+// `fabrics`, or the one fabric that INVOKER_TEST_FABRIC names in their place.
+std::vector<FabricUnderTest> OrFromEnvironment(std::vector<FabricUnderTest> fabrics);
+
 // Every provider with every notification.
 inline auto AllFabrics() {
-  return testing::Values(FabricUnderTest{"tcp;ofi_rxm", "auto"}, WithImmediates("tcp;ofi_rxm"),
-                         FabricUnderTest{"tcp;ofi_rxm", "send_after_write"},
-                         FabricUnderTest{"shm", "auto"}, FabricUnderTest{"shm", "write_imm"},
-                         FabricUnderTest{"shm", "send_after_write"});
+  return testing::ValuesIn(OrFromEnvironment({{"tcp;ofi_rxm", "auto"},
+                                              WithImmediates("tcp;ofi_rxm"),
+                                              {"tcp;ofi_rxm", "send_after_write"},
+                                              {"shm", "auto"},
+                                              {"shm", "write_imm"},
+                                              {"shm", "send_after_write"}}));
 }
 
 // Where the notification plays no part.
 inline auto BothProviders() {
-  return testing::Values(FabricUnderTest{"tcp;ofi_rxm", "auto"}, FabricUnderTest{"shm", "auto"});
+  return testing::ValuesIn(OrFromEnvironment({{"tcp;ofi_rxm", "auto"}, {"shm", "auto"}}));
 }
 
 // Owns the servers. Clients belong to the test and are gone before TearDown, which stops every
