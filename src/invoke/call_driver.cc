@@ -148,10 +148,7 @@ bool CallDriver::Cancel(Call* call) {
 
 bool CallDriver::Cancel(const CallTicket& ticket) {
   Visit visit(this);
-  const Call* const call = ticket.call;
-  const bool same = call != nullptr && call->state == Call::State::kOutstanding &&
-                    call->sequence == ticket.sequence;
-  return same && CancelLocked(ticket.call);
+  return ticket.Is(Call::State::kOutstanding) && CancelLocked(ticket.call);
 }
 
 absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {

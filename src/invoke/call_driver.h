@@ -201,7 +201,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   bool CancelLocked(Call* call);
   bool PollForRoomLocked();
   // Whether a probe that was given up has cells until its answer comes.
-  bool ProbeHoldsRoomLocked() const { return late_probe_.late(); }
+  bool ProbeHoldsRoomLocked() const { return late_probe_.Is(Call::State::kTimedOut); }
   bool MayBeReleasedLocked(WhenFull when_full) const;
   bool OthersMayReleaseLocked() const;
   void WaitForRoomLocked(int64_t deadline_ns);

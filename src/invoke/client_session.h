@@ -79,15 +79,14 @@ struct Call {
   CallDone on_done;              // of an asynchronous call with a callback
 };
 
-// Names a call for whoever may cancel it, also once it has ended and its slot is another's. A
-// value.
+// Names a call, also once it has ended and its slot is another's. A value.
 struct CallTicket {
   Call* call = nullptr;  // nullptr: it has not been started
   uint64_t sequence = 0;
 
-  // Whether the caller has let go of the call, and its cells wait for the answer.
-  bool late() const {
-    return call != nullptr && call->state == Call::State::kTimedOut && call->sequence == sequence;
+  // Whether the call, and not another in its slot, is in this state.
+  bool Is(Call::State state) const {
+    return call != nullptr && call->state == state && call->sequence == sequence;
   }
 };
 
