@@ -1,6 +1,6 @@
 """The fabrics that the conformance suite runs on, and a test target for each part of it."""
 
-load("//tests/efa_device:on_card.bzl", "card_env")
+load("//tests/efa_device:on_card.bzl", "card_test")
 
 # libfabric 1.17.0 ends the new process when the old one's packets reach it.
 _NO_RESTART = (
@@ -87,8 +87,8 @@ def _fabric(
         leases = False,
         env = {},
         data = [],
-        run = None,
-        by_hand = False):
+        card = None,
+        tags = []):
     """`expect`: what Invoker must find it to be, from _expect.
 
     `expect_2`: the same with libfabric 1.18 and later, where that differs.
@@ -99,25 +99,18 @@ def _fabric(
 
     `leases`: whether leases are tried on it. They are on what executors are meant for.
 
-    `run`: a script that runs the suite, if that is not run by itself.
-
-    `by_hand`: whether patterns of targets leave it out, since something fails on it.
+    `card`: what card_test is told of the emulated EFA card, if the fabric is one.
     """
     if address == "::1":
         tags = ["thorough"]
     elif leases:
         tags = ["quick"]
-    elif run:
-        # A sanitizer's runtime must be the first library of a program.
-        tags = ["no_sanitizer", "manual" if by_hand else "thorough"]
-    else:
-        tags = []
     return struct(
         name = name,
         tags = tags,
         data = data,
         leases = leases,
-        run = run,
+        card = card,
         env = dict(
             env,
             INVOKER_TEST_ADDRESS = address,
@@ -142,8 +135,8 @@ def _emulated(name, provider, expect, label, env = {}):
         data = ["//tests/contract_providers:%s/lib%s-fi.so" % (provider, provider)],
     )
 
-def _efa(name, generation, expect, shm = False, by_hand = False):
-    """The real EFA provider on a card of //tests/efa_device, between hosts or with shm within one host."""
+def _efa(name, generation, expect, shm = False, tags = ["manual"]):
+    """The real EFA provider on an emulated card. By hand, unless everything passes there."""
     return _fabric(
         name,
         "efa",
@@ -151,10 +144,8 @@ def _efa(name, generation, expect, shm = False, by_hand = False):
         "%s (real provider, emulated device%s)" % (generation, ", shm" if shm else ""),
         limits = _EFA_PROVIDER,
         scale = 5,
-        env = card_env(generation, shm),
-        data = ["//tests/efa_device:device"],
-        run = "//tests/efa_device:run",
-        by_hand = by_hand,
+        card = {"generation": generation, "shm": shm},
+        tags = tags,
     )
 
 _FABRICS = [
@@ -172,10 +163,10 @@ _FABRICS = [
     _emulated("efa1", "efa", _EFA1, "efa as of 1.17", {"CONTRACT_EFA_GENERATION": "1"}),
     _emulated("efa2", "efa", _EFA2, "efa as of 2.x", {"CONTRACT_EFA_GENERATION": "2"}),
     _emulated("gni", "gni", _GNI, "gni"),
-    _efa("efa_card0", "efa0", _EFA1, by_hand = True),
-    _efa("efa_card1", "efa1", _EFA1),
-    _efa("efa_card1_shm", "efa1", _EFA1, shm = True, by_hand = True),
-    _efa("efa_card2", "efa2", _EFA1, by_hand = True),
+    _efa("efa_card0", "efa0", _EFA1),
+    _efa("efa_card1", "efa1", _EFA1, tags = ["thorough"]),
+    _efa("efa_card1_shm", "efa1", _EFA1, shm = True),
+    _efa("efa_card2", "efa2", _EFA1),
 ]
 
 # The suite's parts, as filters on the names of its test suites.
@@ -193,11 +184,24 @@ def conformance_tests():
         for part, tests in _PARTS.items():
             if part == "leases" and not fabric.leases:
                 continue
+            name = "%s_%s_test" % (fabric.name, part)
+            args = ["'--gtest_filter=%s'" % tests]
+            if fabric.card:
+                card_test(
+                    name = name,
+                    size = "medium",
+                    args = args,
+                    env = fabric.env,
+                    program = ":suite",
+                    tags = fabric.tags,
+                    **fabric.card
+                )
+                continue
             native.sh_test(
-                name = "%s_%s_test" % (fabric.name, part),
+                name = name,
                 size = "medium",
-                srcs = [fabric.run or ":suite"],
-                args = (["$(rootpath :suite)"] if fabric.run else []) + ["'--gtest_filter=%s'" % tests],
+                srcs = [":suite"],
+                args = args,
                 data = [":suite"] + fabric.data,
                 env = fabric.env,
                 tags = fabric.tags,

@@ -1,27 +1,26 @@
 """Runs a test's program on the emulated EFA card."""
 
-def card_env(generation = "efa1", shm = False):
-    """The variables of a card's host; README.md has them.
+def card_test(name, program, generation = "efa1", shm = False, args = [], env = {}, tags = [], **kwargs):
+    """Defines a test that runs `program` with `args` on a card, with the fabric efa in place of others.
 
     `generation`: of the card.
 
     `shm`: whether processes of one host reach each other over shm, and not over the card.
     """
-    return {
+    variables = {
         "EFA_DEVICE_GENERATION": generation,
         "EFA_DEVICE_LIBRARY": "tests/efa_device/libefa_device.so",
         "FI_EFA_ENABLE_SHM_TRANSFER": "1" if shm else "0",
         "FI_EFA_USE_DEVICE_RDMA": "0" if generation == "efa0" else "1",
+        "INVOKER_TEST_FABRIC": "efa",
     }
-
-def card_test(name, program, generation = "efa1", shm = False, args = [], data = [], env = {}, tags = [], **kwargs):
-    """Defines a test that runs `program` with `args` on a card, with the fabric efa in place of others."""
+    variables.update(env)
     native.sh_test(
         name = name,
         srcs = ["//tests/efa_device:run"],
         args = ["$(rootpath %s)" % program] + args,
-        data = ["//tests/efa_device:device", program] + data,
-        env = dict(card_env(generation, shm), INVOKER_TEST_FABRIC = "efa", **env),
+        data = ["//tests/efa_device:device", program],
+        env = variables,
         # A sanitizer's runtime must be the first library of a program.
         tags = tags + ["no_sanitizer"],
         **kwargs
