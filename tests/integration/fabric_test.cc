@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -56,7 +58,11 @@ absl::optional<OpenLeases> AwaitBook(const ServerProcess* server,
 
 std::vector<FabricUnderTest> OrFromEnvironment(std::vector<FabricUnderTest> fabrics) {
   const char* const provider = getenv("INVOKER_TEST_FABRIC");
-  if (provider != nullptr) fabrics = {{provider, "auto"}, {provider, "send_after_write"}};
+  if (provider == nullptr) return fabrics;
+  std::set<std::string> notifications;
+  for (const FabricUnderTest& fabric : fabrics) notifications.insert(fabric.notify);
+  fabrics.clear();
+  for (const std::string& notify : notifications) fabrics.push_back({provider, notify});
   return fabrics;
 }
 

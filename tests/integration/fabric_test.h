@@ -39,7 +39,7 @@ inline FabricUnderTest WithImmediates(const char* provider) {
   return {transport::WithImmediates(provider), "write_imm"};
 }
 
-// `fabrics`, or the one fabric that INVOKER_TEST_FABRIC names in their place.
+// `fabrics`, or the one that INVOKER_TEST_FABRIC names, once with each of their notifications.
 std::vector<FabricUnderTest> OrFromEnvironment(std::vector<FabricUnderTest> fabrics);
 
 // Every provider with every notification.
