@@ -64,7 +64,13 @@ Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options,
       longest_sleep_ns_(absl::ToInt64Nanoseconds(options.longest_sleep)) {}
 
 Reactor::~Reactor() {
-  // Regions may be bound to the endpoint, so they are closed before it; their memory outlives it.
+  // A peer may still write, and some providers end the process at a write to a region that is
+  // closed, also when that arrives while the endpoint closes: so the regions outlive the endpoint,
+  // unless they are bound to it. Their memory always does.
+  if (!profile().bind_region_to_endpoint && !profile().close_needs_quiet) {
+    peers_.reset();
+    endpoint_.reset();
+  }
   for (Retired& retired : retired_) retired.buffer = std::move(retired.region).Close();
   for (Retired& held : held_) held.buffer = std::move(held.region).Close();
   // A layered provider (libfabric 1.17 to 2.6) posts to the receive queue of a connection that it
