@@ -35,32 +35,32 @@ std::string Environment(const char* name, const char* otherwise) {
 }  // namespace
 
 std::unique_ptr<Card> Card::Open() {
-  const std::string generation = Environment("EFA_DEVICE_GENERATION", "efa1");
+  const std::string generation = Environment("INVOKER_EFA_DEVICE_GENERATION", "efa1");
   Attributes attributes;
   if (!AttributesOf(generation, &attributes)) {
-    fprintf(stderr, "efa_device: EFA_DEVICE_GENERATION=%s is none of efa0 to efa3\n",
+    fprintf(stderr, "efa_device: INVOKER_EFA_DEVICE_GENERATION=%s is none of efa0 to efa3\n",
             generation.c_str());
     errno = EINVAL;
     return nullptr;
   }
   std::string error;
-  std::unique_ptr<Faults> faults = Faults::Parse(Environment("EFA_DEVICE_FAULTS", ""), &error);
+  std::unique_ptr<Faults> faults = Faults::Parse(Environment("INVOKER_EFA_DEVICE_FAULTS", ""), &error);
   if (faults == nullptr) {
-    fprintf(stderr, "efa_device: EFA_DEVICE_FAULTS: %s\n", error.c_str());
+    fprintf(stderr, "efa_device: INVOKER_EFA_DEVICE_FAULTS: %s\n", error.c_str());
     errno = EINVAL;
     return nullptr;
   }
   Gid gid;
   if (!HostGid(&gid)) {
-    fprintf(stderr, "efa_device: neither EFA_DEVICE_GID nor the network namespace gives a GID\n");
+    fprintf(stderr, "efa_device: neither INVOKER_EFA_DEVICE_GID nor the network namespace gives a GID\n");
     errno = ENODEV;
     return nullptr;
   }
-  const std::string directory = Environment("EFA_DEVICE_DIR", "");
+  const std::string directory = Environment("INVOKER_EFA_DEVICE_DIR", "");
   std::unique_ptr<Subnet> subnet = Subnet::Open(directory);
   if (subnet == nullptr) {
     const int reason = errno;
-    fprintf(stderr, "efa_device: EFA_DEVICE_DIR=%s cannot be used\n", directory.c_str());
+    fprintf(stderr, "efa_device: INVOKER_EFA_DEVICE_DIR=%s cannot be used\n", directory.c_str());
     errno = reason;
     return nullptr;
   }

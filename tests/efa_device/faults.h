@@ -1,6 +1,6 @@
 // What goes wrong, and when: decided by a seed, so that a run can be repeated.
 //
-// The text is a comma-separated list, in EFA_DEVICE_FAULTS:
+// The text is a comma-separated list, in INVOKER_EFA_DEVICE_FAULTS:
 //   seed=N        of all decisions (default 0)
 //   delay_us=N    how long a delayed frame waits, and a reordered one at most (default 200)
 //   log=1         writes every fault to the standard error

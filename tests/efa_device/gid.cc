@@ -8,7 +8,7 @@
 namespace efa_device {
 
 bool HostGid(Gid* gid) {
-  if (const char* text = getenv("EFA_DEVICE_GID")) {
+  if (const char* text = getenv("INVOKER_EFA_DEVICE_GID")) {
     return inet_pton(AF_INET6, text, gid->data()) == 1;
   }
   struct stat network;

@@ -8,8 +8,8 @@ def card_test(name, program, generation = "efa1", shm = False, args = [], env = 
     `shm`: whether processes of one host reach each other over shm, and not over the card.
     """
     variables = {
-        "EFA_DEVICE_GENERATION": generation,
-        "EFA_DEVICE_LIBRARY": "tests/efa_device/libefa_device.so",
+        "INVOKER_EFA_DEVICE_GENERATION": generation,
+        "INVOKER_EFA_DEVICE_LIBRARY": "tests/efa_device/libefa_device.so",
         "FI_EFA_ENABLE_SHM_TRANSFER": "1" if shm else "0",
         "FI_EFA_USE_DEVICE_RDMA": "0" if generation == "efa0" else "1",
         "INVOKER_TEST_FABRIC": "efa",

@@ -32,7 +32,7 @@ export -f pingpong
 for shm in 0 1; do
   for generation in efa0 efa1 efa2; do
     echo "generation $generation, shm $shm"
-    FI_EFA_ENABLE_SHM_TRANSFER=$shm EFA_DEVICE_GENERATION=$generation \
+    FI_EFA_ENABLE_SHM_TRANSFER=$shm INVOKER_EFA_DEVICE_GENERATION=$generation \
       "$run" "${network[@]}" bash -euc "pingpong -e rdm"
   done
 done

@@ -65,12 +65,14 @@ ibv_device* TheDevice() {
     made->transport_type = IBV_TRANSPORT_UNSPECIFIED;
     snprintf(made->name, sizeof(made->name), "efa_0");
     snprintf(made->dev_name, sizeof(made->dev_name), "uverbs0");
-    const char* directory = getenv("EFA_DEVICE_DIR");
+    const char* directory = getenv("INVOKER_EFA_DEVICE_DIR");
     const std::string sysfs = std::string(directory != nullptr ? directory : "") + "/sys";
     snprintf(made->dev_path, sizeof(made->dev_path), "%s/class/infiniband_verbs/uverbs0",
              sysfs.c_str());
     snprintf(made->ibdev_path, sizeof(made->ibdev_path), "%s/class/infiniband/efa_0",
              sysfs.c_str());
+    // Where the provider looks for the driver of a device that it has been given.
+    setenv("SYSFS_PATH", sysfs.c_str(), /*replace=*/1);
     return made;
   }();
   return device;
