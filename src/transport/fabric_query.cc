@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "absl/base/const_init.h"
+#include "absl/synchronization/mutex.h"
 #include "src/transport/rdma_device.h"
 #include "src/transport/signal_guard.h"
 
@@ -21,8 +23,12 @@ bool IsIpv6(const std::string& node) {
   return inet_pton(AF_INET6, node.substr(0, node.find('%')).c_str(), &ignored) == 1;
 }
 
+// One thread at a time: a provider may set up what belongs to the process when it is first asked,
+// without a lock. One of 1.17 then ends the process if two threads ask at once.
 QueryResult Ask(const ProfileRow& row, absl::string_view provider, const fi_info& hints,
                 const std::string& node) {
+  static absl::Mutex mutex(absl::kConstInit);
+  absl::MutexLock lock(&mutex);
   const SignalGuard guard;
   QueryResult result;
   fi_info* raw = nullptr;
