@@ -33,6 +33,16 @@ absl::Status NotEnabled(const fi_info& info, int code) {
                      : absl::Status(status.code(), absl::StrCat(status.message(), ": ", why));
 }
 
+absl::StatusOr<FidPtr<fid_eq>> OpenEvents(const Fabric& fabric) {
+  if (!fabric.profile().faults_need_event_queue) return FidPtr<fid_eq>();
+  fi_eq_attr attributes = {};
+  attributes.wait_obj = FI_WAIT_NONE;
+  fid_eq* raw = nullptr;
+  const int code = fi_eq_open(fabric.get(), &attributes, &raw, nullptr);
+  if (code != 0) return ToStatus("fi_eq_open", code);
+  return FidPtr<fid_eq>(raw);
+}
+
 // Where an endpoint is a file, the name says whose it is. Without a name of ours it has the
 // provider's.
 absl::Status NameFile(absl::string_view scheme, fid_ep* endpoint) {
@@ -49,6 +59,8 @@ absl::Status NameFile(absl::string_view scheme, fid_ep* endpoint) {
 absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& domain,
                                         const CompletionQueue& cq, const AddressVector& av) {
   const SignalGuard guard;
+  absl::StatusOr<FidPtr<fid_eq>> events = OpenEvents(fabric);
+  if (!events.ok()) return events.status();
   fid_ep* raw = nullptr;
   int code = fi_endpoint(domain.get(), const_cast<fi_info*>(&fabric.info()), &raw, nullptr);
   if (code != 0) return ToStatus("fi_endpoint", code);
@@ -57,6 +69,10 @@ absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& doma
   if (code != 0) return ToStatus("fi_ep_bind of the address vector", code);
   code = fi_ep_bind(raw, &cq.get()->fid, FI_TRANSMIT | FI_RECV);
   if (code != 0) return ToStatus("fi_ep_bind of the completion queue", code);
+  if (*events != nullptr) {
+    code = fi_ep_bind(raw, &(*events)->fid, 0);
+    if (code != 0) return ToStatus("fi_ep_bind of the event queue", code);
+  }
   absl::Status named = NameFile(fabric.profile().file_scheme, raw);
   if (!named.ok()) return named;
   code = fi_enable(raw);
@@ -64,13 +80,28 @@ absl::StatusOr<Endpoint> Endpoint::Open(const Fabric& fabric, const Domain& doma
   absl::StatusOr<std::string> name = NameOf(raw);
   if (!name.ok()) return name.status();
   if (fabric.profile().alias_own_process) AddProcessAddress(*name);
-  return Endpoint(std::move(endpoint), *std::move(name));
+  return Endpoint(*std::move(events), std::move(endpoint), *std::move(name));
 }
 
 Endpoint::~Endpoint() {
   if (!lost()) return;
   static_cast<void>(guard_.release());
   static_cast<void>(endpoint_.release());
+  static_cast<void>(events_.release());
+}
+
+uint64_t Endpoint::TakeFaults() {
+  if (events_ == nullptr) return 0;
+  uint64_t faults = 0;
+  while (true) {
+    uint32_t event;
+    fi_eq_entry entry;
+    const ssize_t code = fi_eq_read(events_.get(), &event, &entry, sizeof(entry), 0);
+    if (code > 0) continue;  // no fault
+    fi_eq_err_entry fault = {};
+    if (code != -FI_EAVAIL || fi_eq_readerr(events_.get(), &fault, 0) <= 0) return faults;
+    ++faults;
+  }
 }
 
 void Endpoint::Guard(const Profile& profile, absl::Duration limit, CompletionQueue* cq) {

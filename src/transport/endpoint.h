@@ -4,6 +4,7 @@
 #ifndef INVOKER_SRC_TRANSPORT_ENDPOINT_H_
 #define INVOKER_SRC_TRANSPORT_ENDPOINT_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,9 @@ class Endpoint {
   // A peer has kept one for too long, so that neither can be called any more.
   bool lost() const { return guard_ != nullptr && guard_->lost(); }
 
+  // Takes what the provider has said of faults that it found. Returns how many.
+  uint64_t TakeFaults();
+
   // The raw bytes of fi_getname: what a peer inserts into its address vector.
   const std::string& address() const { return address_; }
 
@@ -42,9 +46,13 @@ class Endpoint {
   fid_ep* poster() const { return poster_; }
 
  private:
-  Endpoint(FidPtr<fid_ep> endpoint, std::string address)
-      : endpoint_(std::move(endpoint)), address_(std::move(address)), poster_(endpoint_.get()) {}
+  Endpoint(FidPtr<fid_eq> events, FidPtr<fid_ep> endpoint, std::string address)
+      : events_(std::move(events)),
+        endpoint_(std::move(endpoint)),
+        address_(std::move(address)),
+        poster_(endpoint_.get()) {}
 
+  FidPtr<fid_eq> events_;  // Profile::faults_need_event_queue; else nullptr
   FidPtr<fid_ep> endpoint_;
   std::string address_;
   fid_ep* poster_;

@@ -137,6 +137,7 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info) {
   profile.peers_connect = row.peers_connect;
   profile.left_posts_are_clean = row.left_posts_are_clean_in == fi_version();
   profile.alias_own_process = row.alias_own_process;
+  profile.faults_need_event_queue = row.faults_need_event_queue;
   profile.max_message_bytes = info.ep_attr->max_msg_size;
   const uint64_t largest = std::max<uint64_t>(profile.max_message_bytes, kRingHeaderBytes);
   profile.eager_bytes = std::min<uint64_t>(row.eager_bytes, largest - kRingHeaderBytes);

@@ -31,6 +31,9 @@ constexpr EnvironmentDefault kTcpRxmEnvironment[] = {
     {"FI_OFI_RXM_EAGER_LIMIT", "16384", FI_VERSION(1, 17), /*without_rdma=*/true},
 };
 
+// A peer that is removed gives its place in that shm to the next one while it still uses it, and
+// both then end the process that removed it. Invoker has shm of its own within a host.
+constexpr EnvironmentDefault kEfaEnvironment[] = {{"FI_EFA_ENABLE_SHM_TRANSFER", "0"}};
 constexpr EnvironmentDefault kCxiEnvironment[] = {{"FI_CXI_ENABLE_WRITEDATA", "1"}};
 
 // FI_RMA_EVENT is asked for only where a write with CQ data needs it; some providers refuse it.
@@ -112,8 +115,9 @@ constexpr ProfileRow kRows[] = {
         .receive_buffers = 256,
         .auto_rank = 3,
         .evidence = Evidence::kEmulation,
-        .environment = {},
-        .one_release_per_host = true,  // shm lies beneath it between processes of one host
+        .environment = kEfaEnvironment,
+        .one_release_per_host = true,  // shm may lie beneath it between processes of one host
+        .faults_need_event_queue = true,
         .start_per_process = true,
         .absent_hint = "needs an EC2 instance with EFA and the libfabric of the EFA installer",
     },

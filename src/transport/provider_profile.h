@@ -116,6 +116,9 @@ struct ProfileRow {
   // provider takes a short cut between them, which it still follows when one has closed, and which
   // may leave out where one finds what the other sent.
   bool alias_own_process = false;
+  // A fault that the provider finds, such as a peer's message with a wrong key, ends the process,
+  // unless the endpoint has an event queue that can be told.
+  bool faults_need_event_queue = false;
   // Libfabric's start opens a device for the whole process, which a fork must not use: what it has
   // there is freed only when every process that shares the device has closed it.
   bool start_per_process = false;
@@ -160,8 +163,9 @@ struct Profile {
   absl::string_view file_scheme;    // the row's
   bool peers_connect = false;       // the row's
   bool left_posts_are_clean = false;
-  bool immediates_kill = false;    // why write-with-immediate is not used: see ImmediatesKill
-  bool alias_own_process = false;  // the row's
+  bool immediates_kill = false;          // why write-with-immediate is not used: see ImmediatesKill
+  bool alias_own_process = false;        // the row's
+  bool faults_need_event_queue = false;  // the row's
   uint64_t max_message_bytes = 0;
   uint32_t auto_rank = 0;
   Evidence evidence = Evidence::kNone;

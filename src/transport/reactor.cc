@@ -311,6 +311,7 @@ void Reactor::SlowTurn() {
   if (now_ns < next_tick_ns_) return;
   next_tick_ns_ = now_ns + kTickNs;
   receives_->Replenish();
+  counters_.stray_messages += endpoint_->TakeFaults();
   WriteOff(now_ns);
   LookForStall(now_ns);
   peers_->RemoveIdle();

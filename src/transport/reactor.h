@@ -68,7 +68,8 @@ struct ReactorCounters {
   uint64_t posts_failed = 0;       // for good
   uint64_t completion_errors = 0;  // from fi_cq_readerr
   uint64_t stray_completions = 0;  // of no live operation
-  uint64_t stray_messages = 0;     // received, but nothing that may be acted on
+  uint64_t stray_messages = 0;     // received, but nothing that may be acted on, also those that
+                                   // the provider found at fault
   uint64_t eager_messages = 0;     // received whole and put in their place
   uint64_t additions = 0;          // to counters of ours, by message
   uint64_t checks = 0;             // that were awaited

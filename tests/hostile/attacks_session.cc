@@ -259,6 +259,13 @@ std::string AnotherAddress(const std::string& provider, const std::string& addre
     memcpy(&other[offsetof(sockaddr_in, sin_port)], &port, sizeof(port));
     return other;
   }
+  if (provider == "efa") {
+    // A GID, and behind it the number of a queue pair.
+    constexpr size_t kGidBytes = 16;
+    std::string other = address;
+    memcpy(&other[kGidBytes], &which, sizeof(which));
+    return other;
+  }
   // A name.
   return absl::StrCat(address.c_str(), "-", which, absl::string_view("", 1));
 }

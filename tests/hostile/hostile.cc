@@ -33,11 +33,19 @@ using bench::ServerProcess;
 struct Settings {
   std::vector<std::string> providers = {"tcp;ofi_rxm", "shm"};
   std::vector<std::string> data_auths = {"off", "header", "full"};
-  std::string only;
+  std::vector<std::string> attacks;  // empty: all
+  std::vector<std::string> without;
   uint64_t tries = 1000;
   uint64_t seed = 1;
   std::string json;
 };
+
+bool IsMeant(const Settings& settings, const std::string& attack) {
+  const auto is_in = [&](const std::vector<std::string>& names) {
+    return std::find(names.begin(), names.end(), attack) != names.end();
+  };
+  return (settings.attacks.empty() || is_in(settings.attacks)) && !is_in(settings.without);
+}
 
 // The path of a built program or library, by its place in the tree.
 std::string Built(absl::string_view path) {
@@ -306,7 +314,7 @@ int Run(const Settings& settings) {
         return 1;
       }
       for (const Attack& attack : AllAttacks()) {
-        if (!settings.only.empty() && settings.only != attack.name) continue;
+        if (!IsMeant(settings, attack.name)) continue;
         all_right &= siege.Try(attack, &table);
       }
     }
@@ -362,7 +370,12 @@ int main(int argc, char** argv) {
   for (const invoker::hostile::Attack& attack : invoker::hostile::AllAttacks()) {
     names.push_back(attack.name);
   }
-  app.add_option("--attack", settings.only, "only this one")->check(CLI::IsMember(names));
+  app.add_option("--attack", settings.attacks, "only these")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  app.add_option("--without", settings.without, "not these")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
   app.add_option("--tries", settings.tries, "of each attack, but for those that take long")
       ->capture_default_str();
   app.add_option("--seed", settings.seed, "of what is random")->capture_default_str();
