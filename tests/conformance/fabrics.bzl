@@ -135,14 +135,20 @@ def _emulated(name, provider, expect, label, env = {}):
         data = ["//tests/contract_providers:%s/lib%s-fi.so" % (provider, provider)],
     )
 
-def _efa(name, generation, expect, shm = False, tags = ["manual"]):
-    """The real EFA provider on an emulated card. By hand, unless everything passes there."""
+# The same without reads by the card: rxr_rma_post_write takes "not known yet" for "the peer reads".
+_EFA_MESSAGES = [
+    "LateFence.TheRestOfAWriteToAPeerIsOfNobodyElse/WriteImm: a long write that is posted before the peer's handshake " +
+    "has come is sent in a way that the peer does not have, and is lost",
+]
+
+def _efa(name, generation, expect, shm = False, limits = [], tags = ["thorough"]):
+    """The real EFA provider on an emulated card."""
     return _fabric(
         name,
         "efa",
         expect,
         "%s (real provider, emulated device%s)" % (generation, ", shm" if shm else ""),
-        limits = _EFA_PROVIDER,
+        limits = _EFA_PROVIDER + limits,
         scale = 5,
         card = {"generation": generation, "shm": shm},
         tags = tags,
@@ -163,9 +169,10 @@ _FABRICS = [
     _emulated("efa1", "efa", _EFA1, "efa as of 1.17", {"CONTRACT_EFA_GENERATION": "1"}),
     _emulated("efa2", "efa", _EFA2, "efa as of 2.x", {"CONTRACT_EFA_GENERATION": "2"}),
     _emulated("gni", "gni", _GNI, "gni"),
-    _efa("efa_card0", "efa0", _EFA1),
-    _efa("efa_card1", "efa1", _EFA1, tags = ["thorough"]),
-    _efa("efa_card1_shm", "efa1", _EFA1, shm = True),
+    _efa("efa_card0", "efa0", _EFA1, limits = _EFA_MESSAGES),
+    _efa("efa_card1", "efa1", _EFA1),
+    # By hand: not everything passes. Invoker switches that shm off.
+    _efa("efa_card1_shm", "efa1", _EFA1, shm = True, tags = ["manual"]),
     _efa("efa_card2", "efa2", _EFA1),
 ]
 
