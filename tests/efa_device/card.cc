@@ -44,7 +44,8 @@ std::unique_ptr<Card> Card::Open() {
     return nullptr;
   }
   std::string error;
-  std::unique_ptr<Faults> faults = Faults::Parse(Environment("INVOKER_EFA_DEVICE_FAULTS", ""), &error);
+  std::unique_ptr<Faults> faults =
+      Faults::Parse(Environment("INVOKER_EFA_DEVICE_FAULTS", ""), &error);
   if (faults == nullptr) {
     fprintf(stderr, "efa_device: INVOKER_EFA_DEVICE_FAULTS: %s\n", error.c_str());
     errno = EINVAL;
@@ -52,7 +53,8 @@ std::unique_ptr<Card> Card::Open() {
   }
   Gid gid;
   if (!HostGid(&gid)) {
-    fprintf(stderr, "efa_device: neither INVOKER_EFA_DEVICE_GID nor the network namespace gives a GID\n");
+    fprintf(stderr,
+            "efa_device: neither INVOKER_EFA_DEVICE_GID nor the network namespace gives a GID\n");
     errno = ENODEV;
     return nullptr;
   }

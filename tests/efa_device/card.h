@@ -25,9 +25,9 @@ namespace efa_device {
 
 class Card : private Link {
  public:
-  // A card in the subnet of INVOKER_EFA_DEVICE_DIR, of the generation of INVOKER_EFA_DEVICE_GENERATION (default
-  // efa1), with the faults of INVOKER_EFA_DEVICE_FAULTS. Null with errno set, and a line on the standard
-  // error, if one of them is wrong.
+  // A card in the subnet of INVOKER_EFA_DEVICE_DIR, of the generation of
+  // INVOKER_EFA_DEVICE_GENERATION (default efa1), with the faults of INVOKER_EFA_DEVICE_FAULTS.
+  // Null with errno set, and a line on the standard error, if one of them is wrong.
   static std::unique_ptr<Card> Open();
   // Waits a little until answers that it owes are sent.
   ~Card();

@@ -12,8 +12,8 @@ namespace efa_device {
 
 using Gid = std::array<uint8_t, 16>;
 
-// The GID of this process's host: INVOKER_EFA_DEVICE_GID if that is set (an IPv6 address), or one made from
-// the network namespace. False if neither can be had.
+// The GID of this process's host: INVOKER_EFA_DEVICE_GID if that is set (an IPv6 address), or one
+// made from the network namespace. False if neither can be had.
 bool HostGid(Gid* gid);
 
 // 32 hexadecimal digits, which also name the host's directory.
