@@ -31,9 +31,10 @@ constexpr EnvironmentDefault kTcpRxmEnvironment[] = {
     {"FI_OFI_RXM_EAGER_LIMIT", "16384", FI_VERSION(1, 17), /*without_rdma=*/true},
 };
 
-// A peer that is removed gives its place in that shm to the next one while it still uses it, and
-// both then end the process that removed it. Invoker has shm of its own within a host.
+// A peer that is removed loses its place in that shm to the next one, but goes on using it. That
+// ends the process that removed it. Invoker has shm of its own within a host.
 constexpr EnvironmentDefault kEfaEnvironment[] = {{"FI_EFA_ENABLE_SHM_TRANSFER", "0"}};
+
 constexpr EnvironmentDefault kCxiEnvironment[] = {{"FI_CXI_ENABLE_WRITEDATA", "1"}};
 
 // FI_RMA_EVENT is asked for only where a write with CQ data needs it; some providers refuse it.

@@ -75,6 +75,12 @@ _EFA_PROVIDER = [
     "Writes.AWriteWithAWrongKeyHurtsNeitherOtherMemoryNorOtherPeers: the provider ends the target's process",
 ]
 
+# The same without reads by the card: rxr_rma_post_write takes "not known yet" for "the peer reads".
+_EFA_MESSAGES = [
+    "LateFence.TheRestOfAWriteToAPeerIsOfNobodyElse/WriteImm: a long write that is posted before the peer's handshake " +
+    "has come is sent in a way that the peer does not have, and is lost",
+]
+
 def _fabric(
         name,
         provider,
@@ -134,12 +140,6 @@ def _emulated(name, provider, expect, label, env = {}):
         env = dict(env, FI_PROVIDER_PATH = "tests/contract_providers/" + provider),
         data = ["//tests/contract_providers:%s/lib%s-fi.so" % (provider, provider)],
     )
-
-# The same without reads by the card: rxr_rma_post_write takes "not known yet" for "the peer reads".
-_EFA_MESSAGES = [
-    "LateFence.TheRestOfAWriteToAPeerIsOfNobodyElse/WriteImm: a long write that is posted before the peer's handshake " +
-    "has come is sent in a way that the peer does not have, and is lost",
-]
 
 def _efa(name, generation, expect, shm = False, limits = [], tags = ["thorough"]):
     """The real EFA provider on an emulated card."""

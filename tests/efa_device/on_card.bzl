@@ -13,6 +13,7 @@ def card_test(name, program, generation = "efa1", shm = False, args = [], env = 
         "FI_EFA_ENABLE_SHM_TRANSFER": "1" if shm else "0",
         "FI_EFA_USE_DEVICE_RDMA": "0" if generation == "efa0" else "1",
         "INVOKER_TEST_FABRIC": "efa",
+        "INVOKER_TEST_FABRIC_MIB": "110",
     }
     variables.update(env)
     native.sh_test(

@@ -253,13 +253,14 @@ void FloodOfRequests(Battle* battle, uint64_t tries) {
 // An address like this one, at which nobody is.
 std::string AnotherAddress(const std::string& provider, const std::string& address,
                            uint16_t which) {
-  if (transport::FindRow(provider).address_is_ip) {
+  const transport::ProfileRow& row = transport::FindRow(provider);
+  if (row.address_is_ip) {
     std::string other = address;
     const uint16_t port = htons(which);
     memcpy(&other[offsetof(sockaddr_in, sin_port)], &port, sizeof(port));
     return other;
   }
-  if (provider == "efa") {
+  if (row.file_scheme.empty()) {
     // A GID, and behind it the number of a queue pair.
     constexpr size_t kGidBytes = 16;
     std::string other = address;

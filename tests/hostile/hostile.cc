@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -41,10 +42,8 @@ struct Settings {
 };
 
 bool IsMeant(const Settings& settings, const std::string& attack) {
-  const auto is_in = [&](const std::vector<std::string>& names) {
-    return std::find(names.begin(), names.end(), attack) != names.end();
-  };
-  return (settings.attacks.empty() || is_in(settings.attacks)) && !is_in(settings.without);
+  return (settings.attacks.empty() || absl::c_linear_search(settings.attacks, attack)) &&
+         !absl::c_linear_search(settings.without, attack);
 }
 
 // The path of a built program or library, by its place in the tree.
