@@ -90,6 +90,13 @@ Endpoint::~Endpoint() {
   static_cast<void>(events_.release());
 }
 
+void Endpoint::Close() {
+  if (lost()) return;
+  guard_.reset();
+  endpoint_.reset();
+  events_.reset();
+}
+
 uint64_t Endpoint::TakeFaults() {
   if (events_ == nullptr) return 0;
   uint64_t faults = 0;

@@ -26,6 +26,10 @@ class Endpoint {
   // One that is lost stays open.
   ~Endpoint();
 
+  // Closes the provider's endpoint now, unless it is lost. Only address() and lost() may be called
+  // after this.
+  void Close();
+
   // Where a peer can keep calls for ever (Profile::peers_share_locks): what is posted to poster(),
   // and reads of `cq`, with which this was opened and which is read no more once it has gone, are
   // left after `limit`. Does nothing elsewhere, or where that cannot be done.

@@ -35,22 +35,23 @@ constexpr uint64_t kWrittenBeforeLargePages = 4 * kLargePageBytes;
 // Linux 6.1's; Debian 12's C library has no name for it.
 constexpr int kMadviseCollapse = 25;
 
+// A provider may place a peer's write as a local one: libfabric 2.1's efa reads the data from the
+// peer where the card cannot write. Thus each region for writes also has local access (FI_RECV).
 uint64_t AccessOf(RegionUse use) {
   switch (use) {
     case RegionUse::kSource:
       return FI_SEND | FI_WRITE;
     case RegionUse::kRemoteTarget:
-      return FI_REMOTE_WRITE;
+    case RegionUse::kRemoteSink:
+      return FI_RECV | FI_REMOTE_WRITE;
     case RegionUse::kReceive:
       return FI_RECV;
     case RegionUse::kTransfer:
       return FI_READ | FI_WRITE;
     case RegionUse::kRemoteSource:
       return FI_REMOTE_READ;
-    case RegionUse::kRemoteSink:
-      return FI_REMOTE_WRITE;
     case RegionUse::kRemoteSourceSink:
-      return FI_REMOTE_READ | FI_REMOTE_WRITE;
+      return FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE;
   }
   return 0;
 }

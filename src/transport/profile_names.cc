@@ -22,6 +22,8 @@ absl::string_view EvidenceName(Evidence evidence) {
       return "host";
     case Evidence::kSoftRoce:
       return "soft-roce";
+    case Evidence::kEmulatedDevice:
+      return "emulated-device";
     case Evidence::kEmulation:
       return "emulation";
     case Evidence::kNone:

@@ -44,10 +44,11 @@ enum class WaitMethod : uint8_t {
 
 // Where a row's claims have been held against a running fabric by the conformance suite.
 enum class Evidence : uint8_t {
-  kHost,       // the provider itself, between processes of one host
-  kSoftRoce,   // the provider itself, over the kernel's software RDMA device
-  kEmulation,  // an emulation of the contract as read from the provider's source, no hardware
-  kNone,       // written from its manual and source
+  kHost,            // the provider itself, between processes of one host
+  kSoftRoce,        // the provider itself, over the kernel's software RDMA device
+  kEmulatedDevice,  // the provider itself, on an emulated card
+  kEmulation,       // an emulation of the contract as read from the provider's source, no hardware
+  kNone,            // written from its manual and source
 };
 
 // An environment variable that a provider reads, set before libfabric starts unless the user has.
@@ -204,7 +205,7 @@ absl::StatusOr<Profile> Resolve(const ProfileRow& row, const fi_info& info);
 
 // For people: "fd", "sread", "back-off".
 absl::string_view WaitMethodName(WaitMethod wait);
-// For people: "host", "soft-roce", "emulation", "none".
+// For people: "host", "soft-roce", "emulated-device", "emulation", "none".
 absl::string_view EvidenceName(Evidence evidence);
 
 }  // namespace invoker::transport

@@ -67,7 +67,7 @@ Reactor::~Reactor() {
   // A peer may still write, and some providers end the process at a write to a region that is
   // closed, also when that arrives while the endpoint closes: so the regions outlive the endpoint,
   // unless they are bound to it. Their memory always does.
-  if (!profile().bind_region_to_endpoint && !profile().close_needs_quiet) {
+  if (regions_outlive_endpoint()) {
     peers_.reset();
     endpoint_.reset();
   }

@@ -96,9 +96,10 @@ class Reactor {
   // be closed. One that was abandoned is not looked at again.
   static void Dispose(std::unique_ptr<Reactor> reactor, bool quiet);
 
-  // The program has memory back that a peer's write may be half received into: the provider must
-  // not be called any more, since it would go on with it. Nothing is posted or polled after this.
-  void Abandon() { abandoned_ = true; }
+  // The program is about to get memory back that transfers with peers may still use. Nothing is
+  // posted or polled after this, since the provider would go on with them. Where regions may
+  // outlive the endpoint, closes it.
+  void Abandon();
   // Also if the endpoint is lost: then the provider is not called, whoever posts or polls.
   bool abandoned() const { return abandoned_ || endpoint_->lost(); }
 
@@ -316,6 +317,11 @@ class Reactor {
   const absl::Status& health() const { return health_; }
 
  private:
+  // Whether regions are closed after the endpoint.
+  bool regions_outlive_endpoint() const {
+    return !profile().bind_region_to_endpoint && !profile().close_needs_quiet;
+  }
+
   Reactor(Fabric fabric, Domain domain, const ReactorOptions& options,
           std::shared_ptr<QuarantineTotal> total);
 

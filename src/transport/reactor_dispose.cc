@@ -68,6 +68,13 @@ bool Reactor::AwaitFarewell(absl::Duration limit) {
   return QuietAfterFarewell();
 }
 
+// An endpoint that closes may still send from a region (libfabric 1.17's efa waits until it has),
+// so a region must not be closed before.
+void Reactor::Abandon() {
+  abandoned_ = true;
+  if (regions_outlive_endpoint()) endpoint_->Close();
+}
+
 // Those that have been set aside and can be closed by now.
 std::vector<std::unique_ptr<Reactor>> Reactor::TakeQuiet() {
   std::vector<std::unique_ptr<Reactor>> quiet;
