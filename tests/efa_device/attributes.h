@@ -1,4 +1,4 @@
-// What a generation of the EFA card can do, and its documented limits.
+// The capabilities of each generation of the EFA card, and its documented limits.
 
 #ifndef INVOKER_TESTS_EFA_DEVICE_ATTRIBUTES_H_
 #define INVOKER_TESTS_EFA_DEVICE_ATTRIBUTES_H_

@@ -27,6 +27,12 @@ constexpr uint64_t kStopToken = 2;
 // How long a card that is closed tries to send the answers that it owes.
 constexpr std::chrono::seconds kLinger(1);
 
+// The card cannot go on, and its users would wait for ever.
+[[noreturn]] void Die(const char* reason) {
+  fprintf(stderr, "efa_device: %s, errno %d\n", reason, errno);
+  abort();
+}
+
 std::string Environment(const char* name, const char* otherwise) {
   const char* value = getenv(name);
   return value != nullptr ? value : otherwise;
@@ -109,10 +115,9 @@ bool Card::Start() {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   stop_event_ = eventfd(0, EFD_CLOEXEC);
-  if (epoll_ < 0 || timer_ < 0 || stop_event_ < 0 || !Watch(timer_, kTimerToken) ||
-      !Watch(stop_event_, kStopToken)) {
-    return false;
-  }
+  if (epoll_ < 0 || timer_ < 0 || stop_event_ < 0) return false;
+  Watch(timer_, kTimerToken);
+  Watch(stop_event_, kStopToken);
   // Signals are for the program's own threads.
   sigset_t all;
   sigset_t before;
@@ -261,14 +266,19 @@ void Card::Run() {
 void Card::Accept(uint32_t qpn) {
   Entry& entry = queue_pairs_[qpn];
   const int socket = accept4(entry.listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (socket >= 0) AddConnection(socket, qpn, &entry, false, Peer());
+  if (socket >= 0) {
+    AddConnection(socket, qpn, &entry, false, Peer());
+  } else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+    Die("cannot accept a connection");
+  }
 }
 
 Card::Token Card::AddConnection(int socket, uint32_t qpn, Entry* entry, bool outgoing,
                                 const Peer& to) {
   const Token token = ++last_token_;
+  // By the other end's number and not by the order of connections, which depends on time.
   const Faults::Stream faults =
-      Faults::Stream(faults_.get(), entry->ordinal).Part(++entry->connections);
+      Faults::Stream(faults_.get(), entry->ordinal).Part(outgoing ? 1 + uint64_t{to.qpn} : 0);
   connections_[token] = std::make_shared<Connection>(socket, qpn, outgoing, to, faults);
   Watch(socket, token);
   return token;
@@ -303,7 +313,7 @@ void Card::Serve(const std::shared_ptr<Connection>& connection, Token token, uin
     return;
   }
   SendRest(connection.get(), token);
-  // What a destroyed queue pair owed has gone out.
+  // All answers of the destroyed queue pair have gone out.
   if (queue_pairs_.count(connection->qpn()) == 0 && connection->idle()) Drop(token);
 }
 
@@ -336,11 +346,11 @@ void Card::RunTimers() {
   SetTimer();
 }
 
-bool Card::Watch(int fd, Token token) {
+void Card::Watch(int fd, Token token) {
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u64 = token;
-  return epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) Die("cannot wait for a socket");
 }
 
 void Card::SendRest(Connection* connection, Token token) {

@@ -60,8 +60,7 @@ class Card : private Link {
     int listener = -1;
     Token listener_token = 0;
     std::map<Peer, Token> outgoing;
-    uint64_t connections = 0;  // made so far
-    uint64_t ordinal = 0;      // among the process's queue pairs
+    uint64_t ordinal = 0;  // among the card's queue pairs
   };
   struct Retransmission {
     uint32_t qpn;
@@ -83,7 +82,8 @@ class Card : private Link {
 
   // Adds a connection of the queue pair, by a non-blocking socket. `to` as Connection's.
   Token AddConnection(int socket, uint32_t qpn, Entry* entry, bool outgoing, const Peer& to);
-  bool Watch(int fd, Token token);
+  // Aborts the process if that is impossible.
+  void Watch(int fd, Token token);
   // Has the thread send what a connection still holds, when it is time or the socket has room.
   void SendRest(Connection* connection, Token token);
   // Asks for an event when the socket has room, if something waits for that.

@@ -35,7 +35,13 @@ bool CompletionChannel::Next(void** owner) {
 
 void CompletionChannel::Forget(void* owner) {
   std::lock_guard<std::mutex> guard(lock_);
-  events_.erase(std::remove(events_.begin(), events_.end(), owner), events_.end());
+  const auto end = std::remove(events_.begin(), events_.end(), owner);
+  for (auto event = end; event != events_.end(); ++event) {
+    // The user takes no event of a queue that it destroys, so the count is still there.
+    eventfd_t one;
+    eventfd_read(fd_, &one);
+  }
+  events_.erase(end, events_.end());
 }
 
 CompletionQueue::CompletionQueue(size_t capacity, CompletionChannel* channel, void* owner)
@@ -63,6 +69,7 @@ bool CompletionQueue::Pop(Completion* completion) {
   if (completions_.empty()) return false;
   *completion = completions_.front();
   completions_.pop_front();
+  if (completion->slots != nullptr) --*completion->slots;
   return true;
 }
 

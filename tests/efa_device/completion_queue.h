@@ -5,9 +5,11 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 
 #include "tests/efa_device/gid.h"
@@ -27,6 +29,8 @@ struct Completion {
   bool has_immediate = false;
   uint32_t immediate = 0;
   bool unsolicited = false;  // consumed no receive
+  // Of the queue pair: a slot is free again when the user has taken the completion.
+  std::shared_ptr<std::atomic<size_t>> slots;
 };
 
 // Queues "there are completions" events of the queues that belong to it. Any thread may call it.

@@ -1,4 +1,4 @@
-// What goes wrong, and when: decided by a seed, so that a run can be repeated.
+// Injected faults. A seed decides when they strike, so that a run can be repeated.
 //
 // The text is a comma-separated list, in INVOKER_EFA_DEVICE_FAULTS:
 //   seed=N        of all decisions (default 0)

@@ -19,13 +19,12 @@ struct Header {
   uint8_t zero;
   uint8_t source_gid[16];
   uint32_t source_qpn;
-  uint32_t destination_qpn;
   uint32_t qkey;
   uint32_t immediate;
   uint32_t rkey;
-  uint32_t length;
   uint64_t number;
   uint64_t address;
+  uint64_t length;
   uint64_t total;
 };
 static_assert(sizeof(Header) == 72, "the header has no padding");
@@ -38,7 +37,6 @@ Frame AnswerTo(const Frame& request, const Gid& gid, uint32_t qpn) {
   answer.number = request.number;
   answer.source_gid = gid;
   answer.source_qpn = qpn;
-  answer.destination_qpn = request.source_qpn;
   return answer;
 }
 
@@ -50,7 +48,6 @@ std::string Encode(const Frame& frame) {
   header.flags = (frame.has_immediate ? kHasImmediate : 0) | (frame.unreliable ? kUnreliable : 0);
   memcpy(header.source_gid, frame.source_gid.data(), frame.source_gid.size());
   header.source_qpn = frame.source_qpn;
-  header.destination_qpn = frame.destination_qpn;
   header.qkey = frame.qkey;
   header.immediate = frame.immediate;
   header.rkey = frame.rkey;
@@ -81,11 +78,10 @@ bool Decode(const void* bytes, size_t size, Frame* frame) {
   frame->unreliable = (header.flags & kUnreliable) != 0;
   memcpy(frame->source_gid.data(), header.source_gid, sizeof(header.source_gid));
   frame->source_qpn = header.source_qpn;
-  frame->destination_qpn = header.destination_qpn;
   frame->qkey = header.qkey;
   frame->immediate = header.immediate;
   frame->rkey = header.rkey;
-  frame->length = header.length;
+  frame->length = static_cast<uint32_t>(header.length);
   frame->number = header.number;
   frame->address = header.address;
   frame->total = header.total;

@@ -27,7 +27,6 @@ struct Frame {
   bool unreliable = false;  // from a UD queue pair: no answer is expected
   Gid source_gid = {};
   uint32_t source_qpn = 0;
-  uint32_t destination_qpn = 0;
   uint32_t qkey = 0;
   uint32_t immediate = 0;  // as the verbs user gave it
   uint64_t number = 0;     // of the packet; an answer repeats it
@@ -38,7 +37,8 @@ struct Frame {
   std::string payload;
 };
 
-// What the queue pair `qpn` of `gid` answers to a request: kOk, unless the status is changed.
+// The answer of queue pair `qpn` of `gid` to a request. Its status is kOk until the caller changes
+// it.
 Frame AnswerTo(const Frame& request, const Gid& gid, uint32_t qpn);
 
 std::string Encode(const Frame& frame);

@@ -12,6 +12,8 @@ def card_test(name, program, generation = "efa1", shm = False, args = [], env = 
         "INVOKER_EFA_DEVICE_LIBRARY": "tests/efa_device/libefa_device.so",
         "FI_EFA_ENABLE_SHM_TRANSFER": "1" if shm else "0",
         "FI_EFA_USE_DEVICE_RDMA": "0" if generation == "efa0" else "1",
+        # SRD delivers in no order.
+        "INVOKER_EFA_DEVICE_FAULTS": "seed=1,reorder=100,delay=5",
         "INVOKER_TEST_FABRIC": "efa",
         "INVOKER_TEST_FABRIC_MIB": "110",
     }

@@ -46,7 +46,6 @@ TEST(Frame, IsDecodedAsItWasEncoded) {
   frame.has_immediate = true;
   frame.source_gid = Gid{1, 2, 3};
   frame.source_qpn = 4;
-  frame.destination_qpn = 5;
   frame.qkey = 6;
   frame.immediate = 7;
   frame.number = 8;
@@ -61,7 +60,7 @@ TEST(Frame, IsDecodedAsItWasEncoded) {
   EXPECT_EQ(decoded.payload, "payload");
 }
 
-TEST(Frame, RefusesWhatIsNone) {
+TEST(Frame, RefusesOtherBytes) {
   const std::string bytes = Encode(Frame());
   Frame decoded;
   EXPECT_FALSE(Decode(bytes.data(), bytes.size() - 1, &decoded));
@@ -94,7 +93,7 @@ TEST(MemoryTable, MemoryThatIsNotMappedIsAnError) {
   EXPECT_FALSE(MemoryTable::CopyIn(16, &byte, 1));
 }
 
-TEST(AddressHandles, AreOfOneNumberForOneGid) {
+TEST(AddressHandles, OneGidHasOneNumber) {
   AddressHandles handles(2);
   const Gid first = {1};
   const Gid second = {2};
@@ -217,7 +216,7 @@ class QueuePairTest : public testing::Test, private Link {
     two_ = Make(2);
   }
 
-  std::unique_ptr<QueuePair> Make(uint32_t qpn) {
+  std::unique_ptr<QueuePair> Make(uint32_t qpn, bool unsolicited = false) {
     QueuePair::Options options;
     options.qpn = qpn;
     options.domain = this;
@@ -230,6 +229,7 @@ class QueuePairTest : public testing::Test, private Link {
     options.max_receives = 4;
     options.max_send_sge = 2;
     options.max_receive_sge = 2;
+    options.unsolicited = unsolicited;
     auto pair = std::make_unique<QueuePair>(options, Faults::Stream(faults_.get(), qpn),
                                             static_cast<Link*>(this));
     ibv_qp_attr state = {};
@@ -380,6 +380,41 @@ TEST_F(QueuePairTest, FullQueueRefuses) {
   EXPECT_EQ(Post(Work(WorkRequest::Operation::kSend, 1)), ENOMEM);
   for (int i = 0; i < 4; ++i) ASSERT_EQ(two_->PostReceive(ReceiveRequest()), 0);
   EXPECT_EQ(two_->PostReceive(ReceiveRequest()), ENOMEM);
+}
+
+// As in rdma-core, where only a poll counts a request as completed.
+TEST_F(QueuePairTest, SlotIsFreeWhenItsCompletionIsTaken) {
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(two_->PostReceive(ReceiveRequest{5, {ibv_sge{Address(1000), 100, key_}}}), 0);
+    ASSERT_EQ(Post(Work(WorkRequest::Operation::kSend, 1)), 0);
+  }
+  Deliver();
+  EXPECT_EQ(Post(Work(WorkRequest::Operation::kSend, 1)), ENOMEM);
+  EXPECT_EQ(two_->PostReceive(ReceiveRequest()), ENOMEM);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Ended(), Status::kOk);
+  EXPECT_EQ(Post(Work(WorkRequest::Operation::kSend, 1)), 0);
+  EXPECT_EQ(two_->PostReceive(ReceiveRequest()), 0);
+}
+
+TEST_F(QueuePairTest, UnsolicitedImmediateConsumesNoReceive) {
+  two_ = Make(2, true);
+  WorkRequest work = Work(WorkRequest::Operation::kWrite, 10);
+  work.has_immediate = true;
+  ASSERT_EQ(Post(work), 0);
+  Deliver();
+  Completion completion;
+  ASSERT_TRUE(queue_.Pop(&completion));
+  EXPECT_EQ(completion.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+  EXPECT_TRUE(completion.unsolicited);
+  EXPECT_EQ(Ended(), Status::kOk);
+}
+
+TEST_F(QueuePairTest, WriteOfNoBytesNeedsAKey) {
+  WorkRequest work = Work(WorkRequest::Operation::kWrite, 0);
+  work.rkey = key_ + 1;
+  ASSERT_EQ(Post(work), 0);
+  Deliver();
+  EXPECT_EQ(Ended(), Status::kBadRemoteAddress);
 }
 
 TEST_F(QueuePairTest, LostPeerAndErrorStateEndEverything) {

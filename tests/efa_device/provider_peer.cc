@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "gtest/gtest.h"
 #include "tests/contract_providers/delivery_write.h"
 
 namespace efa_device {
@@ -43,7 +44,7 @@ void CheckErrno(const char* call, bool ok) {
   exit(1);
 }
 
-// What a peer process tells at its start.
+// The first message of a peer process.
 struct Introduction {
   char name[64];
   uint32_t name_length;
@@ -224,7 +225,7 @@ PeerProcess::~PeerProcess() {
   if (pid_ < 0) return;
   int status = 0;
   waitpid(pid_, &status, 0);
-  if (status != 0) fprintf(stderr, "the peer ended with status %d\n", status);
+  EXPECT_EQ(status, 0) << "the peer's end";
 }
 
 void PeerProcess::Kill() {

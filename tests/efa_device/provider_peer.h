@@ -94,7 +94,7 @@ class PeerProcess {
   uint64_t key() const { return key_; }
   void Kill();
 
-  // What main() does in the new process, where the arguments ask for it. False if they do not.
+  // Runs the peer and returns true if the arguments ask for one. main() calls it first.
   static bool Run(int argc, char** argv);
 
  private:

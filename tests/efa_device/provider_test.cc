@@ -33,8 +33,14 @@ void ExpectEcho(Endpoint* endpoint, fi_addr_t peer, size_t size, uint64_t seed) 
   EXPECT_TRUE(IsFilled(endpoint->memory() + (1 << 20), size, seed)) << size;
 }
 
+// The parameter puts the peer on another host.
 class ProviderTest : public testing::TestWithParam<bool> {
  protected:
+  bool UsesShm() const {
+    const char* shm = getenv("FI_EFA_ENABLE_SHM_TRANSFER");
+    return !GetParam() && (shm == nullptr || std::string(shm) != "0");
+  }
+
   Endpoint endpoint_;
 };
 
@@ -58,10 +64,7 @@ TEST_P(ProviderTest, WritesAndReadsBack) {
 }
 
 TEST_P(ProviderTest, TellsThatThePeerHasDied) {
-  const char* shm = getenv("FI_EFA_ENABLE_SHM_TRANSFER");
-  if (!GetParam() && (shm == nullptr || std::string(shm) != "0")) {
-    GTEST_SKIP() << "within a host the provider uses shm, which cannot tell";
-  }
+  if (UsesShm()) GTEST_SKIP() << "within a host the provider uses shm, which cannot tell";
   PeerProcess peer(endpoint_, GetParam());
   const fi_addr_t to = endpoint_.Insert(peer.name());
   ExpectEcho(&endpoint_, to, 64, 1);
@@ -88,21 +91,55 @@ TEST_P(ProviderTest, NetworkNamespaceIsAHost) {
   EXPECT_EQ(GidOf(peer.name()) == GidOf(endpoint_.name()), !GetParam());
 }
 
+// The peers' cards have faults of their own: the variable is read when a process opens its card.
+class FaultTest : public testing::Test {
+ protected:
+  FaultTest() { unsetenv(kFaults); }
+
+  static constexpr char kFaults[] = "INVOKER_EFA_DEVICE_FAULTS";
+  Endpoint endpoint_;
+};
+
+// Needs INVOKER_EFA_DEVICE_FAULTS=bad_address=1000/1,dead_peer=1000/1.
+TEST_F(FaultTest, EachCostsOneOperation) {
+  const PeerProcess peer(endpoint_);
+  const fi_addr_t to = endpoint_.Insert(peer.name());
+  EXPECT_EQ(endpoint_.Send(to, 0, 64).prov_error, Code(Status::kUnresponsiveRemote));
+  EXPECT_EQ(endpoint_.Send(to, 0, 64).prov_error, Code(Status::kBadDestinationQueuePair));
+
+  // More often than the card retries: then the provider sends again.
+  setenv(kFaults, "rnr=1000/5", 1);
+  const PeerProcess busy(endpoint_);
+  const fi_addr_t to_busy = endpoint_.Insert(busy.name());
+  for (uint64_t i = 0; i < 10; ++i) ExpectEcho(&endpoint_, to_busy, 64, i);
+
+  const char* rdma = getenv("FI_EFA_USE_DEVICE_RDMA");
+  if (rdma == nullptr || std::string(rdma) != "1") return;
+  setenv(kFaults, "bad_key=1000/1", 1);
+  const PeerProcess locked(endpoint_);
+  const fi_addr_t to_locked = endpoint_.Insert(locked.name());
+  for (uint64_t i = 0; i < 10; ++i) ExpectEcho(&endpoint_, to_locked, 9000, i);
+  EXPECT_EQ(endpoint_.Read(to_locked, 0, 4096, locked.address(), locked.key()).prov_error,
+            Code(Status::kBadRemoteAddress));
+  EXPECT_EQ(endpoint_.Read(to_locked, 0, 4096, locked.address(), locked.key()).error, 0);
+}
+
 // Only the card may be asked. Before the provider knows from a handshake that the peer's card can
 // read, it reads by messages; then a wrong key ends the peer, because rxr_rma_verified_copy_iov of
 // 1.17 uses the region that it has not found.
-TEST_P(ProviderTest, RefusesAReadOutsideOfTheRegion) {
+TEST_P(ProviderTest, RefusesAReadThatTheRegionDoesNotGrant) {
   const char* rdma = getenv("FI_EFA_USE_DEVICE_RDMA");
   if (rdma == nullptr || std::string(rdma) != "1") GTEST_SKIP() << "reads by messages";
-  PeerProcess peer(endpoint_, true);
+  if (UsesShm()) GTEST_SKIP() << "within a host the provider reads by shm";
+  PeerProcess peer(endpoint_, GetParam());
   const fi_addr_t to = endpoint_.Insert(peer.name());
   for (uint64_t i = 0; i < 10; ++i) ExpectEcho(&endpoint_, to, 9000, i);
   ASSERT_EQ(endpoint_.Read(to, 0, 4096, peer.address(), peer.key()).error, 0);
-  const uint64_t key = GetParam() ? peer.key() + 1000 : peer.key();
-  const uint64_t address = GetParam() ? peer.address() : peer.address() + Endpoint::kMemory - 4095;
-  const Outcome outcome = endpoint_.Read(to, 0, 4096, address, key);
-  EXPECT_NE(outcome.error, 0);
-  EXPECT_EQ(outcome.prov_error, Code(Status::kBadRemoteAddress));
+  EXPECT_EQ(endpoint_.Read(to, 0, 4096, peer.address(), peer.key() + 1000).prov_error,
+            Code(Status::kBadRemoteAddress));
+  const uint64_t beyond = peer.address() + Endpoint::kMemory - 4095;
+  EXPECT_EQ(endpoint_.Read(to, 0, 4096, beyond, peer.key()).prov_error,
+            Code(Status::kBadRemoteAddress));
 }
 
 INSTANTIATE_TEST_SUITE_P(SameOrOtherHost, ProviderTest, testing::Bool());

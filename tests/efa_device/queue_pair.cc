@@ -20,7 +20,12 @@ uint64_t WorkRequest::length() const {
 }
 
 QueuePair::QueuePair(const Options& options, const Faults::Stream& faults, Link* link)
-    : options_(options), faults_(faults), link_(link), rnr_retry_(kDefaultRnrRetry) {}
+    : options_(options),
+      faults_(faults),
+      link_(link),
+      rnr_retry_(kDefaultRnrRetry),
+      send_slots_(std::make_shared<std::atomic<size_t>>(0)),
+      receive_slots_(std::make_shared<std::atomic<size_t>>(0)) {}
 
 int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   if ((mask & IBV_QP_STATE) == 0) return EINVAL;
@@ -59,7 +64,8 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     rdma_.clear();
     receives_.clear();
     rdma_packets_ = 0;
-    outstanding_ = 0;
+    send_slots_ = std::make_shared<std::atomic<size_t>>(0);
+    receive_slots_ = std::make_shared<std::atomic<size_t>>(0);
   }
   state_ = attributes.qp_state;
   return 0;
@@ -69,13 +75,14 @@ void QueuePair::EnterError() {
   for (const ReceiveRequest& receive : receives_) {
     Completion completion;
     completion.id = receive.id;
+    completion.slots = receive_slots_;
     completion.status = Status::kFlushed;
     completion.opcode = IBV_WC_RECV;
     completion.qpn = options_.qpn;
     options_.receive_queue->Push(completion);
   }
   receives_.clear();
-  // What was not sent at all, then what has no answer. Each ends once.
+  // Requests that were not sent, and requests without an answer. Each ends once.
   std::map<const Request*, std::shared_ptr<Request>> open;
   for (const auto& request : rdma_) open[request.get()] = request;
   for (const auto& packet : packets_) open[packet.second.request.get()] = packet.second.request;

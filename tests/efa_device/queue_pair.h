@@ -8,6 +8,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +43,6 @@ struct WorkRequest {
 
   uint64_t id = 0;
   Operation operation = Operation::kSend;
-  bool signaled = true;
   Peer peer;
   uint32_t qkey = 0;
   uint32_t rkey = 0;
@@ -63,7 +63,7 @@ struct ReceiveRequest {
 
 class QueuePair;
 
-// What a queue pair needs of its card.
+// The services that a card provides to its queue pairs.
 class Link {
  public:
   virtual ~Link() = default;
@@ -163,8 +163,11 @@ class QueuePair {
   uint32_t qkey_ = 0;
   uint8_t rnr_retry_;
 
+  // Work requests whose completions the user has not taken.
+  std::shared_ptr<std::atomic<size_t>> send_slots_;
+  std::shared_ptr<std::atomic<size_t>> receive_slots_;
+
   uint64_t last_number_ = 0;
-  size_t outstanding_ = 0;  // work requests that have not ended
   std::map<uint64_t, Packet> packets_;
   std::deque<std::shared_ptr<Request>> rdma_;  // not yet wholly issued
   size_t rdma_packets_ = 0;                    // of packets_

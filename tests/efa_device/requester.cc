@@ -29,7 +29,7 @@ int QueuePair::PostSends(std::vector<WorkRequest> requests) {
   for (const WorkRequest& request : requests) {
     if (!Valid(request)) return EINVAL;
   }
-  if (outstanding_ + requests.size() > options_.max_sends) return ENOMEM;
+  if (*send_slots_ + requests.size() > options_.max_sends) return ENOMEM;
   if (faults_.Strikes(Fault::kSendFull)) return ENOMEM;
   for (WorkRequest& request : requests) Start(std::move(request));
   return 0;
@@ -53,7 +53,7 @@ bool QueuePair::Valid(const WorkRequest& request) const {
 }
 
 void QueuePair::Start(WorkRequest request) {
-  ++outstanding_;
+  ++*send_slots_;
   const bool rdma = request.operation != WorkRequest::Operation::kSend;
   auto open = std::make_shared<Request>();
   open->work = std::move(request);
@@ -150,7 +150,6 @@ Frame QueuePair::NewFrame(const Request& request) const {
   Frame frame;
   frame.source_gid = options_.gid;
   frame.source_qpn = options_.qpn;
-  frame.destination_qpn = request.work.peer.qpn;
   frame.qkey = request.work.qkey;
   return frame;
 }
@@ -241,9 +240,8 @@ void QueuePair::Resolve(uint64_t number, Status status) {
 }
 
 void QueuePair::Finish(const Request& request) {
-  --outstanding_;
-  if (!request.work.signaled && request.status == Status::kOk) return;
   Completion completion;
+  completion.slots = send_slots_;
   completion.id = request.work.id;
   completion.status = request.status;
   completion.opcode = OpcodeOf(request.work.operation);

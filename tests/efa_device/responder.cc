@@ -9,7 +9,7 @@
 namespace efa_device {
 namespace {
 
-// What precedes a datagram in the buffer of a UD receive.
+// A UD receive begins with these bytes; the datagram follows.
 constexpr size_t kGlobalRouteHeader = 40;
 
 }  // namespace
@@ -17,9 +17,10 @@ constexpr size_t kGlobalRouteHeader = 40;
 int QueuePair::PostReceive(ReceiveRequest request) {
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return EINVAL;
   if (request.buffers.size() > options_.max_receive_sge) return EINVAL;
-  if (receives_.size() >= options_.max_receives || faults_.Strikes(Fault::kReceiveFull)) {
+  if (*receive_slots_ >= options_.max_receives || faults_.Strikes(Fault::kReceiveFull)) {
     return ENOMEM;
   }
+  ++*receive_slots_;
   receives_.push_back(std::move(request));
   return 0;
 }
@@ -61,7 +62,7 @@ Completion QueuePair::ReceiveCompletion(const Frame& request) const {
 }
 
 Status QueuePair::Receive(const Frame& request) {
-  if (receives_.empty() || faults_.Strikes(Fault::kNotReady)) return Status::kReceiverNotReady;
+  if (faults_.Strikes(Fault::kNotReady) || receives_.empty()) return Status::kReceiverNotReady;
   const ReceiveRequest receive = std::move(receives_.front());
   receives_.pop_front();
   std::string bytes;
@@ -69,6 +70,7 @@ Status QueuePair::Receive(const Frame& request) {
   bytes += request.payload;
   Completion completion = ReceiveCompletion(request);
   completion.id = receive.id;
+  completion.slots = receive_slots_;
   completion.bytes = static_cast<uint32_t>(bytes.size());
   completion.status = Scatter(receive, bytes);
   options_.receive_queue->Push(completion);
@@ -97,13 +99,13 @@ Status QueuePair::Read(const Frame& request, std::string* data) {
 Status QueuePair::Write(const Frame& request) {
   if (faults_.Strikes(Fault::kBadKey)) return Status::kBadRemoteAddress;
   const size_t size = request.payload.size();
-  // A write of no bytes touches no memory, so it needs no key.
-  if (request.total > 0 && !options_.memory->Grants(options_.domain, request.rkey, request.address,
-                                                    size, IBV_ACCESS_REMOTE_WRITE)) {
+  // Even a write of no bytes needs a key.
+  if (!options_.memory->Grants(options_.domain, request.rkey, request.address, size,
+                               IBV_ACCESS_REMOTE_WRITE)) {
     return Status::kBadRemoteAddress;
   }
   const bool consumes = request.has_immediate && !options_.unsolicited;
-  if (consumes && (receives_.empty() || faults_.Strikes(Fault::kNotReady))) {
+  if (consumes && (faults_.Strikes(Fault::kNotReady) || receives_.empty())) {
     return Status::kReceiverNotReady;
   }
   if (!MemoryTable::CopyIn(request.address, request.payload.data(), size)) {
@@ -116,6 +118,7 @@ Status QueuePair::Write(const Frame& request) {
     completion.unsolicited = options_.unsolicited;
     if (consumes) {
       completion.id = receives_.front().id;
+      completion.slots = receive_slots_;
       receives_.pop_front();
     }
     options_.receive_queue->Push(completion);

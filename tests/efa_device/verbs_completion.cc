@@ -134,7 +134,8 @@ int Poll(ibv_cq* verbs, int count, ibv_wc* entries) {
   return taken;
 }
 
-int RequestNotification(ibv_cq* queue, int) {
+int RequestNotification(ibv_cq* queue, int solicited_only) {
+  if (solicited_only != 0) return EOPNOTSUPP;
   if (queue->channel == nullptr) return EINVAL;
   From(queue)->queue->Arm();
   return 0;

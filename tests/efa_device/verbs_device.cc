@@ -206,7 +206,7 @@ EFA_DEVICE_EXPORT int efadv_query_device(ibv_context* context, efadv_device_attr
   return 0;
 }
 
-// What users compiled against old headers call: those pass a structure without the last members.
+// For users compiled against old headers: they pass a structure without the last members.
 EFA_DEVICE_EXPORT int ibv_query_port(ibv_context* context, uint8_t port,
                                      _compat_ibv_port_attr* attributes) {
   return efa_device::QueryPort(context, port, reinterpret_cast<ibv_port_attr*>(attributes),

@@ -92,7 +92,7 @@ inline Qp* From(ibv_qp* pair) { return reinterpret_cast<Qp*>(pair); }
 inline Qp* From(ibv_qp_ex* pair) { return reinterpret_cast<Qp*>(pair); }
 inline Card& CardOf(ibv_context* context) { return *From(context)->card; }
 
-// What the functions behind pointers in ibv_context are, filled in by the file that has them.
+// Each sets the function pointers that its file implements.
 void SetCompletionOperations(verbs_context* context);
 void SetQueuePairOperations(verbs_context* context);
 

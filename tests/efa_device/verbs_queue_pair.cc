@@ -30,11 +30,12 @@ WorkRequest& Add(ibv_qp_ex* verbs, WorkRequest::Operation operation) {
   WorkRequest& request = pair->batch.back();
   request.id = verbs->wr_id;
   request.operation = operation;
-  request.signaled = pair->signal_all || (verbs->wr_flags & IBV_SEND_SIGNALED) != 0;
+  // The card reports every request.
+  if (!pair->signal_all && (verbs->wr_flags & IBV_SEND_SIGNALED) == 0) pair->batch_error = EINVAL;
   return request;
 }
 
-// What a work request needs that the queue pair was not created for.
+// Fails the batch if the queue pair was not created for `operation`.
 void Require(ibv_qp_ex* verbs, uint64_t operation) {
   Qp* pair = From(verbs);
   if ((pair->send_operations & operation) == 0) pair->batch_error = EINVAL;
@@ -147,8 +148,8 @@ void WrSetAddress(ibv_qp_ex* verbs, ibv_ah* handle, uint32_t qpn, uint32_t qkey)
 
 bool Convert(const Qp& pair, const ibv_send_wr& from, WorkRequest* to) {
   if (from.opcode != IBV_WR_SEND && from.opcode != IBV_WR_SEND_WITH_IMM) return false;
+  if (!pair.signal_all && (from.send_flags & IBV_SEND_SIGNALED) == 0) return false;
   to->id = from.wr_id;
-  to->signaled = pair.signal_all || (from.send_flags & IBV_SEND_SIGNALED) != 0;
   to->has_immediate = from.opcode == IBV_WR_SEND_WITH_IMM;
   if (to->has_immediate) to->immediate = from.imm_data;
   to->peer = Peer{From(from.wr.ud.ah)->gid, from.wr.ud.remote_qpn};
@@ -287,7 +288,7 @@ ibv_qp_init_attr Plain(const ibv_qp_init_attr_ex& attributes) {
   return plain;
 }
 
-// What of comp_mask the card knows; and sets the send operations.
+// True if the card knows every bit of comp_mask. Sets `*send_operations`.
 bool Known(const ibv_qp_init_attr_ex& attributes, uint64_t* send_operations) {
   const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   *send_operations =

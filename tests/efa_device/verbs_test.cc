@@ -43,21 +43,15 @@ class VerbsTest : public testing::Test {
     region_ = ibv_reg_mr(domain_, memory_.data(), memory_.size(),
                          IBV_ACCESS_LOCAL_WRITE | (CanWrite() ? IBV_ACCESS_REMOTE_WRITE : 0));
     ASSERT_NE(region_, nullptr) << strerror(errno);
-    ibv_gid gid;
-    ASSERT_EQ(ibv_query_gid(context_, 1, 0, &gid), 0);
-    ibv_ah_attr attributes = {};
-    attributes.port_num = 1;
-    attributes.is_global = 1;
-    attributes.grh.dgid = gid;
-    handle_ = ibv_create_ah(domain_, &attributes);
-    ASSERT_NE(handle_, nullptr) << strerror(errno);
   }
 
   void TearDown() override {
     if (pair_ != nullptr) {
       EXPECT_EQ(ibv_destroy_qp(pair_), 0);
     }
-    EXPECT_EQ(ibv_destroy_ah(handle_), 0);
+    if (handle_ != nullptr) {
+      EXPECT_EQ(ibv_destroy_ah(handle_), 0);
+    }
     EXPECT_EQ(ibv_dereg_mr(region_), 0);
     EXPECT_EQ(ibv_destroy_cq(queue_), 0);
     EXPECT_EQ(ibv_destroy_comp_channel(channel_), 0);
@@ -70,8 +64,19 @@ class VerbsTest : public testing::Test {
     return generation != nullptr && std::string(generation) >= "efa2";
   }
 
+  // An address handle for this host; null and errno if the card refuses it.
+  ibv_ah* CreateHandle() {
+    ibv_ah_attr attributes = {};
+    attributes.port_num = 1;
+    attributes.is_global = 1;
+    EXPECT_EQ(ibv_query_gid(context_, 1, 0, &attributes.grh.dgid), 0);
+    return ibv_create_ah(domain_, &attributes);
+  }
+
   // An SRD queue pair that is ready; null and errno if the card refuses it.
   ibv_qp* Create(uint64_t operations) {
+    if (handle_ == nullptr) handle_ = CreateHandle();
+    if (handle_ == nullptr) return nullptr;
     ibv_qp_init_attr_ex attributes = {};
     attributes.qp_type = IBV_QPT_DRIVER;
     attributes.send_cq = queue_;
@@ -101,18 +106,19 @@ class VerbsTest : public testing::Test {
     return pair;
   }
 
-  void PostReceive(uint64_t id) {
+  int TryReceive(uint64_t id) {
     ibv_sge piece = {reinterpret_cast<uint64_t>(memory_.data() + 64), 64, region_->lkey};
     ibv_recv_wr request = {};
     request.wr_id = id;
     request.sg_list = &piece;
     request.num_sge = 1;
     ibv_recv_wr* bad;
-    ASSERT_EQ(ibv_post_recv(pair_, &request, &bad), 0);
+    return ibv_post_recv(pair_, &request, &bad);
   }
+  void PostReceive(uint64_t id) { ASSERT_EQ(TryReceive(id), 0); }
 
   // Posts the request that `start` begins: `length` bytes from the start of the memory, to itself.
-  void Post(uint64_t id, uint32_t length, const std::function<void(ibv_qp_ex*)>& start) {
+  int TryPost(uint64_t id, uint32_t length, const std::function<void(ibv_qp_ex*)>& start) {
     ibv_qp_ex* extended = ibv_qp_to_qp_ex(pair_);
     ibv_wr_start(extended);
     extended->wr_id = id;
@@ -120,7 +126,10 @@ class VerbsTest : public testing::Test {
     start(extended);
     ibv_wr_set_sge(extended, region_->lkey, reinterpret_cast<uint64_t>(memory_.data()), length);
     ibv_wr_set_ud_addr(extended, handle_, pair_->qp_num, kQkey);
-    ASSERT_EQ(ibv_wr_complete(extended), 0);
+    return ibv_wr_complete(extended);
+  }
+  void Post(uint64_t id, uint32_t length, const std::function<void(ibv_qp_ex*)>& start) {
+    ASSERT_EQ(TryPost(id, length, start), 0);
   }
 
   // Sleeps until the channel has an event.
@@ -190,14 +199,14 @@ TEST_F(VerbsTest, NoEventUnlessItIsAskedFor) {
   pair_ = Create(kSendOperations);
   ASSERT_NE(pair_, nullptr) << strerror(errno);
   PostReceive(1);
-  Post(2, 5, [](ibv_qp_ex* pair) { ibv_wr_send(pair); });
+  Post(2, 5, ibv_wr_send);
   ibv_wc entry;
   for (int taken = 0; taken < 2;) taken += ibv_poll_cq(queue_, 1, &entry);
   EXPECT_FALSE(HasEvent());
   // One event for each request, however many entries come.
   ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
   PostReceive(1);
-  Post(2, 5, [](ibv_qp_ex* pair) { ibv_wr_send(pair); });
+  Post(2, 5, ibv_wr_send);
   AwaitEvent();
   for (int taken = 0; taken < 2;) taken += ibv_poll_cq(queue_, 1, &entry);
   EXPECT_FALSE(HasEvent());
@@ -237,6 +246,25 @@ TEST_F(VerbsTest, WriteBeyondTheRegionIsRefused) {
   const ibv_wc sent = Await();
   EXPECT_EQ(sent.wr_id, 2u);
   EXPECT_EQ(sent.vendor_err, static_cast<uint32_t>(Status::kBadRemoteAddress));
+}
+
+// Needs INVOKER_EFA_DEVICE_FAULTS=address_handle=1000/1,send_full=1000/1,receive_full=1000/1.
+TEST_F(VerbsTest, FaultRefusesOnce) {
+  const char* faults = getenv("INVOKER_EFA_DEVICE_FAULTS");
+  if (faults == nullptr || std::string(faults).find("send_full") == std::string::npos) {
+    GTEST_SKIP() << "without faults";
+  }
+  EXPECT_EQ(CreateHandle(), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  pair_ = Create(kSendOperations);
+  ASSERT_NE(pair_, nullptr) << strerror(errno);
+  EXPECT_EQ(TryReceive(1), ENOMEM);
+  PostReceive(1);
+  EXPECT_EQ(TryPost(2, 5, ibv_wr_send), ENOMEM);
+  Post(2, 5, ibv_wr_send);
+  ibv_wc received, sent;
+  AwaitBoth(&received, &sent);
+  EXPECT_EQ(sent.status, IBV_WC_SUCCESS);
 }
 
 }  // namespace

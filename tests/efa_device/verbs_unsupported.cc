@@ -1,5 +1,6 @@
-// What the card cannot do. These functions stand before libibverbs' own, which would look for a
-// kernel driver behind our objects. Each returns the error that the real library documents.
+// The operations that the card refuses. These functions stand before libibverbs' own, which would
+// look for a kernel driver behind our objects. Each returns the error that the real library
+// documents.
 
 #include <cerrno>
 

@@ -19,13 +19,15 @@ def hostile_tests():
     """Defines FABRIC_AUTH_test, with few tries of each attack: many are for `hostile --tries`."""
 
     for auth in ("off", "header", "full"):
-        card_test(
-            name = "efa_card_%s_test" % auth,
-            size = "medium",
-            args = ["--provider=efa", "--data_auth=" + auth, "--tries=60", "'--without=%s'" % _EFA_LIMITS],
-            program = ":hostile",
-            tags = ["thorough"],
-        )
+        for shm in (False, True):
+            card_test(
+                name = "efa_card_%s%s_test" % ("shm_" if shm else "", auth),
+                size = "medium",
+                args = ["--provider=efa", "--data_auth=" + auth, "--tries=60", "'--without=%s'" % _EFA_LIMITS],
+                program = ":hostile",
+                shm = shm,
+                tags = ["thorough"],
+            )
     for name, provider in _FABRICS.items():
         for auth in ("off", "header", "full"):
             native.sh_test(

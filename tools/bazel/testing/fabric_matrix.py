@@ -16,6 +16,7 @@ _GROUPS = ["expectations", "addresses", "address vector", "writes", "notificatio
 _EVIDENCE = {
     "host": "the provider itself, between processes of this host",
     "soft-roce": "the provider itself, over Soft-RoCE in a virtual machine",
+    "emulated-device": "the provider itself, on an emulated card of this host; says nothing of hardware",
     "emulation": "an emulation of the contract, on this host; says nothing of hardware",
     "none": "the provider itself, which nothing is known of",
 }
