@@ -7,8 +7,8 @@ _FABRICS = {
     "shm": "shm",
 }
 
-# What libfabric 1.17.0's EFA provider does not survive (a target uses a region that it has not found), or permits
-# (every region may be read by the card). docs/security.md says so.
+# Attacks that libfabric 1.17.0's EFA provider does not survive (a target uses a region that it has not found) or does
+# not prevent (the card may read every region). docs/security.md says so.
 _EFA_LIMITS = ",".join([
     "cells beyond the window",
     "reads with the key",
@@ -19,15 +19,14 @@ def hostile_tests():
     """Defines FABRIC_AUTH_test, with few tries of each attack: many are for `hostile --tries`."""
 
     for auth in ("off", "header", "full"):
-        for shm in (False, True):
-            card_test(
-                name = "efa_card_%s%s_test" % ("shm_" if shm else "", auth),
-                size = "medium",
-                args = ["--provider=efa", "--data_auth=" + auth, "--tries=60", "'--without=%s'" % _EFA_LIMITS],
-                program = ":hostile",
-                shm = shm,
-                tags = ["thorough"],
-            )
+        # Not with the provider's own shm, with which it ends servers by itself: docs/providers.md.
+        card_test(
+            name = "efa_card_%s_test" % auth,
+            size = "medium",
+            args = ["--provider=efa", "--data_auth=" + auth, "--tries=60", "'--without=%s'" % _EFA_LIMITS],
+            program = ":hostile",
+            tags = ["thorough"],
+        )
     for name, provider in _FABRICS.items():
         for auth in ("off", "header", "full"):
             native.sh_test(
