@@ -90,6 +90,8 @@ struct Contract {
   uint64_t max_rma_bytes;
   size_t minimum_cq_entries;  // a smaller request is raised to this
 
+  // Flags of the entry that a write with immediate leaves at its target.
+  uint64_t immediate_flags;
   // FI_REMOTE_CQ_DATA of a write is dropped without a word unless both endpoints were opened with
   // FI_RMA_EVENT.
   bool immediate_needs_rma_event;

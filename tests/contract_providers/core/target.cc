@@ -108,7 +108,7 @@ void Endpoint::TellImmediate(const PacketHeader& header) {
     return;
   }
   Completion completion;
-  completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+  completion.flags = contract().immediate_flags;
   completion.data = header.data;
   if (contract().cq_data_bytes < sizeof(completion.data)) {
     completion.data &= (uint64_t{1} << (8 * contract().cq_data_bytes)) - 1;

@@ -101,6 +101,9 @@ Contract FirstGeneration() {
   contract.max_message_bytes = UINT64_MAX;
   contract.max_rma_bytes = UINT64_MAX;
   contract.minimum_cq_entries = kLeastCq;
+  // 1.17.0:rxr/rxr_ep.c rxr_ep_alloc_rx_entry sets FI_RMA and FI_REMOTE_WRITE, then
+  // 1.17.0:rxr/rxr_pkt_type_req.c adds FI_WRITE (rxr_pkt_proc_eager_rtw and the longer protocols).
+  contract.immediate_flags = FI_RMA | FI_WRITE | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
   contract.posted_receives_hold_region = true;
   contract.av_shares_duplicates = true;  // 1.17.0:efa_av.c efa_av_insert_one
   contract.one_endpoint_per_av = true;   // 1.17.0:rxr/rxr_ep.c rxr_ep_bind
@@ -109,7 +112,8 @@ Contract FirstGeneration() {
   return contract;
 }
 
-// What changed: 4 bytes of data, another inject size, order by what was asked for, blocking reads.
+// What changed: 4 bytes of data, another inject size, order by what was asked for, blocking reads,
+// the flags of an immediate.
 Contract SecondGeneration() {
   Contract contract = FirstGeneration();
   contract.order_rule = OrderRule::kMaskByHints;   // 2.6.0:efa_user_info.c
@@ -119,6 +123,9 @@ Contract SecondGeneration() {
   // 2.6.0:rdm/efa_rdm_cq.c efa_rdm_cq_configure_wait.
   const bool shm_transfer = NumberFromEnvironment("FI_EFA_ENABLE_SHM_TRANSFER", 1) != 0;
   contract.wait = {true, !shm_transfer, -FI_ENOSYS, true};
+  // 2.6.0:rdm/efa_rdm_cq.c efa_rdm_cq_process_wc and, by messages, rdm/efa_rdm_ep_utils.c
+  // efa_rdm_ep_alloc_rxe; efa-direct: efa_cq.c efa_cq_opcode_to_fi_flags.
+  contract.immediate_flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
   contract.one_endpoint_per_av = false;
   return contract;
 }

@@ -89,6 +89,8 @@ Contract Gni() {
   contract.max_message_bytes = (uint64_t{1} << 32) - 1;  // GNIX_MAX_MSG_SIZE
   contract.max_rma_bytes = contract.max_message_bytes;
   contract.minimum_cq_entries = 1;
+  // src/gnix_rma.c, where rma_data_hdr.user_flags is set.
+  contract.immediate_flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
   // include/gnix_util.h GNIX_ALLOW_FI_REMOTE_CQ_DATA, at the initiator and at the target.
   contract.immediate_needs_rma_event = true;
   contract.cancel_served = true;
