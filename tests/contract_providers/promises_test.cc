@@ -95,6 +95,29 @@ TEST_P(Promises, RegionGrantsWhatItWasRegisteredForOnly) {
   EXPECT_EQ(pair.NextError(), FI_EACCES);
 }
 
+TEST_P(Promises, RegionCanBeReadByWhatTheCardGrants) {
+  const bool first_efa = !is_gni() && GetParam().generation == std::string("1");
+  struct Case {
+    uint64_t access;
+    bool readable;
+  };
+  for (const Case& region : {Case{FI_REMOTE_READ, true}, Case{FI_SEND, !is_gni()},
+                             Case{FI_RECV, first_efa}, Case{FI_REMOTE_WRITE, first_efa}}) {
+    Pair pair(GetParam());
+    FidPointer<fid_mr> mr = pair.b.Register(pair.b.memory.data(), 64, region.access);
+    pair.b.memory[0] = 9;
+    ASSERT_EQ(Insist({&pair.a, &pair.b},
+                     [&] {
+                       return fi_read(pair.a.endpoint.get(), pair.a.memory.data(), 64,
+                                      pair.a.descriptor(), pair.to_b, pair.b.remote(0),
+                                      fi_mr_key(mr.get()), nullptr);
+                     }),
+              0);
+    EXPECT_EQ(pair.NextError(), region.readable ? 0 : FI_EACCES) << region.access;
+    EXPECT_EQ(pair.a.memory[0], region.readable ? 9 : 0) << region.access;
+  }
+}
+
 TEST_P(Promises, ClosedRegionTakesNothingAnyMore) {
   Pair pair(GetParam());
   std::vector<uint8_t> memory(4096);
@@ -417,6 +440,23 @@ TEST_P(Atomics, WrongKeyFailsAndChangesNothing) {
             0);
   EXPECT_EQ(pair.NextError(), FI_EACCES);
   EXPECT_EQ(Long(pair.b.memory.data()), 0u);
+}
+
+// Software executes it, so the registration counts, and the card's own grant does not.
+TEST_P(Atomics, FetchNeedsARegionThatWasRegisteredForReads) {
+  Pair pair(GetParam(), WithAtomics());
+  FidPointer<fid_mr> region =
+      pair.b.Register(pair.b.memory.data(), 8, FI_SEND | FI_RECV | FI_REMOTE_WRITE);
+  const uint64_t addend = 1;
+  uint64_t result = 0;
+  ASSERT_EQ(Insist({&pair.a, &pair.b},
+                   [&] {
+                     return fi_fetch_atomic(pair.a.endpoint.get(), &addend, 1, nullptr, &result,
+                                            nullptr, pair.to_b, pair.b.remote(0),
+                                            fi_mr_key(region.get()), FI_UINT64, FI_SUM, nullptr);
+                   }),
+            0);
+  EXPECT_EQ(pair.NextError(), FI_EACCES);
 }
 
 TEST_P(Atomics, GrantsAreThoseOfTheTables) {

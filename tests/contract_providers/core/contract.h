@@ -95,6 +95,8 @@ struct Contract {
   // FI_REMOTE_CQ_DATA of a write is dropped without a word unless both endpoints were opened with
   // FI_RMA_EVENT.
   bool immediate_needs_rma_event;
+  // A region's key lets peers read it if the region was registered for any of these.
+  uint64_t readable_access;
   // A write from an endpoint that the target has not inserted fails.
   bool target_must_know_initiator;
   // Closing a region under posted receives fails with -FI_EBUSY.

@@ -51,6 +51,7 @@ struct Region {
   uint64_t length;
   uint64_t remote_base;
   uint64_t access;
+  bool readable;
   size_t posted_receives;
 };
 
@@ -75,7 +76,7 @@ struct Domain {
 
   void StartHelperLocked();
   // Whether `length` bytes at the remote address lie in the region of that key, which grants
-  // `access`. 0 and where they are, or a positive fi_errno.
+  // `access`. 0 and where they are, or a positive fi_errno. FI_REMOTE_READ alone stands for a read.
   int FindLocked(uint64_t key, uint64_t address, uint64_t length, uint64_t access,
                  uint8_t** where) const;
 };

@@ -64,6 +64,7 @@ int Register(fid* handle, const fi_mr_attr& attributes, fid_mr** result) {
   region->base = static_cast<uint8_t*>(attributes.mr_iov[0].iov_base);
   region->length = attributes.mr_iov[0].iov_len;
   region->access = attributes.access;
+  region->readable = (attributes.access & domain->contract->readable_access) != 0;
   if ((domain->mr_mode & FI_MR_VIRT_ADDR) != 0) {
     region->remote_base = reinterpret_cast<uintptr_t>(region->base);
   }
@@ -127,7 +128,9 @@ int Domain::FindLocked(uint64_t key, uint64_t address, uint64_t length, uint64_t
   auto found = regions.find(key);
   if (found == regions.end()) return FI_EACCES;
   const Region& region = *found->second;
-  if ((region.access & access) != access) return FI_EACCES;
+  const bool granted =
+      access == FI_REMOTE_READ ? region.readable : (region.access & access) == access;
+  if (!granted) return FI_EACCES;
   if (address < region.remote_base || length > region.length ||
       address - region.remote_base > region.length - length) {
     return FI_EACCES;

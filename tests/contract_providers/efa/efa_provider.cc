@@ -104,6 +104,8 @@ Contract FirstGeneration() {
   // 1.17.0:rxr/rxr_ep.c rxr_ep_alloc_rx_entry sets FI_RMA and FI_REMOTE_WRITE, then
   // 1.17.0:rxr/rxr_pkt_type_req.c adds FI_WRITE (rxr_pkt_proc_eager_rtw and the longer protocols).
   contract.immediate_flags = FI_RMA | FI_WRITE | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+  // 1.17.0:efa_mr.c efa_mr_reg_impl: IBV_ACCESS_REMOTE_READ in any case, if the card reads.
+  contract.readable_access = ~uint64_t{0};
   contract.posted_receives_hold_region = true;
   contract.av_shares_duplicates = true;  // 1.17.0:efa_av.c efa_av_insert_one
   contract.one_endpoint_per_av = true;   // 1.17.0:rxr/rxr_ep.c rxr_ep_bind
@@ -113,7 +115,7 @@ Contract FirstGeneration() {
 }
 
 // What changed: 4 bytes of data, another inject size, order by what was asked for, blocking reads,
-// the flags of an immediate.
+// the flags of an immediate, and which regions can be read.
 Contract SecondGeneration() {
   Contract contract = FirstGeneration();
   contract.order_rule = OrderRule::kMaskByHints;   // 2.6.0:efa_user_info.c
@@ -126,6 +128,8 @@ Contract SecondGeneration() {
   // 2.6.0:rdm/efa_rdm_cq.c efa_rdm_cq_process_wc and, by messages, rdm/efa_rdm_ep_utils.c
   // efa_rdm_ep_alloc_rxe; efa-direct: efa_cq.c efa_cq_opcode_to_fi_flags.
   contract.immediate_flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+  // 2.6.0:efa_mr.c efa_mr_ofi_to_ibv_access, on a card that reads and writes.
+  contract.readable_access = FI_REMOTE_READ | FI_SEND;
   contract.one_endpoint_per_av = false;
   return contract;
 }

@@ -91,6 +91,7 @@ Contract Gni() {
   contract.minimum_cq_entries = 1;
   // src/gnix_rma.c, where rma_data_hdr.user_flags is set.
   contract.immediate_flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+  contract.readable_access = FI_REMOTE_READ;
   // include/gnix_util.h GNIX_ALLOW_FI_REMOTE_CQ_DATA, at the initiator and at the target.
   contract.immediate_needs_rma_event = true;
   contract.cancel_served = true;
