@@ -246,22 +246,22 @@ TEST_P(Freedoms, SendsKeepTheirOrder) {
 TEST_P(Freedoms, FirstPostsToAPeerAreRefusedForAWhile) {
   int refusals = 0;
   constexpr int kPeers = 40;
-  const std::string name = b_->Name();
-  fi_addr_t address = to_b_;
-  for (int i = 0; i < kPeers; ++i) {
+  for (size_t i = 1; i <= kPeers; ++i) {
+    RawEndpoint peer(GetParam());
+    peer.Insert(a_->Name());
+    const fi_addr_t address = a_->Insert(peer.Name());
     int now = 0;
     ASSERT_EQ(Insist(
-                  {a_.get(), b_.get()},
+                  {a_.get(), &peer},
                   [&] {
                     return fi_write(a_->endpoint.get(), a_->memory.data(), 8, a_->descriptor(),
-                                    address, b_->remote(0), b_->key(), Context(0));
+                                    address, peer.remote(0), peer.key(), Context(0));
                   },
                   &now),
               0);
     refusals += now;
     ASSERT_LE(now, 20);
-    ASSERT_EQ(fi_av_remove(a_->av.get(), &address, 1, 0), 0);
-    address = a_->Insert(name);
+    ASSERT_TRUE(PollUntil({a_.get(), &peer}, [&] { return a_->entries.size() == i; }));
   }
   EXPECT_GT(refusals, kPeers / 4);
   EXPECT_EQ(a_->GetStatistics().calls_refused, static_cast<uint64_t>(refusals));

@@ -181,7 +181,7 @@ TEST_P(Promises, InjectedSourceMayBeReusedAtOnce) {
             -FI_EINVAL);
 }
 
-TEST_P(Promises, ReinsertedPeerIsReachedUnderItsNewAddress) {
+TEST_P(Promises, PeerReinsertedBeforeItWasMetIsReachedUnderItsNewAddress) {
   Pair pair(GetParam());
   const std::string name = pair.b.Name();
   ASSERT_EQ(fi_av_remove(pair.a.av.get(), &pair.to_b, 1, 0), 0);
@@ -191,6 +191,66 @@ TEST_P(Promises, ReinsertedPeerIsReachedUnderItsNewAddress) {
   EXPECT_NE(pair.to_b, before);
   ASSERT_EQ(pair.Write(8, pair.b.remote(0), pair.b.key()), 0);
   EXPECT_EQ(pair.NextError(), 0);
+}
+
+TEST_P(Promises, PeerReinsertedAfterItWasMetIsAStrangerToEfa) {
+  const bool stranger =
+      GetParam().provider == std::string("efa") && GetParam().fabric != std::string("efa-direct");
+  Pair pair(GetParam());
+  ASSERT_EQ(pair.Write(8, pair.b.remote(0), pair.b.key()), 0);
+  ASSERT_EQ(pair.NextError(), 0);
+  const std::string name = pair.b.Name();
+  ASSERT_EQ(fi_av_remove(pair.a.av.get(), &pair.to_b, 1, 0), 0);
+  pair.to_b = pair.a.Insert(name);
+
+  for (RawEndpoint* to : {&pair.b, &pair.a}) {
+    RawEndpoint& from = to == &pair.b ? pair.a : pair.b;
+    ASSERT_EQ(
+        fi_recv(to->endpoint.get(), to->memory.data(), 8, to->descriptor(), FI_ADDR_UNSPEC, to), 0);
+    ASSERT_EQ(Insist({&pair.a, &pair.b},
+                     [&] {
+                       return fi_send(from.endpoint.get(), from.memory.data(), 8, from.descriptor(),
+                                      to == &pair.b ? pair.to_b : pair.to_a, nullptr);
+                     }),
+              0);
+    // The sender sees no difference.
+    ASSERT_TRUE(PollUntil({&pair.a, &pair.b}, [&] {
+      return from.Count(FI_SEND) == 1 &&
+             to->Count(FI_RECV) + to->GetStatistics().messages_unheard == 1;
+    }));
+    EXPECT_EQ(to->Count(FI_RECV), stranger ? 0u : 1u);
+  }
+  const auto write = [&] {
+    return fi_write(pair.a.endpoint.get(), pair.a.memory.data(), 8, pair.a.descriptor(), pair.to_b,
+                    pair.b.remote(0), pair.b.key(), nullptr);
+  };
+  if (!stranger) {
+    EXPECT_EQ(Insist({&pair.a, &pair.b}, write), 0);
+    return;
+  }
+  iovec source = {pair.a.memory.data(), 8};
+  void* descriptor = pair.a.descriptor();
+  fi_msg message = {};
+  message.msg_iov = &source;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.addr = pair.to_b;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(write(), -FI_EAGAIN);
+    ASSERT_EQ(fi_sendmsg(pair.a.endpoint.get(), &message, FI_DELIVERY_COMPLETE), -FI_EAGAIN);
+    pair.a.Poll();
+    pair.b.Poll();
+  }
+  // The peer has forgotten nothing, and still writes.
+  EXPECT_EQ(Insist({&pair.a, &pair.b},
+                   [&] {
+                     return fi_write(pair.b.endpoint.get(), pair.b.memory.data(), 8,
+                                     pair.b.descriptor(), pair.to_a, pair.a.remote(0), pair.a.key(),
+                                     nullptr);
+                   }),
+            0);
+  EXPECT_TRUE(
+      PollUntil({&pair.a, &pair.b}, [&] { return pair.a.GetStatistics().writes_placed == 1; }));
 }
 
 TEST_P(Promises, BytesThatAreNoAddressAreNotInserted) {

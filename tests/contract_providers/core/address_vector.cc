@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tests/contract_providers/core/address.h"
+#include "tests/contract_providers/core/endpoint.h"
 #include "tests/contract_providers/core/objects.h"
 #include "tests/contract_providers/core/stubs.h"
 
@@ -47,10 +48,12 @@ int Remove(fid_av* handle, fi_addr_t* addresses, size_t count, uint64_t) {
     if (av->FindLocked(addresses[i]) == nullptr) return -FI_EINVAL;
     AddressVector::Entry& entry = av->entries[addresses[i]];
     entry.live = false;
-    auto found = av->by_identity.find(av->IdentityOf(entry.raw.data()));
+    const std::string identity = av->IdentityOf(entry.raw.data());
+    auto found = av->by_identity.find(identity);
     if (found != av->by_identity.end() && found->second == addresses[i]) {
       av->by_identity.erase(found);
     }
+    for (Endpoint* endpoint : av->domain->endpoints) endpoint->ForgetLocked(av, identity);
   }
   return 0;
 }

@@ -104,6 +104,11 @@ struct Contract {
   // fi_av_insert of an address that is there already tells the same fi_addr_t.
   bool av_shares_duplicates;
   bool one_endpoint_per_av;
+  // Two endpoints greet each other once, and number their messages from then on. An endpoint that
+  // removes a peer forgets both. After it has inserted the peer again, neither hears the other's
+  // messages, and operations that need a greeting (writes, reads, FI_DELIVERY_COMPLETE) are
+  // refused.
+  bool peers_meet_once;
   // Every local buffer longer than the inject size needs a descriptor.
   bool descriptor_needed;
   bool cancel_served;

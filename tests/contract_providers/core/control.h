@@ -38,6 +38,7 @@ struct Statistics {
   uint64_t sends_overtook = 0;      // messages delivered before an earlier write of their sender's
   uint64_t early_completions = 0;   // told to the initiator before the bytes were placed
   uint64_t immediates_dropped = 0;  // for want of FI_RMA_EVENT
+  uint64_t messages_unheard = 0;    // and atomics: either end had forgotten the other
   uint64_t writes_refused = 0;      // wrong key, bounds or access
   uint64_t regions_busy = 0;        // fi_close of a region that failed
 };

@@ -217,6 +217,12 @@ int Endpoint::EnableLocked() {
   return 0;
 }
 
+void Endpoint::ForgetLocked(const AddressVector* av, const std::string& identity) {
+  if (av != av_ || !contract().peers_meet_once) return;
+  auto found = peers_.find(identity);
+  if (found != peers_.end() && found->second->met) found->second->forgotten = true;
+}
+
 size_t Endpoint::tx_room() const {
   return operations_.size() >= tx_size_ ? 0 : tx_size_ - operations_.size();
 }

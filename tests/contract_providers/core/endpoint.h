@@ -41,6 +41,8 @@ class Endpoint {
   int EnableLocked();
   // Lets what was posted leave, within bounds.
   void CloseLocked();
+  // The address vector lets go of a peer.
+  void ForgetLocked(const AddressVector* av, const std::string& identity);
 
   // One poll: everything that is late is one poll less late afterwards.
   void ProgressLocked();

@@ -52,6 +52,7 @@ bool Endpoint::Leave(Operation* operation) {
     if ((call.flags & FI_REMOTE_CQ_DATA) != 0) header->flags |= kImmediate;
     if ((call.flags & FI_DELIVERY_COMPLETE) != 0) header->flags |= kDeliveryComplete;
     if (operation->fate.early) header->flags |= kEarly;
+    if (operation->peer->forgotten) header->flags |= kRepeated;
     header->atomic_kind = static_cast<uint8_t>(call.atomic_kind);
     header->datatype = static_cast<uint8_t>(call.datatype);
     header->atomic_op = static_cast<uint8_t>(call.atomic_op);
@@ -74,6 +75,7 @@ bool Endpoint::Leave(Operation* operation) {
       operation->all_left = true;
       break;
     }
+    operation->peer->met = true;
     ++operation->in_flight;
     operation->left += bytes;
     operation->all_left = call.kind == PacketKind::kRead || operation->left == operation->total;

@@ -106,6 +106,8 @@ struct Peer {
   std::string identity;
   uint32_t nonce = 0;
   fi_addr_t inner = FI_ADDR_NOTAVAIL;
+  bool met = false;        // a packet went to it or came from it
+  bool forgotten = false;  // removed after that (Contract::peers_meet_once)
   // These leave in order; nothing else does.
   std::deque<Operation*> sends;
   std::deque<Operation*> atomics;

@@ -85,6 +85,8 @@ ssize_t Endpoint::PostLocked(const Call& call) {
   if (code != 0) return code;
   Route* route = FindRoute(call.peer);
   if (route == nullptr) return -FI_EINVAL;
+  const bool greeted_only = IsRma(call.kind) || (call.flags & FI_DELIVERY_COMPLETE) != 0;
+  if (greeted_only && route->peer->forgotten) return -FI_EAGAIN;
   if (tx_room() == 0) return -FI_EAGAIN;
   Fate fate;
   if (!freedoms_.Draw(&route->storm, call.kind == PacketKind::kWrite ? length : 0, &fate)) {

@@ -17,6 +17,12 @@ void Endpoint::OnPacket(const PacketHeader& header, const uint8_t* payload) {
   if (header.kind == PacketKind::kReadResponse) return OnReadResponse(header, payload);
   Peer* from = FindPeer(av_->IdentityOf(header.source));
   if (from == nullptr) return;
+  from->met = true;
+  const bool numbered = header.kind == PacketKind::kSend || header.kind == PacketKind::kAtomic;
+  if (numbered && (from->forgotten || (header.flags & kRepeated) != 0)) {
+    if (header.offset == 0) ++statistics_.messages_unheard;
+    return;
+  }
   if (contract().target_must_know_initiator && header.kind != PacketKind::kSend &&
       av_->FindLocked(from->identity) == FI_ADDR_NOTAVAIL) {
     // What a device without an address handle for the sender makes of it.

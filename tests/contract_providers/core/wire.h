@@ -26,6 +26,7 @@ enum PacketFlag : uint8_t {
   kImmediate = 1,         // `data` is meant for the target
   kDeliveryComplete = 2,  // acknowledge after placement
   kEarly = 4,             // acknowledge before placement
+  kRepeated = 8,          // its number is one that the target has seen (Contract::peers_meet_once)
 };
 
 // What fits shm's inject buffers (4096 bytes in libfabric 1.17 and 2.6): longer messages go through

@@ -109,6 +109,9 @@ Contract FirstGeneration() {
   contract.posted_receives_hold_region = true;
   contract.av_shares_duplicates = true;  // 1.17.0:efa_av.c efa_av_insert_one
   contract.one_endpoint_per_av = true;   // 1.17.0:rxr/rxr_ep.c rxr_ep_bind
+  // efa_rdm_peer_clear in 1.17.0:efa_av.c forgets the numbers, which rxr_cq_reorder_msg compares,
+  // and the handshake, which rxr_pkt_post_handshake_or_queue sends to a peer once.
+  contract.peers_meet_once = true;
   contract.cancel_served = true;
   contract.atomic_count = AtomicCount;
   return contract;
@@ -153,6 +156,7 @@ Contract Direct() {
   contract.max_message_bytes = kDirectMessage;
   contract.max_rma_bytes = kDirectRma;
   contract.target_must_know_initiator = true;  // man/fi_efa.7.md, RMA operations
+  contract.peers_meet_once = false;            // no protocol above the card
   contract.descriptor_needed = true;
   contract.cancel_served = false;  // man/fi_efa.7.md, fi_cancel
   contract.atomic_count = NoAtomics;
