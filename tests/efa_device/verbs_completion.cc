@@ -181,7 +181,7 @@ EFA_DEVICE_EXPORT ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_a
   if (verbs == nullptr) return nullptr;
   Cq* queue = From(verbs);
   if ((efa->wc_flags & efa_device::kWithSgid) != 0) {
-    queue->efa.verbs.wc_read_sgid = efa_device::ReadSourceGid;
+    queue->efa.read_sgid = efa_device::ReadSourceGid;
   }
   if ((efa->wc_flags & efa_device::kWithIsUnsolicited) != 0) {
     queue->efa.is_unsolicited = efa_device::IsUnsolicited;
@@ -190,7 +190,7 @@ EFA_DEVICE_EXPORT ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_a
 }
 
 EFA_DEVICE_EXPORT efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex* queue) {
-  return &From(queue)->efa.verbs;
+  return reinterpret_cast<efadv_cq*>(&From(queue)->efa);
 }
 
 EFA_DEVICE_EXPORT int ibv_destroy_cq(ibv_cq* verbs) {

@@ -49,11 +49,13 @@ struct Channel {
   CompletionChannel channel;
 };
 
-// efadv_cq, with the member that newer rdma-cores have.
+// efadv_cq as newer rdma-cores have it; older headers lack the last member.
 struct EfaCompletionQueue {
-  efadv_cq verbs;
+  uint64_t comp_mask;
+  int (*read_sgid)(efadv_cq* queue, ibv_gid* gid);
   bool (*is_unsolicited)(efadv_cq* queue);
 };
+static_assert(sizeof(EfaCompletionQueue) >= sizeof(efadv_cq), "no header has more members");
 
 struct Cq {
   ibv_cq_ex verbs;
