@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/code/sha256.h"
+#include "src/base/sha256.h"
 #include "src/security/policy.h"
 #include "src/security/token.h"
 #include "tools/invoker_cli.h"

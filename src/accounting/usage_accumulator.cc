@@ -9,12 +9,12 @@
 #include "absl/time/time.h"
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_row.h"
+#include "src/base/random.h"
+#include "src/base/start_thread.h"
 #include "src/bootstrap/compatibility.h"
 #include "src/invoke/fabric_identity.h"
-#include "src/transport/random.h"
 #include "src/transport/reactor.h"
 #include "src/transport/remote_counter.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

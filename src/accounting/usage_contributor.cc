@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/random.h"
+#include "src/base/start_thread.h"
 #include "src/bootstrap/host_port.h"
 #include "src/invoke/fabric_choice.h"
 #include "src/invoke/host_identity.h"
 #include "src/invoke/offered_fabrics.h"
-#include "src/transport/random.h"
 #include "src/transport/remote_counter.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

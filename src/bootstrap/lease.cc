@@ -11,12 +11,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "src/base/start_thread.h"
 #include "src/bootstrap/client_channel.h"
 #include "src/bootstrap/client_lease_stream.h"
 #include "src/bootstrap/convert_lease.h"
 #include "src/bootstrap/failure.h"
 #include "src/bootstrap/session_token_pool.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker::bootstrap {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/random.h"
+#include "src/base/random.h"
 #include "src/transport/shared_files.h"
 
 namespace invoker::bootstrap {

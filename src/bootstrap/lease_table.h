@@ -33,8 +33,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "src/base/work_threads.h"
 #include "src/bootstrap/session_host.h"
-#include "src/bootstrap/work_threads.h"
 
 namespace invoker::bootstrap {
 

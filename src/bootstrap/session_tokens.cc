@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "src/base/random.h"
 #include "src/bootstrap/messages.h"
-#include "src/transport/random.h"
 
 namespace invoker::bootstrap {
 

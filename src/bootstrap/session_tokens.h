@@ -20,7 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "src/code/sha256.h"
+#include "src/base/sha256.h"
 
 namespace invoker::bootstrap {
 

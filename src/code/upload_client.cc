@@ -12,7 +12,7 @@
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/code/sha256.h"
+#include "src/base/sha256.h"
 
 namespace invoker {
 namespace {

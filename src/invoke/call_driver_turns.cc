@@ -8,9 +8,9 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
+#include "src/base/start_thread.h"
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "src/base/start_thread.h"
 #include "src/invoke/call_deadline.h"
 #include "src/invoke/client_group.h"
 #include "src/invoke/open_sessions.h"
 #include "src/invoke/worker_contact.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

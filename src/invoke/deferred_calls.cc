@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "src/transport/start_thread.h"
+#include "src/base/start_thread.h"
 
 namespace invoker {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "src/bootstrap/work_threads.h"
+#include "src/base/work_threads.h"
 
 namespace invoker {
 

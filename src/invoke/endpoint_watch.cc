@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/random.h"
+#include "src/base/start_thread.h"
 #include "src/transport/discovery.h"
-#include "src/transport/random.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "src/transport/random.h"
-#include "src/transport/start_thread.h"
+#include "src/base/random.h"
+#include "src/base/start_thread.h"
 
 namespace invoker {
 namespace {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/random.h"
 #include "src/invoke/connect_times.h"
 #include "src/invoke/fabric_identity.h"
 #include "src/invoke/message_seal.h"
 #include "src/transport/method_trial.h"
-#include "src/transport/random.h"
 
 namespace invoker {
 namespace {

@@ -17,9 +17,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "src/base/work_threads.h"
 #include "src/bootstrap/lease.h"
 #include "src/bootstrap/messages.h"
-#include "src/bootstrap/work_threads.h"
 #include "src/invoke/session_watch.h"
 #include "src/invoke/worker_contact.h"
 

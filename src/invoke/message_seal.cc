@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "src/transport/random.h"
+#include "src/base/random.h"
 
 namespace invoker {
 namespace {

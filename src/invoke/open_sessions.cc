@@ -6,8 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "src/base/start_thread.h"
 #include "src/invoke/connection.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/transport/random.h"
-#include "src/transport/start_thread.h"
+#include "src/base/random.h"
+#include "src/base/start_thread.h"
 
 namespace invoker {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "src/base/start_thread.h"
 #include "src/invoke/connection.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/base/start_thread.h"
 #include "src/bootstrap/convert.h"
 #include "src/isolation/executor_main.h"
 #include "src/isolation/nanoseconds.h"
@@ -23,7 +24,6 @@
 #include "src/isolation/sandbox.h"
 #include "src/transport/installed_program.h"
 #include "src/transport/provider_profile.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

@@ -15,10 +15,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/start_program.h"
+#include "src/base/start_thread.h"
 #include "src/isolation/executor_environment.h"
 #include "src/isolation/executor_main.h"
 #include "src/isolation/nanoseconds.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker {
 namespace {

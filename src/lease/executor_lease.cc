@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "src/bootstrap/work_threads.h"
+#include "src/base/work_threads.h"
 #include "src/lease/lease_policy.h"
 #include "src/lease/usage_reading.h"
 

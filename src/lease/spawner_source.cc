@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/transport/start_thread.h"
+#include "src/base/start_thread.h"
 
 namespace invoker {
 

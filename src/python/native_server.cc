@@ -9,13 +9,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "src/base/start_thread.h"
 #include "src/bootstrap/host_port.h"
 #include "src/bootstrap/server.h"
 #include "src/invoke/worker.h"
 #include "src/python/errors.h"
 #include "src/python/gil.h"
 #include "src/security/access_control.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker::python {
 namespace {

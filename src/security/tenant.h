@@ -11,7 +11,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "src/code/sha256.h"
+#include "src/base/sha256.h"
 
 namespace invoker::security {
 

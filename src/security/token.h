@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "src/code/sha256.h"
+#include "src/base/sha256.h"
 
 namespace invoker::security {
 

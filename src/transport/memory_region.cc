@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/random.h"
+#include "src/base/random.h"
 #include "src/transport/status.h"
 
 namespace invoker::transport {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/random.h"
+#include "src/base/random.h"
 #include "src/transport/reactor.h"
 
 namespace invoker::transport {

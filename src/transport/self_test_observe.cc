@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/start_thread.h"
 #include "src/transport/method_trial.h"
 #include "src/transport/remote_counter.h"
-#include "src/transport/start_thread.h"
 
 namespace invoker::transport {
 namespace {

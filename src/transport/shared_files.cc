@@ -22,7 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "src/transport/random.h"
+#include "src/base/random.h"
 
 namespace invoker::transport {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/base/config.h"
-#include "src/transport/start_thread.h"
+#include "src/base/start_thread.h"
 
 // Of the unwinder's library (libgcc_s, libunwind), which has it in no header.
 struct dwarf_eh_bases {

@@ -15,6 +15,7 @@
 
 #include "proto/bootstrap.grpc.pb.h"
 #include "src/accounting/accounting_service.h"
+#include "src/base/sha256.h"
 #include "src/bootstrap/answer_mark.h"
 #include "src/bootstrap/compatibility.h"
 #include "src/bootstrap/convert.h"
@@ -23,7 +24,6 @@
 #include "src/bootstrap/server.h"
 #include "src/code/blob_cache.h"
 #include "src/code/code_service.h"
-#include "src/code/sha256.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/input.h"

@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "src/base/sha256.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
 #include "src/bootstrap/server.h"
-#include "src/code/sha256.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/security/test_files.h"
 

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/code/sha256.h"
+#include "src/base/sha256.h"
 
 namespace invoker::security {
 namespace {

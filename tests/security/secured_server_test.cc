@@ -13,9 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "src/base/sha256.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
-#include "src/code/sha256.h"
 #include "src/invoke/lease.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/security/test_files.h"

@@ -1,4 +1,4 @@
-#include "src/transport/start_thread.h"
+#include "src/base/start_thread.h"
 
 #include <system_error>
 #include <utility>

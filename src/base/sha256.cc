@@ -1,4 +1,4 @@
-#include "src/code/sha256.h"
+#include "src/base/sha256.h"
 
 #include <openssl/evp.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "src/transport/random.h"
+#include "src/base/random.h"
 
 #include <errno.h>
 #include <string.h>

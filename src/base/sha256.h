@@ -1,7 +1,7 @@
 // SHA-256, which uploaded code is known by. The algorithm is OpenSSL's.
 
-#ifndef INVOKER_SRC_CODE_SHA256_H_
-#define INVOKER_SRC_CODE_SHA256_H_
+#ifndef INVOKER_SRC_BASE_SHA256_H_
+#define INVOKER_SRC_BASE_SHA256_H_
 
 #include <array>
 #include <cstddef>
@@ -68,4 +68,4 @@ absl::StatusOr<Sha256Digest> HashOfFile(int file);
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_CODE_SHA256_H_
+#endif  // INVOKER_SRC_BASE_SHA256_H_

@@ -3,8 +3,8 @@
 // Threads start when work finds none idle, and stay until the end. Any thread may call Run, also
 // from inside of work.
 
-#ifndef INVOKER_SRC_BOOTSTRAP_WORK_THREADS_H_
-#define INVOKER_SRC_BOOTSTRAP_WORK_THREADS_H_
+#ifndef INVOKER_SRC_BASE_WORK_THREADS_H_
+#define INVOKER_SRC_BASE_WORK_THREADS_H_
 
 #include <cstddef>
 #include <deque>
@@ -46,4 +46,4 @@ class WorkThreads {
 
 }  // namespace invoker::bootstrap
 
-#endif  // INVOKER_SRC_BOOTSTRAP_WORK_THREADS_H_
+#endif  // INVOKER_SRC_BASE_WORK_THREADS_H_

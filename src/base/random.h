@@ -1,7 +1,7 @@
 // Numbers that nobody can guess: keys of memory, ids of leases, nonces.
 
-#ifndef INVOKER_SRC_TRANSPORT_RANDOM_H_
-#define INVOKER_SRC_TRANSPORT_RANDOM_H_
+#ifndef INVOKER_SRC_BASE_RANDOM_H_
+#define INVOKER_SRC_BASE_RANDOM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -19,4 +19,4 @@ absl::StatusOr<uint64_t> DrawRandom();
 
 }  // namespace invoker::transport
 
-#endif  // INVOKER_SRC_TRANSPORT_RANDOM_H_
+#endif  // INVOKER_SRC_BASE_RANDOM_H_

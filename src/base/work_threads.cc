@@ -1,4 +1,4 @@
-#include "src/bootstrap/work_threads.h"
+#include "src/base/work_threads.h"
 
 #include <system_error>
 #include <utility>

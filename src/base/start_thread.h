@@ -1,7 +1,7 @@
 // Starting a thread where the system may have none left.
 
-#ifndef INVOKER_SRC_TRANSPORT_START_THREAD_H_
-#define INVOKER_SRC_TRANSPORT_START_THREAD_H_
+#ifndef INVOKER_SRC_BASE_START_THREAD_H_
+#define INVOKER_SRC_BASE_START_THREAD_H_
 
 #include <functional>
 #include <thread>
@@ -16,4 +16,4 @@ absl::Status StartThread(std::thread* thread, std::function<void()> run);
 
 }  // namespace invoker::transport
 
-#endif  // INVOKER_SRC_TRANSPORT_START_THREAD_H_
+#endif  // INVOKER_SRC_BASE_START_THREAD_H_
