@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "src/transport/self_test_process.h"
+#include "src/transport/self_test/self_test_process.h"
 #include "tools/invoker_cli.h"
 #include "tools/security_options.h"
 

@@ -6,7 +6,7 @@
 
 #include "src/bootstrap/client.h"
 #include "src/invoke/client.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tools/invoker_fabrics.h"
 #include "tools/latency_summary.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tools/interrupt.h"
 #include "tools/invoker_cli.h"
 #include "tools/latency_summary.h"

@@ -34,7 +34,7 @@
 #include "src/lease/lease_host.h"
 #include "src/lease/spawner_source.h"
 #include "src/security/access_control.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 #include "tools/log_throttle.h"
 #include "tools/options.h"
 #include "tools/protobuf_log.h"

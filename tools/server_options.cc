@@ -7,7 +7,7 @@
 #include <initializer_list>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 #include "tools/options.h"
 #include "tools/security_options.h"
 

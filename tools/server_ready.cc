@@ -7,9 +7,9 @@
 
 #include "nlohmann/json.hpp"
 #include "src/invoke/version.h"
-#include "src/transport/discovery.h"
-#include "src/transport/notification.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/provider/notification.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker::tools {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/harness/server_process.h"
 #include "nlohmann/json.hpp"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker::bench {
 namespace {

@@ -24,7 +24,7 @@
 #include "bench/programs/lease_start.h"
 #include "src/invoke/client.h"
 #include "src/invoke/connect_times.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
 namespace invoker::bench {

@@ -13,8 +13,8 @@
 #include "bench/programs/peer_addresses.h"
 #include "bench/raw/raw_endpoint.h"
 #include "src/invoke/worker.h"
-#include "src/transport/provider_profile.h"
-#include "src/transport/reactor.h"
+#include "src/transport/provider/provider_profile.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::bench {
 namespace {

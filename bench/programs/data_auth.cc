@@ -16,7 +16,7 @@
 #include "bench/harness/report.h"
 #include "bench/programs/invoker_contender.h"
 #include "src/invoke/message_seal.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
 namespace invoker::bench {

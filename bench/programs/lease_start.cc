@@ -20,7 +20,7 @@
 #include "bench/harness/server_process.h"
 #include "src/invoke/connect_times.h"
 #include "src/invoke/lease.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::bench {
 namespace {

@@ -21,9 +21,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "src/transport/discovery.h"
-#include "src/transport/provider_profile.h"
-#include "src/transport/reactor.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/provider/provider_profile.h"
+#include "src/transport/reactor/reactor.h"
 #include "tools/latency_summary.h"
 #include "tools/options.h"
 

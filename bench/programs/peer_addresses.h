@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 namespace invoker::bench {
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "bench/harness/counted_memory.h"
 #include "bench/programs/peer_addresses.h"
-#include "src/transport/domain.h"
-#include "src/transport/reactor.h"
+#include "src/transport/fabric/domain.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::bench {
 namespace {

@@ -23,7 +23,7 @@
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
 #include "src/invoke/client.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
 namespace invoker::bench {

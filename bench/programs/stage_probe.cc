@@ -8,8 +8,8 @@
 #include <mutex>
 #include <vector>
 
-#include "src/transport/libfabric.h"
-#include "src/transport/reactor.h"
+#include "src/transport/base/libfabric.h"
+#include "src/transport/reactor/reactor.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>

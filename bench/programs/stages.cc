@@ -24,7 +24,7 @@
 #include "src/bootstrap/server.h"
 #include "src/invoke/client.h"
 #include "src/invoke/worker.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
 namespace invoker::bench {

@@ -19,7 +19,7 @@
 #include "src/accounting/usage_contributor.h"
 #include "src/bootstrap/server.h"
 #include "src/security/client_credentials.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 namespace invoker {
 

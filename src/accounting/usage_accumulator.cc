@@ -13,8 +13,8 @@
 #include "src/base/start_thread.h"
 #include "src/bootstrap/compatibility.h"
 #include "src/invoke/fabric_identity.h"
-#include "src/transport/reactor.h"
-#include "src/transport/remote_counter.h"
+#include "src/transport/reactor/reactor.h"
+#include "src/transport/reactor/remote_counter.h"
 
 namespace invoker {
 namespace {

@@ -27,7 +27,7 @@
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/executor_inbox.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 namespace invoker {
 

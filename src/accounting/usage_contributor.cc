@@ -10,7 +10,7 @@
 #include "src/invoke/fabric_choice.h"
 #include "src/invoke/host_identity.h"
 #include "src/invoke/offered_fabrics.h"
-#include "src/transport/remote_counter.h"
+#include "src/transport/reactor/remote_counter.h"
 
 namespace invoker {
 namespace {

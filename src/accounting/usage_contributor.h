@@ -33,7 +33,7 @@
 #include "src/accounting/usage_row.h"
 #include "src/bootstrap/client.h"
 #include "src/security/client_credentials.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/bootstrap.pb.h"
 #include "src/bootstrap/messages.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 namespace invoker::bootstrap {
 

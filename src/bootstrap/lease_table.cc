@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/random.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 
 namespace invoker::bootstrap {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/lease_table.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 
 namespace invoker::bootstrap {
 

@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "src/bootstrap/data_auth.h"
 #include "src/bootstrap/function_filter.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 namespace invoker::security {
 struct Tenant;

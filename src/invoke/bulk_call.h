@@ -24,7 +24,7 @@
 #include "src/invoke/bulk_budget.h"
 #include "src/invoke/client_window.h"
 #include "src/invoke/wire.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

@@ -19,7 +19,7 @@
 #include "src/invoke/drop_counters.h"
 #include "src/invoke/session_windows.h"
 #include "src/invoke/wire.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

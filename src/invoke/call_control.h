@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "src/invoke/function.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

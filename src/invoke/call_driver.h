@@ -27,7 +27,7 @@
 #include "src/invoke/client_session.h"
 #include "src/invoke/placement_watch.h"
 #include "src/invoke/turn_lock.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/invoke/call_driver.h"
-#include "src/transport/method_trial.h"
+#include "src/transport/self_test/method_trial.h"
 
 namespace invoker {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/base/optimization.h"
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
-#include "src/transport/method_trial.h"
+#include "src/transport/self_test/method_trial.h"
 
 namespace invoker {
 namespace {

@@ -36,7 +36,7 @@
 #include "src/invoke/drop_counters.h"
 #include "src/invoke/response.h"
 #include "src/security/client_credentials.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 namespace invoker {
 

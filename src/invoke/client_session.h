@@ -31,7 +31,7 @@
 #include "src/invoke/response.h"
 #include "src/invoke/sequence_window.h"
 #include "src/invoke/wire.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

@@ -14,7 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "src/transport/remote_window.h"
+#include "src/transport/fabric/remote_window.h"
 
 namespace invoker {
 

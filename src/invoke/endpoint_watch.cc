@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/random.h"
 #include "src/base/start_thread.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 namespace invoker {
 namespace {

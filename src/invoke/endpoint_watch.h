@@ -28,7 +28,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "src/invoke/executor.h"
-#include "src/transport/checking_endpoint.h"
+#include "src/transport/self_test/checking_endpoint.h"
 
 namespace invoker {
 

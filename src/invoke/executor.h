@@ -36,8 +36,8 @@
 #include "src/invoke/lent_windows.h"
 #include "src/invoke/request_search.h"
 #include "src/invoke/usage_meter.h"
-#include "src/transport/discovery.h"
-#include "src/transport/reactor.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

@@ -11,8 +11,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "src/transport/inbox.h"
-#include "src/transport/reactor.h"
+#include "src/base/inbox.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

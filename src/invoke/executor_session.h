@@ -30,7 +30,7 @@
 #include "src/invoke/turn_ring.h"
 #include "src/invoke/usage_meter.h"
 #include "src/invoke/wire.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

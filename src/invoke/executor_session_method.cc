@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "src/invoke/executor_session.h"
-#include "src/transport/method_trial.h"
+#include "src/transport/self_test/method_trial.h"
 
 namespace invoker {
 

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/transport/provider_profile.h"
-#include "src/transport/source_address.h"
+#include "src/transport/provider/provider_profile.h"
+#include "src/transport/discovery/source_address.h"
 
 namespace invoker {
 namespace {

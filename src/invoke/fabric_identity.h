@@ -4,8 +4,8 @@
 #define INVOKER_SRC_INVOKE_FABRIC_IDENTITY_H_
 
 #include "src/bootstrap/messages.h"
-#include "src/transport/libfabric.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/base/libfabric.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker {
 

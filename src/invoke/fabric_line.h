@@ -27,8 +27,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "src/invoke/fabric_port.h"
-#include "src/transport/discovery.h"
-#include "src/transport/reactor.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

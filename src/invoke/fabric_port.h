@@ -29,8 +29,8 @@
 #include "src/invoke/function_registry.h"
 #include "src/invoke/turn_ring.h"
 #include "src/invoke/usage_meter.h"
-#include "src/transport/discovery.h"
-#include "src/transport/reactor.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

@@ -9,7 +9,7 @@
 #include "src/invoke/connect_times.h"
 #include "src/invoke/fabric_identity.h"
 #include "src/invoke/message_seal.h"
-#include "src/transport/method_trial.h"
+#include "src/transport/self_test/method_trial.h"
 
 namespace invoker {
 namespace {

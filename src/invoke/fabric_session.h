@@ -18,7 +18,7 @@
 #include "src/invoke/call_driver.h"
 #include "src/invoke/client.h"
 #include "src/invoke/session_watch.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 namespace invoker {
 

@@ -15,7 +15,7 @@
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "src/invoke/wire.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "src/bootstrap/data_auth.h"
 #include "src/invoke/wire.h"
-#include "src/transport/memory_region.h"
+#include "src/transport/fabric/memory_region.h"
 
 namespace invoker {
 

@@ -4,7 +4,7 @@
 #define INVOKER_SRC_INVOKE_NEGOTIATION_H_
 
 #include "absl/status/statusor.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 namespace invoker {
 

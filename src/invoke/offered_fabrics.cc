@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/invoke/fabric_identity.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 namespace invoker {
 

@@ -10,7 +10,7 @@
 #include "src/invoke/call_driver.h"
 #include "src/invoke/connection.h"
 #include "src/invoke/registered_window.h"
-#include "src/transport/memory_region.h"
+#include "src/transport/fabric/memory_region.h"
 
 namespace invoker {
 

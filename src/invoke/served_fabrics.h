@@ -11,8 +11,8 @@
 #include "absl/types/span.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/fabric_finder.h"
-#include "src/transport/discovery.h"
-#include "src/transport/self_test_process.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/self_test/self_test_process.h"
 
 namespace invoker {
 

@@ -1,7 +1,7 @@
 #include "src/invoke/session_watch.h"
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 namespace {

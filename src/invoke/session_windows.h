@@ -17,7 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/client_window.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker {
 

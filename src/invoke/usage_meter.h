@@ -18,7 +18,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 

@@ -9,7 +9,7 @@
 #include "src/invoke/negotiation.h"
 #include "src/invoke/session_closing.h"
 #include "src/invoke/version.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 namespace invoker {
 namespace {

@@ -24,7 +24,7 @@
 #include "src/invoke/fabric_finder.h"
 #include "src/invoke/function_registry.h"
 #include "src/invoke/served_fabrics.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 namespace invoker {
 

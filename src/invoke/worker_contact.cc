@@ -7,7 +7,7 @@
 #include "src/invoke/connect_times.h"
 #include "src/invoke/host_identity.h"
 #include "src/invoke/offered_fabrics.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker {
 namespace {

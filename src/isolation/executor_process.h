@@ -21,7 +21,7 @@
 #include "src/bootstrap/messages.h"
 #include "src/invoke/drop_counters.h"
 #include "src/isolation/executor_end.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 namespace invoker {
 

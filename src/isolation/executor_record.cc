@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/convert.h"
 #include "src/isolation/nanoseconds.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 
 namespace invoker {
 namespace {

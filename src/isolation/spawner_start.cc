@@ -22,8 +22,8 @@
 #include "src/isolation/process_setup.h"
 #include "src/isolation/process_spawner.h"
 #include "src/isolation/sandbox.h"
-#include "src/transport/installed_program.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/self_test/installed_program.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker {
 namespace {

@@ -33,7 +33,7 @@
 #include "src/isolation/end_reason.h"
 #include "src/isolation/nanoseconds.h"
 #include "src/isolation/process_tree.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 
 namespace invoker {
 namespace {

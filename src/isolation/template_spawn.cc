@@ -14,7 +14,7 @@
 #include "src/invoke/served_fabrics.h"
 #include "src/isolation/process_tree.h"
 #include "src/isolation/template.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker {
 namespace {

@@ -28,7 +28,7 @@
 #include "src/bootstrap/messages.h"
 #include "src/isolation/executor_process.h"
 #include "src/isolation/executor_spawner.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 namespace invoker {
 

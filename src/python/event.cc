@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "src/python/gil.h"
 #include "src/python/signals.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::python {
 

@@ -22,7 +22,7 @@
 #include "src/python/native_server.h"
 #include "src/python/python_function.h"
 #include "src/python/signals.h"
-#include "src/transport/signal_guard.h"
+#include "src/transport/base/signal_guard.h"
 
 namespace py = pybind11;
 using invoker::CallTicket;

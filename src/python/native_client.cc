@@ -13,7 +13,7 @@
 #include "src/python/gil.h"
 #include "src/python/native_server.h"
 #include "src/python/signals.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::python {
 namespace {

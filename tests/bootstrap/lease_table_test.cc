@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {

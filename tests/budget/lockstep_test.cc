@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/transport/libfabric.h"
+#include "src/transport/base/libfabric.h"
 
 namespace invoker::lockstep {
 namespace {

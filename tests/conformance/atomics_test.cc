@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/transport/remote_counter.h"
+#include "src/transport/reactor/remote_counter.h"
 #include "tests/conformance/tested_fabric.h"
 
 namespace invoker::conformance {

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 #include "tests/transport/node.h"
 
 namespace invoker::conformance {

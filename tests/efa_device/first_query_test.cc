@@ -8,7 +8,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 namespace invoker::transport {
 namespace {

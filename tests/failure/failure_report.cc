@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 #include "tests/failure/network_path.h"
 #include "tests/failure/scenarios.h"
 #include "tests/failure/soft_roce_cable.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::failure {
 namespace {

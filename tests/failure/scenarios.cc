@@ -19,7 +19,7 @@
 #include "absl/time/clock.h"
 #include "src/bootstrap/client.h"
 #include "src/invoke/lease.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tests/failure/stage.h"
 
 namespace invoker::failure {

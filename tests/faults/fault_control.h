@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "src/transport/libfabric.h"
+#include "src/transport/base/libfabric.h"
 #include "tests/faults/fault_plan.h"
 #include "tests/faults/faulty_fabric.h"
 #include "tests/faults/live_counts.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/invoke/call_fate.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 #include "tests/fuzz/check.h"
 
 namespace invoker::fuzz {

@@ -13,7 +13,7 @@
 
 #include "src/invoke/client_session.h"
 #include "src/invoke/executor_session.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tests/fuzz/fabric/network.h"
 
 namespace invoker::fuzz {

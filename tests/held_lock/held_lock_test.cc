@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "src/invoke/client.h"
-#include "src/transport/spin_escape.h"
+#include "src/transport/spin_escape/spin_escape.h"
 #include "tests/integration/fabric_test.h"
 
 namespace invoker {

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "src/bootstrap/messages.h"
-#include "src/transport/notifier.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/notifier.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::hostile {
 

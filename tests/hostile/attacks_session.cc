@@ -16,7 +16,7 @@
 #include "absl/time/clock.h"
 #include "src/invoke/message_seal.h"
 #include "src/invoke/sequence_window.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/server_state.h"
 

@@ -21,7 +21,7 @@
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
 #include "nlohmann/json.hpp"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/server_state.h"
 #include "tests/transport/immediates.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/invoke/fabric_identity.h"
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 namespace invoker::hostile {
 namespace {

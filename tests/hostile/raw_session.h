@@ -16,8 +16,8 @@
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
 #include "src/invoke/client_session.h"
-#include "src/transport/discovery.h"
-#include "src/transport/reactor.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::hostile {
 

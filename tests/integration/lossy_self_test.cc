@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "src/transport/self_test_program.h"
+#include "src/transport/self_test/self_test_program.h"
 #include "tests/integration/lost_immediates.h"
 
 int main(int argc, char** argv) {

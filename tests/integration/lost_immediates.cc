@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/transport/libfabric.h"
+#include "src/transport/base/libfabric.h"
 #include "tests/transport/faults.h"
 
 namespace invoker {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 
 namespace invoker {
 namespace {

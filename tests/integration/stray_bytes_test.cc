@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 #include "tests/integration/fabric_test.h"
 
 namespace invoker {

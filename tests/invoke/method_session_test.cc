@@ -9,7 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {

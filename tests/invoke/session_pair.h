@@ -17,8 +17,8 @@
 #include "gtest/gtest.h"
 #include "src/invoke/client_session.h"
 #include "src/invoke/executor_session.h"
-#include "src/transport/discovery.h"
-#include "src/transport/reactor.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/reactor/reactor.h"
 #include "tests/invoke/test_functions.h"
 #include "tests/transport/immediates.h"
 

@@ -15,7 +15,7 @@
 #include "src/invoke/executor.h"
 #include "src/invoke/fabric_finder.h"
 #include "src/invoke/served_fabrics.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 #include "tests/invoke/served_client.h"
 #include "tests/invoke/session_pair.h"
 

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/bootstrap/server.h"
 #include "src/invoke/usage_meter.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {

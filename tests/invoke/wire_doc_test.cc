@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 #include "src/invoke/message_seal.h"
 #include "src/invoke/wire.h"
-#include "src/transport/ring_message.h"
+#include "src/transport/base/ring_message.h"
 
 namespace invoker {
 namespace {

@@ -22,7 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 #include "tests/integration/server_process.h"
 #include "tests/soak/bills.h"
 #include "tests/soak/ledger.h"

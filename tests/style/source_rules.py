@@ -8,7 +8,7 @@ import sys
 MAX_LINES = 450
 
 # The one file that may name providers.
-PROVIDER_TABLE = "src/transport/provider_profile.cc"
+PROVIDER_TABLE = "src/transport/provider/provider_profile.cc"
 
 # Names that mean nothing but a libfabric provider, wherever they stand (a path such as /dev/shm is no
 # provider).

@@ -31,11 +31,11 @@ def test_no_source_is_too_long():
 
 
 def test_the_table_itself_names_providers(tree):
-    (tree / "src/transport/provider_profile.cc").write_text(
+    (tree / "src/transport/provider/provider_profile.cc").write_text(
         (ROOT / source_rules.PROVIDER_TABLE).read_text()
     )
     assert source_rules.provider_names(tree) == []
-    (tree / "src/transport/provider_profile.cc").rename(tree / "src/transport/other.cc")
+    (tree / "src/transport/provider/provider_profile.cc").rename(tree / "src/transport/other.cc")
     assert len(source_rules.provider_names(tree)) >= 2
 
 

@@ -1,4 +1,4 @@
-#include "src/transport/address_run.h"
+#include "src/transport/reactor/address_run.h"
 
 #include <sys/mman.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/transport/quarantine.h"
+#include "src/transport/reactor/quarantine.h"
 
 namespace invoker::transport {
 namespace {

@@ -1,6 +1,6 @@
 // The wait object that a queue really gets, and what ends a sleep in it.
 
-#include "src/transport/completion_queue.h"
+#include "src/transport/fabric/completion_queue.h"
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // What is listed of this machine: everything that Discover would find, each once, and the rest with
 // its reason.
 
-#include "src/transport/discovery_list.h"
+#include "src/transport/discovery/discovery_list.h"
 
 #include <set>
 #include <string>

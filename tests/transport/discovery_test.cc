@@ -1,4 +1,4 @@
-#include "src/transport/discovery.h"
+#include "src/transport/discovery/discovery.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tests/transport/in_libfabric.h"
 #include "tests/transport/node.h"
 

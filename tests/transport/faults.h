@@ -14,7 +14,7 @@
 #include <optional>
 #include <utility>
 
-#include "src/transport/libfabric.h"
+#include "src/transport/base/libfabric.h"
 
 namespace invoker::transport {
 

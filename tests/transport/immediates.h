@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker::transport {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker::transport {
 

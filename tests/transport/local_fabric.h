@@ -8,11 +8,11 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/transport/address_vector.h"
-#include "src/transport/completion_queue.h"
-#include "src/transport/discovery.h"
-#include "src/transport/domain.h"
-#include "src/transport/endpoint.h"
+#include "src/transport/fabric/address_vector.h"
+#include "src/transport/fabric/completion_queue.h"
+#include "src/transport/discovery/discovery.h"
+#include "src/transport/fabric/domain.h"
+#include "src/transport/fabric/endpoint.h"
 
 namespace invoker::transport {
 

@@ -13,7 +13,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/transport/memory_region.h"
+#include "src/transport/fabric/memory_region.h"
 #include "tests/transport/faults.h"
 #include "tests/transport/local_fabric.h"
 

@@ -1,4 +1,4 @@
-#include "src/transport/memory_region.h"
+#include "src/transport/fabric/memory_region.h"
 
 #include <sys/utsname.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // The way that long messages go, from times that the test makes up.
 
-#include "src/transport/method_trial.h"
+#include "src/transport/self_test/method_trial.h"
 
 #include <functional>
 #include <vector>

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tests/transport/immediates.h"
 
 namespace invoker::transport {

@@ -1,4 +1,4 @@
-#include "src/transport/notification.h"
+#include "src/transport/provider/notification.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "src/transport/notifier.h"
+#include "src/transport/reactor/notifier.h"
 
 #include <cstring>
 #include <optional>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/transport/ring_message.h"
+#include "src/transport/base/ring_message.h"
 #include "tests/transport/faults.h"
 
 namespace invoker::transport {

@@ -1,4 +1,4 @@
-#include "src/transport/operation_pool.h"
+#include "src/transport/reactor/operation_pool.h"
 
 #include <set>
 #include <vector>

@@ -7,7 +7,7 @@
 
 #include "bench/harness/counted_memory.h"
 #include "gtest/gtest.h"
-#include "src/transport/peer_table.h"
+#include "src/transport/reactor/peer_table.h"
 #include "tests/transport/faults.h"
 #include "tests/transport/local_fabric.h"
 

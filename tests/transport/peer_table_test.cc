@@ -1,4 +1,4 @@
-#include "src/transport/peer_table.h"
+#include "src/transport/reactor/peer_table.h"
 
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-#include "src/transport/provider_profile.h"
+#include "src/transport/provider/provider_profile.h"
 
 #include <cctype>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "src/transport/quarantine.h"
+#include "src/transport/reactor/quarantine.h"
 
 #include <cstdint>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/transport/address_run.h"
+#include "src/transport/reactor/address_run.h"
 
 namespace invoker::transport {
 namespace {

@@ -1,7 +1,7 @@
 // The arithmetic that fits libfabric's queues to a device, and what is left alone. The devices here
 // are made up; real ones are asked in tests/soft_roce.
 
-#include "src/transport/rdma_device.h"
+#include "src/transport/discovery/rdma_device.h"
 
 #include <cstdlib>
 #include <string>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/transport/reactor.h"
+#include "src/transport/reactor/reactor.h"
 #include "tests/transport/node.h"
 
 namespace invoker::transport {

@@ -1,4 +1,4 @@
-#include "src/transport/region_table.h"
+#include "src/transport/fabric/region_table.h"
 
 #include <random>
 #include <unordered_map>

@@ -1,7 +1,7 @@
 // Additions to a peer's counters: each exactly once, with contenders, by whichever method the
 // fabric has.
 
-#include "src/transport/remote_counter.h"
+#include "src/transport/reactor/remote_counter.h"
 
 #include <map>
 #include <memory>

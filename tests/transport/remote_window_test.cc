@@ -1,4 +1,4 @@
-#include "src/transport/remote_window.h"
+#include "src/transport/fabric/remote_window.h"
 
 #include <cstdint>
 

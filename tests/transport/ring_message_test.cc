@@ -1,6 +1,6 @@
 // What a reactor does with what peers send to its receive ring, hostile ones included.
 
-#include "src/transport/ring_message.h"
+#include "src/transport/base/ring_message.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // Self-tests in processes of their own: those that work, and every way in which one may not.
 
-#include "src/transport/self_test_process.h"
+#include "src/transport/self_test/self_test_process.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 // The self-test of a fabric, on every fabric of this machine, and on one that lies.
 
-#include "src/transport/self_test.h"
+#include "src/transport/self_test/self_test.h"
 
 #include <dirent.h>
 #include <gmock/gmock.h>
@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "src/transport/reactor.h"
-#include "src/transport/shared_files.h"
+#include "src/transport/reactor/reactor.h"
+#include "src/transport/base/shared_files.h"
 #include "tests/integration/lost_immediates.h"
 #include "tests/transport/immediates.h"
 #include "tests/transport/in_libfabric.h"

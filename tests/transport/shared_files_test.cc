@@ -1,4 +1,4 @@
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 
 #include <fcntl.h>
 #include <pthread.h>

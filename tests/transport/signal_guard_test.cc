@@ -1,4 +1,4 @@
-#include "src/transport/signal_guard.h"
+#include "src/transport/base/signal_guard.h"
 
 #include <signal.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "src/transport/libfabric.h"
+#include "src/transport/base/libfabric.h"
 
 namespace invoker::transport {
 namespace {

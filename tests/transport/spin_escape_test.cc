@@ -1,4 +1,4 @@
-#include "src/transport/spin_escape.h"
+#include "src/transport/spin_escape/spin_escape.h"
 
 #include <pthread.h>
 #include <signal.h>

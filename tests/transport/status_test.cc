@@ -1,9 +1,9 @@
-#include "src/transport/status.h"
+#include "src/transport/base/status.h"
 
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/transport/libfabric.h"
+#include "src/transport/base/libfabric.h"
 
 namespace invoker::transport {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "src/transport/shared_files.h"
+#include "src/transport/base/shared_files.h"
 #include "tests/contract_providers/core/prng.h"
 
 namespace contract {

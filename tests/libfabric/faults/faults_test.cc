@@ -10,8 +10,8 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/transport/libfabric.h"
-#include "src/transport/provider_profile.h"
+#include "src/transport/base/libfabric.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker::transport {
 namespace {

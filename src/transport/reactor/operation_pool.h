@@ -1,0 +1,203 @@
+// The operations that a reactor may have outstanding: fixed slots, no allocation per operation.
+// Driver thread only.
+//
+// A slot carries everything a post needs, so that a post refused with -FI_EAGAIN can be made again
+// later, and begins with the context memory that the provider owns while the operation is
+// outstanding. A completion names its slot by that memory; a pointer that is not of a live slot is
+// refused by FromContext, never followed.
+//
+// Some providers never complete what they have taken for a process that died. An operation whose
+// owner has gone for long is therefore written off: the provider keeps its slot, which no longer
+// counts, and another takes its place. Should it complete after all, its slot is used again.
+
+#ifndef INVOKER_SRC_TRANSPORT_REACTOR_OPERATION_POOL_H_
+#define INVOKER_SRC_TRANSPORT_REACTOR_OPERATION_POOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "src/transport/base/libfabric.h"
+#include "src/transport/base/peer_use.h"
+
+namespace invoker::transport {
+
+struct Operation;
+
+// Who wants to know that an operation failed. Success needs no word, but for a transfer's: what
+// follows from it arrives as a message from the peer.
+class OperationOwner {
+ public:
+  virtual ~OperationOwner() = default;
+
+  // On the driver thread, from inside Reactor::Poll, or from inside the call that posts if the post
+  // fails at once. The slot is released after the return.
+  virtual void OnOperationFailed(const Operation& operation, const absl::Status& status) = 0;
+
+  // A transfer (Reactor::PostTransfer) has succeeded: the bytes are where they should be. On the
+  // driver thread, from inside Reactor::Poll; the slot is free already. Every transfer ends with
+  // exactly one of these two calls, unless its owner is disowned first.
+  virtual void OnTransferDone(uint64_t tag) { static_cast<void>(tag); }
+};
+
+// A notified write, an addition to a counter, or a transfer, in the making. See Notifier, GetAdder
+// and GetTransferrer.
+struct alignas(64) Operation {
+  // What is to be posted next. kDone: nothing more, whether all was posted or the operation has
+  // failed.
+  enum class Step : uint8_t { kFree, kWrite, kSend, kDone };
+
+  // One for the write, one for the send: each must be alone while outstanding. First, and the
+  // provider's.
+  fi_context2 contexts[2];
+
+  // What every operation uses, in one cache line.
+  OperationOwner* owner = nullptr;  // nullptr once the owner has gone
+  uint64_t tag = 0;                 // the owner's
+  Operation* next = nullptr;        // in the free list or in the retry queue
+  fi_addr_t peer = FI_ADDR_UNSPEC;
+  const class Notifier* notifier = nullptr;
+  // The first four are set together when the slot is taken.
+  Step step = Step::kFree;
+  uint8_t completions_due = 0;
+  bool queued = false;  // in the retry queue
+  bool failed = false;
+  bool abandoned = false;
+  bool written_off = false;
+  uint64_t length = 0;
+  const void* source = nullptr;
+
+  void* descriptor = nullptr;          // of the source
+  std::byte* staging = nullptr;        // this slot's own memory, from which may be sent
+  void* staging_descriptor = nullptr;  // of that memory
+  size_t staging_bytes = 0;
+  uint64_t token = 0;  // 32 bits but with immediates of 8 bytes
+  uint64_t remote_address = 0;
+  uint64_t remote_key = 0;
+  uint64_t remote_offset = 0;  // in the peer's region
+  uint32_t eager_bytes = 0;    // RemoteWindow's
+  uint32_t piece_bytes = 0;    // the most that is written with immediate at once; 0: everything
+  int64_t retry_deadline_ns = 0;
+  int64_t abandoned_ns = 0;  // when the owner went, if `abandoned`
+};
+
+class OperationPool {
+ public:
+  // There are never more slots than this times those it begins with.
+  static constexpr size_t kMostGrowth = 8;
+
+  explicit OperationPool(size_t slots);
+
+  // nullptr if every slot is taken.
+  Operation* Acquire() {
+    Operation* operation = free_;
+    if (operation == nullptr) return nullptr;
+    free_ = operation->next;
+    operation->step = Operation::Step::kWrite;
+    operation->completions_due = 0;
+    operation->queued = false;
+    operation->failed = false;
+    ++outstanding_;
+    return operation;
+  }
+
+  void Release(Operation* operation) {
+    operation->step = Operation::Step::kFree;
+    operation->owner = nullptr;
+    if (operation->abandoned) return ReleaseAbandoned(operation);
+    operation->next = free_;
+    free_ = operation;
+    --outstanding_;
+  }
+
+  // The slot that `context` lies in, or nullptr if it is of no live slot.
+  Operation* FromContext(void* context) {
+    Operation* operation = Find(blocks_[0], context);
+    if (operation == nullptr && blocks_.size() > 1) operation = FindInAdded(context);
+    const bool is_live = operation != nullptr && operation->step != Operation::Step::kFree &&
+                         (context == &operation->contexts[0] || context == &operation->contexts[1]);
+    return is_live ? operation : nullptr;
+  }
+
+  // Forgets the owner of its outstanding operations: they complete for nobody. Linear in the slots.
+  void Disown(const OperationOwner* owner, int64_t now_ns);
+
+  // Forgets the owner of one outstanding operation.
+  void Abandon(Operation* operation, int64_t now_ns);
+
+  // Writes off what only the provider holds, and whose owner has gone before or at `limit_ns`.
+  // Linear in the slots, if any owner has gone.
+  void WriteOff(int64_t limit_ns);
+
+  // How many slots Add should be asked for: enough to replace those written off, within
+  // kMostGrowth; 0 if none is missing.
+  size_t slots_to_add() const;
+
+  // How many completions are due of operations that were written off. Linear in the slots, if any
+  // were.
+  size_t written_off_completions() const;
+
+  // Adds that many slots, free, and returns them for whoever sets up what slots keep for life.
+  absl::Span<Operation> Add(size_t count);
+
+  // Memory that an operation sends from, or where it puts what it reads.
+  struct Source {
+    const std::byte* begin = nullptr;
+    uint64_t bytes = 0;
+  };
+  // Those of operations that may still complete, by address. Linear in the slots, if any are
+  // outstanding.
+  std::vector<Source> Sources() const;
+
+  // Calls `visit` with each operation of this owner's. Linear in the slots.
+  void ForEachOf(const OperationOwner* owner,
+                 absl::FunctionRef<void(const Operation&)> visit) const;
+
+  // To which peers operations are outstanding. Linear in the slots, if any are.
+  PeerUses Uses() const;
+
+  // Taken by operations that may still complete.
+  size_t outstanding() const { return outstanding_; }
+  // Taken or free: what may be outstanding at a time.
+  size_t capacity() const { return capacity_; }
+  size_t written_off() const { return written_off_; }
+
+  // The slots that it began with, for whoever sets up what slots keep for life.
+  absl::Span<Operation> slots() { return absl::MakeSpan(blocks_[0].slots.get(), blocks_[0].count); }
+
+ private:
+  struct Block {
+    std::unique_ptr<Operation[]> slots;
+    size_t count;
+  };
+
+  // The slot whose memory `context` points into.
+  static Operation* Find(const Block& block, const void* context) {
+    const uintptr_t offset =
+        reinterpret_cast<uintptr_t>(context) - reinterpret_cast<uintptr_t>(block.slots.get());
+    // What lies before the block wraps to far behind it.
+    const size_t index = offset / sizeof(Operation);
+    return index < block.count ? &block.slots[index] : nullptr;
+  }
+
+  Operation* FindInAdded(const void* context) const;
+  void ReleaseAbandoned(Operation* operation);
+  void UseSpare();
+
+  std::vector<Block> blocks_;
+  Operation* free_ = nullptr;
+  Operation* spare_ = nullptr;  // free, beyond the slots that may be outstanding
+  size_t total_;
+  size_t capacity_;
+  size_t outstanding_ = 0;
+  size_t abandoned_ = 0;  // of those outstanding
+  size_t written_off_ = 0;
+};
+
+}  // namespace invoker::transport
+
+#endif  // INVOKER_SRC_TRANSPORT_REACTOR_OPERATION_POOL_H_
