@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/invoke/call_driver.h"
-#include "src/invoke/client.h"
+#include "src/invoke/client_options.h"
 
 namespace invoker {
 

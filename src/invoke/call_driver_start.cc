@@ -6,7 +6,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "src/invoke/call_driver.h"
-#include "src/invoke/client.h"
+#include "src/invoke/client_options.h"
 #include "src/transport/self_test/method_trial.h"
 
 namespace invoker {

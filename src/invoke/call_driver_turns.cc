@@ -10,7 +10,7 @@
 #include "absl/container/inlined_vector.h"
 #include "src/base/start_thread.h"
 #include "src/invoke/call_driver.h"
-#include "src/invoke/client.h"
+#include "src/invoke/client_options.h"
 
 namespace invoker {
 namespace {

@@ -32,6 +32,7 @@
 #include "absl/types/span.h"
 #include "src/bootstrap/data_auth.h"
 #include "src/invoke/call_fate.h"
+#include "src/invoke/client_options.h"
 #include "src/invoke/client_session.h"
 #include "src/invoke/drop_counters.h"
 #include "src/invoke/response.h"
@@ -48,78 +49,6 @@ enum class WindowAccess : uint8_t;
 struct BulkInput;
 struct BulkOutput;
 struct BulkResult;
-struct ConnectTimes;
-
-struct ClientOptions {
-  // The fabric to use, by libfabric's name; connecting fails if the worker does not offer it.
-  // "auto" or empty: the best that both sides have, and the next if that does not work.
-  std::string provider;
-  // Our side's IP address, interface or libfabric domain; empty: the one that routes to the worker.
-  // Where the worker offers several fabrics, it is that of those that have it: an IP address or an
-  // interface, of all that are addressed by IP.
-  std::string fabric_address;
-  // kAuto: write-with-immediate if a probe proves it, else send-after-write.
-  transport::Notification notification = transport::Notification::kAuto;
-  // Bytes per direction: a power of two, at most the worker's; 0: the worker's.
-  uint64_t window_bytes = 0;
-  // The worker is in this very process: fabrics that are for one host only are left out, since
-  // their endpoints in one process share memory that goes with the first of them.
-  bool worker_in_this_process = false;
-  // What to show the worker's bootstrap, and to know it by. What is empty is taken from the
-  // environment (INVOKER_TLS_CA and so on).
-  security::ClientCredentials credentials;
-  // For each step of connecting.
-  absl::Duration connect_timeout = absl::Seconds(10);
-  // For one probe of the data path. Each fabric that is tried gets two at most: one for each
-  // notification, or both for the only one. Time that the worker's executor spends in a function is
-  // not counted.
-  absl::Duration probe_timeout = absl::Seconds(2);
-  // Every call ends within this time of its worker's death, whether that is killed, stopped or cut
-  // off: heartbeats go out five times in it, and the worker is given up when it has been silent for
-  // four fifths of it. Silence counts only while this process runs, so that neither a stop of its
-  // own nor a machine that sleeps looks like the worker's death. At least 20 ms; infinite: as long
-  // as the worker says (invoker_server --peer_timeout).
-  absl::Duration peer_timeout = absl::Seconds(1);
-  // Of ClientGroup::Connect only: connect again, in the background, to a worker that has been lost.
-  bool reconnect = true;
-  // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
-  // more CPU.
-  absl::Duration hot_timeout = absl::Milliseconds(1);
-  // How much of each message is to be under a keyed tag at least (docs/security.md). A session has
-  // the stronger of this and what the worker wants (--data_auth).
-  DataAuth data_auth = DataAuth::kOff;
-  // Where the fabric can do both (docs/performance.md), payloads of up to so many bytes go in
-  // pieces, both ways, if the provider does not inject them whole; 0: every message goes in one
-  // write. At most 16 times what the provider injects. Nothing: a short trial decides when the
-  // session opens, and again when an end has moved to another processor. Calls that block notice
-  // such a move: once a second, one of them waits for a round trip first, and for some
-  // milliseconds if there has been a move.
-  std::optional<uint64_t> pieces_up_to;
-  // Where sequence numbers begin. They wrap; starting near the end makes them wrap soon.
-  uint64_t first_sequence = 1;
-  // Where what each step of connecting took is added; nullptr: not wanted. Until Connect returns.
-  ConnectTimes* times = nullptr;
-};
-
-struct CallOptions {
-  // From the start of the call to its end, waiting for free cells included. Infinite: none.
-  absl::Duration timeout = absl::InfiniteDuration();
-  // Bytes of response to make room for. 0: as many as the request has, or 1/64 of the window if
-  // that is more, so that 64 calls fit into a window. A function that returns more fails with
-  // RESOURCE_EXHAUSTED, and the message says how much it needs. Small responses with a small
-  // capacity travel together when many calls are under way.
-  uint32_t response_capacity = 0;
-  // Asked every 100 ms by a thread that waits in Invoke, or for room in the windows, without locks.
-  // Once it returns true, the call ends as CANCELLED, as by Future::Cancel. nullptr: nobody is
-  // asked.
-  bool (*interrupted)() = nullptr;
-  WhenFull when_full = WhenFull::kWaitForCalls;
-  // Of a ClientGroup's calls only: how often to try again, on another executor, what has ended
-  // because its executor was lost (NOT_SENT or MAYBE_EXECUTED) or takes no more calls
-  // (NOT_EXECUTED). Whoever sets it says that the function may run more than once. The timeout is
-  // that of all tries together, and so is the fate: MAYBE_EXECUTED if one of them may have been.
-  uint32_t retry = 0;
-};
 
 // A function of the worker, by name and id. A value; valid for the client that returned it.
 class RemoteFunction {

@@ -24,6 +24,7 @@
 #include "src/invoke/call_fate.h"
 #include "src/invoke/call_waiter.h"
 #include "src/invoke/cell_allocator.h"
+#include "src/invoke/client_options.h"
 #include "src/invoke/drop_counters.h"
 #include "src/invoke/message_batch.h"
 #include "src/invoke/message_seal.h"
@@ -34,16 +35,6 @@
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
-
-// What a call does that finds no room in the windows. What it does not wait for is
-// RESOURCE_EXHAUSTED, NOT_SENT.
-enum class WhenFull : uint8_t {
-  kFail,
-  kWaitForCalls,      // until calls that are under way have ended and their responses have been
-                      // released
-  kWaitForResponses,  // also until another thread releases responses that it holds: not where this
-                      // thread holds any
-};
 
 // One call, from the allocation of its cells until its response has been handed over. A slot is its
 // caller's until Finish or Abandon.

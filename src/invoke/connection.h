@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/call_driver.h"
-#include "src/invoke/client.h"
+#include "src/invoke/client_options.h"
 #include "src/invoke/fabric_session.h"
 #include "src/invoke/held_lease.h"
 #include "src/invoke/session_watch.h"

@@ -16,7 +16,7 @@
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/call_driver.h"
-#include "src/invoke/client.h"
+#include "src/invoke/client_options.h"
 #include "src/invoke/session_watch.h"
 #include "src/transport/discovery/discovery.h"
 

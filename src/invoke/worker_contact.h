@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/messages.h"
-#include "src/invoke/client.h"
+#include "src/invoke/client_options.h"
 #include "src/invoke/fabric_choice.h"
 #include "src/invoke/fabric_finder.h"
 #include "src/invoke/fabric_session.h"
