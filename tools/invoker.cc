@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/invoke/version.h"
+#include "src/invoke/wire/version.h"
 #include "tools/invoker_cli.h"
 
 namespace invoker::tools {

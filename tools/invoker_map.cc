@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/invoke/client_group.h"
-#include "src/invoke/wire.h"
+#include "src/invoke/wire/wire.h"
 #include "tools/files.h"
 #include "tools/interrupt.h"
 #include "tools/invoker_cli.h"

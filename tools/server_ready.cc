@@ -6,7 +6,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "src/invoke/version.h"
+#include "src/invoke/wire/version.h"
 #include "src/transport/discovery/discovery.h"
 #include "src/transport/provider/notification.h"
 #include "src/transport/provider/provider_profile.h"

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/harness/client_options.h"
 #include "src/invoke/client.h"
-#include "src/invoke/connect_times.h"
+#include "src/invoke/connect/connect_times.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 

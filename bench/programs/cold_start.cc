@@ -23,7 +23,7 @@
 #include "bench/harness/server_process.h"
 #include "bench/programs/lease_start.h"
 #include "src/invoke/client.h"
-#include "src/invoke/connect_times.h"
+#include "src/invoke/connect/connect_times.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 

@@ -15,7 +15,7 @@
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/programs/invoker_contender.h"
-#include "src/invoke/message_seal.h"
+#include "src/invoke/wire/message_seal.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 

@@ -18,7 +18,7 @@
 #include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/server_process.h"
-#include "src/invoke/connect_times.h"
+#include "src/invoke/connect/connect_times.h"
 #include "src/invoke/lease.h"
 #include "src/transport/reactor/reactor.h"
 

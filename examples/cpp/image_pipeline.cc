@@ -24,8 +24,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "src/invoke/client_group.h"
-#include "src/invoke/function_library.h"
-#include "src/invoke/function_registry.h"
+#include "src/invoke/function/function_library.h"
+#include "src/invoke/function/function_registry.h"
 
 namespace {
 

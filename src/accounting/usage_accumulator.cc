@@ -12,7 +12,7 @@
 #include "src/base/random.h"
 #include "src/base/start_thread.h"
 #include "src/bootstrap/compatibility.h"
-#include "src/invoke/fabric_identity.h"
+#include "src/invoke/fabrics/fabric_identity.h"
 #include "src/transport/reactor/reactor.h"
 #include "src/transport/reactor/remote_counter.h"
 

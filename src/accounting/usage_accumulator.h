@@ -26,7 +26,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/messages.h"
-#include "src/invoke/executor_inbox.h"
+#include "src/invoke/executor/executor_inbox.h"
 #include "src/transport/discovery/discovery.h"
 
 namespace invoker {

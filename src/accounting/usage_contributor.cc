@@ -7,9 +7,9 @@
 #include "src/base/random.h"
 #include "src/base/start_thread.h"
 #include "src/bootstrap/host_port.h"
-#include "src/invoke/fabric_choice.h"
-#include "src/invoke/host_identity.h"
-#include "src/invoke/offered_fabrics.h"
+#include "src/invoke/fabrics/fabric_choice.h"
+#include "src/invoke/fabrics/host_identity.h"
+#include "src/invoke/fabrics/offered_fabrics.h"
 #include "src/transport/reactor/remote_counter.h"
 
 namespace invoker {

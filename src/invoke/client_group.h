@@ -34,13 +34,13 @@
 #include "absl/types/span.h"
 #include "src/bootstrap/messages.h"
 #include "src/invoke/client.h"
-#include "src/invoke/deferred_calls.h"
-#include "src/invoke/executor_loads.h"
-#include "src/invoke/group_function_ids.h"
+#include "src/invoke/group/deferred_calls.h"
+#include "src/invoke/group/executor_loads.h"
+#include "src/invoke/group/group_function_ids.h"
 #include "src/invoke/lease.h"
-#include "src/invoke/map_run.h"
-#include "src/invoke/reconnector.h"
-#include "src/invoke/retired_clients.h"
+#include "src/invoke/group/map_run.h"
+#include "src/invoke/group/reconnector.h"
+#include "src/invoke/group/retired_clients.h"
 
 namespace invoker {
 

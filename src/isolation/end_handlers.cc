@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "src/invoke/fork_guard.h"
+#include "src/base/fork_guard.h"
 
 namespace invoker {
 namespace {

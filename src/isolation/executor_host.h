@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/executor_control.pb.h"
-#include "src/invoke/function_library.h"
+#include "src/invoke/function/function_library.h"
 #include "src/invoke/worker.h"
 #include "src/isolation/control_socket.h"
 #include "src/isolation/executor_main.h"

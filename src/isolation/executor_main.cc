@@ -12,7 +12,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "proto/executor_control.pb.h"
-#include "src/invoke/fork_guard.h"
+#include "src/base/fork_guard.h"
 #include "src/isolation/control_socket.h"
 #include "src/isolation/end_handlers.h"
 #include "src/isolation/executor_host.h"

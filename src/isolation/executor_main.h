@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/unique_fd.h"
-#include "src/invoke/function_registry.h"
+#include "src/invoke/function/function_registry.h"
 
 namespace invoker {
 

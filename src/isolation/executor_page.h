@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/base/unique_fd.h"
-#include "src/invoke/executor_watch.h"
+#include "src/invoke/executor/executor_watch.h"
 
 namespace invoker {
 

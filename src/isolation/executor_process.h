@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages.h"
-#include "src/invoke/drop_counters.h"
+#include "src/invoke/wire/drop_counters.h"
 #include "src/isolation/executor_end.h"
 #include "src/transport/provider/notification.h"
 

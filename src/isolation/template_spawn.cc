@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/invoke/served_fabrics.h"
+#include "src/invoke/fabrics/served_fabrics.h"
 #include "src/isolation/process_tree.h"
 #include "src/isolation/template.h"
 #include "src/transport/provider/provider_profile.h"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "src/invoke/version.h"
+#include "src/invoke/wire/version.h"
 #include "src/python/bell.h"
 #include "src/python/bound_function.h"
 #include "src/python/credentials.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/connection.h"
+#include "src/invoke/connect/connection.h"
 #include "src/python/buffer.h"
 #include "src/python/errors.h"
 #include "src/python/frame_parts.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "src/invoke/function_registry.h"
+#include "src/invoke/function/function_registry.h"
 
 namespace invoker::python {
 

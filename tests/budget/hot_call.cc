@@ -20,7 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/server.h"
 #include "src/invoke/client.h"
-#include "src/invoke/function_library.h"
+#include "src/invoke/function/function_library.h"
 #include "src/invoke/worker.h"
 #include "tests/budget/lockstep/lockstep.h"
 

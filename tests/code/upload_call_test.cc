@@ -16,7 +16,7 @@
 #include "src/code/code_service.h"
 #include "src/code/upload_client.h"
 #include "src/invoke/client.h"
-#include "src/invoke/function_library.h"
+#include "src/invoke/function/function_library.h"
 #include "src/invoke/worker.h"
 
 namespace invoker {

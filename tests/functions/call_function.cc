@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "src/invoke/function_library.h"
-#include "src/invoke/function_registry.h"
+#include "src/invoke/function/function_library.h"
+#include "src/invoke/function/function_registry.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) {

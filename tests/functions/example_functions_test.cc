@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/invoke/function_library.h"
-#include "src/invoke/function_registry.h"
+#include "src/invoke/function/function_library.h"
+#include "src/invoke/function/function_registry.h"
 
 namespace invoker {
 namespace {

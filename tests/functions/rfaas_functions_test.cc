@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/invoke/exported_functions.h"
-#include "src/invoke/function_library.h"
+#include "src/invoke/function/exported_functions.h"
+#include "src/invoke/function/function_library.h"
 
 namespace invoker {
 namespace {

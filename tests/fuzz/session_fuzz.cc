@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "src/invoke/wire.h"
+#include "src/invoke/wire/wire.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/fabric/network.h"
 #include "tests/fuzz/input.h"

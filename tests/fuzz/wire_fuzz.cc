@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "src/invoke/wire.h"
+#include "src/invoke/wire/wire.h"
 #include "src/transport/fabric/remote_window.h"
 #include "src/transport/base/ring_message.h"
 #include "tests/fuzz/check.h"

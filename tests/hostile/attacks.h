@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "nlohmann/json.hpp"
-#include "src/invoke/wire.h"
+#include "src/invoke/wire/wire.h"
 #include "tests/hostile/attacker.h"
 #include "tests/hostile/raw_session.h"
 

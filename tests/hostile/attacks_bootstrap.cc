@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "src/invoke/sequence_window.h"
+#include "src/invoke/wire/sequence_window.h"
 #include "tests/hostile/attacks.h"
 
 namespace invoker::hostile {

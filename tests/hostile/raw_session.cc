@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/fabric_identity.h"
+#include "src/invoke/fabrics/fabric_identity.h"
 #include "src/transport/provider/notification.h"
 
 namespace invoker::hostile {

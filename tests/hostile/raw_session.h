@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "src/bootstrap/client.h"
 #include "src/bootstrap/lease.h"
-#include "src/invoke/client_session.h"
+#include "src/invoke/session/client_session.h"
 #include "src/transport/discovery/discovery.h"
 #include "src/transport/reactor/reactor.h"
 

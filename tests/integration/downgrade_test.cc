@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/server.h"
-#include "src/invoke/function_library.h"
+#include "src/invoke/function/function_library.h"
 #include "src/invoke/worker.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/lost_immediates.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "src/invoke/sequence_window.h"
+#include "src/invoke/wire/sequence_window.h"
 #include "tests/invoke/session_pair.h"
 
 namespace invoker {

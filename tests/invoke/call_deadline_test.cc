@@ -1,6 +1,6 @@
 // Deadlines that several tries have in common.
 
-#include "src/invoke/call_deadline.h"
+#include "src/invoke/session/call_deadline.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "src/invoke/cell_allocator.h"
+#include "src/invoke/session/cell_allocator.h"
 
 #include <random>
 #include <vector>

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/invoke/wire.h"
+#include "src/invoke/wire/wire.h"
 #include "tests/fuzz/fabric/network.h"
 #include "tests/fuzz/session_world.h"
 

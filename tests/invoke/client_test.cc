@@ -12,7 +12,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
-#include "src/invoke/connection.h"
+#include "src/invoke/connect/connection.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {

@@ -1,6 +1,6 @@
 // Where the time of connecting goes, as ClientOptions::times is told.
 
-#include "src/invoke/connect_times.h"
+#include "src/invoke/connect/connect_times.h"
 
 #include <memory>
 

@@ -1,6 +1,6 @@
 // Endpoints whose listeners have stopped, and executors that only look like it.
 
-#include "src/invoke/endpoint_watch.h"
+#include "src/invoke/worker/endpoint_watch.h"
 
 #include <dirent.h>
 #include <netinet/in.h>

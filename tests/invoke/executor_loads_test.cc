@@ -1,6 +1,6 @@
 // Which executor a call goes to, while sessions are lost and others follow them.
 
-#include "src/invoke/executor_loads.h"
+#include "src/invoke/group/executor_loads.h"
 
 #include <atomic>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Executors and the worker around them: numbers, assignment, ends.
 
-#include "src/invoke/executor.h"
+#include "src/invoke/executor/executor.h"
 
 #include <map>
 #include <memory>

@@ -1,6 +1,6 @@
 // In which order a client tries the worker's fabrics, and in which words it tells.
 
-#include "src/invoke/fabric_choice.h"
+#include "src/invoke/fabrics/fabric_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

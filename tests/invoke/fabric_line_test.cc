@@ -1,7 +1,7 @@
 // Endpoints that take no more sessions, and those that take their places. The test's own thread
 // drives every port.
 
-#include "src/invoke/fabric_line.h"
+#include "src/invoke/executor/fabric_line.h"
 
 #include <memory>
 #include <set>

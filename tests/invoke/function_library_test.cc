@@ -1,4 +1,4 @@
-#include "src/invoke/function_library.h"
+#include "src/invoke/function/function_library.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

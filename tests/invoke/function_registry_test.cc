@@ -1,4 +1,4 @@
-#include "src/invoke/function_registry.h"
+#include "src/invoke/function/function_registry.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // One lease with several sessions.
 
-#include "src/invoke/held_lease.h"
+#include "src/invoke/connect/held_lease.h"
 
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-#include "src/invoke/message_seal.h"
+#include "src/invoke/wire/message_seal.h"
 
 #include <algorithm>
 #include <array>

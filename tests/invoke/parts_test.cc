@@ -7,10 +7,10 @@
 
 #include "gtest/gtest.h"
 #include "src/invoke/call_fate.h"
-#include "src/invoke/call_waiter.h"
-#include "src/invoke/host_identity.h"
-#include "src/invoke/negotiation.h"
-#include "src/invoke/turn_lock.h"
+#include "src/invoke/session/call_waiter.h"
+#include "src/invoke/fabrics/host_identity.h"
+#include "src/invoke/fabrics/negotiation.h"
+#include "src/invoke/session/turn_lock.h"
 
 namespace invoker {
 namespace {

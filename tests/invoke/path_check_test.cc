@@ -1,6 +1,6 @@
 // When a path is called broken, and when not.
 
-#include "src/invoke/path_check.h"
+#include "src/invoke/session/path_check.h"
 
 #include <cstdint>
 

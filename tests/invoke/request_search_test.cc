@@ -1,7 +1,7 @@
 // What is said of a request that an executor has not seen, from how many passes it has made and
 // from what it runs: no thread, no fabric, and nobody waits.
 
-#include "src/invoke/request_search.h"
+#include "src/invoke/executor/request_search.h"
 
 #include <map>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "src/invoke/sequence_window.h"
+#include "src/invoke/wire/sequence_window.h"
 
 #include <algorithm>
 #include <random>

@@ -12,9 +12,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "src/invoke/executor.h"
-#include "src/invoke/fabric_finder.h"
-#include "src/invoke/served_fabrics.h"
+#include "src/invoke/executor/executor.h"
+#include "src/invoke/fabrics/fabric_finder.h"
+#include "src/invoke/fabrics/served_fabrics.h"
 #include "src/transport/base/shared_files.h"
 #include "tests/invoke/served_client.h"
 #include "tests/invoke/session_pair.h"

@@ -11,7 +11,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
-#include "src/invoke/function_registry.h"
+#include "src/invoke/function/function_registry.h"
 
 namespace invoker {
 

@@ -9,7 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "src/bootstrap/server.h"
-#include "src/invoke/usage_meter.h"
+#include "src/invoke/executor/usage_meter.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/invoke/served_client.h"
 

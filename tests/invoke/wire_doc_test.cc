@@ -16,8 +16,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
-#include "src/invoke/message_seal.h"
-#include "src/invoke/wire.h"
+#include "src/invoke/wire/message_seal.h"
+#include "src/invoke/wire/wire.h"
 #include "src/transport/base/ring_message.h"
 
 namespace invoker {

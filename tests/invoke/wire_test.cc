@@ -1,4 +1,4 @@
-#include "src/invoke/wire.h"
+#include "src/invoke/wire/wire.h"
 
 #include <array>
 #include <cstring>

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "src/accounting/usage_book.h"
 #include "src/bootstrap/server.h"
-#include "src/invoke/function_library.h"
+#include "src/invoke/function/function_library.h"
 #include "src/invoke/worker.h"
 #include "src/isolation/executor_spawner.h"
 #include "src/lease/lease_host.h"

@@ -1,0 +1,114 @@
+#include "src/invoke/connect/held_lease.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace invoker {
+namespace {
+
+// A session's end waits for a question that is under way.
+constexpr absl::Duration kLongestAsk = absl::Seconds(1);
+
+}  // namespace
+
+HeldLease::HeldLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout)
+    : contact_(std::move(contact)), ask_timeout_(std::min(peer_timeout, kLongestAsk)) {}
+
+HeldLease::~HeldLease() = default;
+
+absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
+    std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
+    absl::Duration timeout, std::function<void(uint32_t)> on_queued) {
+  std::shared_ptr<HeldLease> held(new HeldLease(std::move(contact), terms.peer_timeout));
+  bootstrap::LeaseEvents events;
+  events.on_queued = std::move(on_queued);
+  events.on_ended = [raw = held.get()](const bootstrap::LeaseEnd& end) {
+    absl::MutexLock lock(&raw->mutex_);
+    raw->end_ = end;
+  };
+  events.on_lost = [raw = held.get()](const absl::Status& reason) { raw->OnLost(reason); };
+  events.on_session_closed = [raw = held.get()](uint64_t handle, absl::string_view reason) {
+    raw->OnSessionClosed(handle, reason);
+  };
+  // On a machine with too few processors for all, calls may be answered where heartbeats wait.
+  events.shows_life = [raw = held.get()] { return raw->Answers() != raw->answers_; };
+  events.on_heartbeat = [raw = held.get()] { raw->answers_ = raw->Answers(); };
+  events.on_look = [raw = held.get()] { raw->CheckPaths(); };
+  absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
+      bootstrap::Lease::Acquire(held->contact_->bootstrap(), terms, std::move(events), timeout);
+  if (!lease.ok()) return lease.status();
+  held->lease_ = *std::move(lease);
+  return held;
+}
+
+void HeldLease::Add(std::shared_ptr<SessionWatch> watch) {
+  absl::Status lost;
+  {
+    absl::MutexLock lock(&mutex_);
+    watches_.push_back(watch);
+    lost = lost_;
+  }
+  if (!lost.ok()) watch->OnLost(lost, SessionWatch::DeliveryDeadlineNs());
+}
+
+void HeldLease::Remove(const SessionWatch* watch) {
+  absl::MutexLock lock(&mutex_);
+  watches_.erase(std::remove_if(watches_.begin(), watches_.end(),
+                                [watch](const auto& one) { return one.get() == watch; }),
+                 watches_.end());
+}
+
+absl::Status HeldLease::status() const {
+  absl::MutexLock lock(&mutex_);
+  return lost_;
+}
+
+absl::optional<bootstrap::LeaseEnd> HeldLease::end() const {
+  absl::MutexLock lock(&mutex_);
+  return end_;
+}
+
+// Watches are told without the lock: to end a session takes the lock of its calls, whose holder may
+// be about to open another one here.
+std::vector<std::shared_ptr<SessionWatch>> HeldLease::watches() const {
+  absl::MutexLock lock(&mutex_);
+  return watches_;
+}
+
+void HeldLease::OnLost(const absl::Status& reason) {
+  {
+    absl::MutexLock lock(&mutex_);
+    lost_ = reason;
+  }
+  const std::vector<std::shared_ptr<SessionWatch>> all = watches();
+  // First, so that what a callback of the first one's calls again does not go to the next one.
+  for (const std::shared_ptr<SessionWatch>& watch : all) watch->AnnounceLost(reason);
+  const int64_t deadline_ns = SessionWatch::DeliveryDeadlineNs();
+  for (const std::shared_ptr<SessionWatch>& watch : all) watch->OnLost(reason, deadline_ns);
+}
+
+uint64_t HeldLease::Answers() const {
+  uint64_t answers = 0;
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) answers += watch->Answers();
+  return answers;
+}
+
+// Who has a watch has been given the lease: its id is there.
+void HeldLease::CheckPaths() {
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) {
+    watch->CheckPath([&](uint64_t handle, uint64_t sequence) {
+      askers_.Run([this, id = lease_->id(), watch, handle, sequence] {
+        watch->Answered(handle, sequence,
+                        contact_->bootstrap()->FindRequest(id, handle, sequence, ask_timeout_));
+      });
+    });
+  }
+}
+
+void HeldLease::OnSessionClosed(uint64_t handle, absl::string_view reason) {
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) {
+    watch->OnSessionClosed(handle, reason);
+  }
+}
+
+}  // namespace invoker

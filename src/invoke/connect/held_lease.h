@@ -1,0 +1,87 @@
+// One lease on a worker as a client holds it, and the sessions under it that hear what becomes of
+// it.
+
+#ifndef INVOKER_SRC_INVOKE_CONNECT_HELD_LEASE_H_
+#define INVOKER_SRC_INVOKE_CONNECT_HELD_LEASE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "src/base/work_threads.h"
+#include "src/bootstrap/lease.h"
+#include "src/bootstrap/messages.h"
+#include "src/invoke/connect/session_watch.h"
+#include "src/invoke/connect/worker_contact.h"
+
+namespace invoker {
+
+// Any thread, where nothing else is said.
+class HeldLease {
+ public:
+  // Blocks until the worker has granted it, for `timeout` at most, and terms.wait beyond that.
+  static absl::StatusOr<std::shared_ptr<HeldLease>> Acquire(
+      std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
+      absl::Duration timeout, std::function<void(uint32_t ahead)> on_queued = {});
+  // Gives it back and does not wait. Not on a thread of its own, such as that of a callback.
+  ~HeldLease();
+
+  uint64_t id() const { return lease_->id(); }
+  // As granted.
+  const bootstrap::LeaseTerms& terms() const { return lease_->terms(); }
+  const WorkerContact& contact() const { return *contact_; }
+  const std::shared_ptr<const WorkerContact>& shared_contact() const { return contact_; }
+
+  // A session's watch that hears from now on, and at once if the lease is lost already.
+  void Add(std::shared_ptr<SessionWatch> watch) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Remove(const SessionWatch* watch) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // OK, or why there is no lease any more.
+  absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // How the worker has ended it, and the bill; nothing if it has not, or has not said so.
+  absl::optional<bootstrap::LeaseEnd> end() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Gives it back and waits for the bill, as bootstrap::Lease::Release. Not on a thread of its own.
+  absl::StatusOr<bootstrap::LeaseEnd> Release(absl::Duration timeout) {
+    return lease_->Release(timeout);
+  }
+
+ private:
+  HeldLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout);
+
+  std::vector<std::shared_ptr<SessionWatch>> watches() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  void CheckPaths() ABSL_LOCKS_EXCLUDED(mutex_);
+  // That have come in all sessions.
+  uint64_t Answers() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::shared_ptr<const WorkerContact> contact_;
+  mutable absl::Mutex mutex_;
+  std::vector<std::shared_ptr<SessionWatch>> watches_ ABSL_GUARDED_BY(mutex_);
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<bootstrap::LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
+  const absl::Duration ask_timeout_;
+  uint64_t answers_ = 0;  // at the last heartbeat; the lease's thread's
+  // Ask the worker what has become of requests, since the lease's thread must not wait. While an
+  // executor runs a function it takes 100 ms to say so, and the executors of a lease are asked at
+  // the same time. Threads start when so many questions are under way.
+  static constexpr size_t kMostAskers = 16;
+  bootstrap::WorkThreads askers_{kMostAskers};
+  // Last, so that its thread has ended before anything that it may call goes.
+  std::unique_ptr<bootstrap::Lease> lease_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_CONNECT_HELD_LEASE_H_

@@ -1,0 +1,82 @@
+// Memory for the input and output of bulk calls, which the executors of one worker share.
+//
+// A share of it is given back when the memory is: that of a session which ends while transfers are
+// under way stays taken until the fabric can touch it no more. Any thread.
+
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_BUDGET_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_BUDGET_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace invoker {
+
+// What the executors of one worker give to bulk calls by default: no more bytes at a time.
+inline constexpr uint64_t kDefaultBulkBytes = uint64_t{1} << 30;
+
+class BulkBudget {
+ public:
+  // Bytes that somebody has, until it goes.
+  class Share {
+   public:
+    Share() = default;
+    Share(Share&& other) noexcept
+        : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
+    Share& operator=(Share&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+    ~Share() {
+      if (budget_ != nullptr) budget_->used_.fetch_sub(bytes_, std::memory_order_relaxed);
+    }
+
+   private:
+    friend class BulkBudget;
+    Share(std::shared_ptr<BulkBudget> budget, uint64_t bytes)
+        : budget_(std::move(budget)), bytes_(bytes) {}
+
+    std::shared_ptr<BulkBudget> budget_;  // nullptr: it is nothing
+    uint64_t bytes_ = 0;
+  };
+
+  explicit BulkBudget(uint64_t limit_bytes = kDefaultBulkBytes) : limit_(limit_bytes) {}
+  BulkBudget(const BulkBudget&) = delete;
+  BulkBudget& operator=(const BulkBudget&) = delete;
+
+  // Makes two shares of so many bytes, or, if others have too much now, none: false. `budget` lives
+  // as long as its shares.
+  static bool Take(const std::shared_ptr<BulkBudget>& budget, uint64_t first_bytes,
+                   uint64_t second_bytes, Share* first, Share* second) {
+    const uint64_t limit = budget->limit();
+    uint64_t used = budget->used();
+    do {
+      if (used > limit || first_bytes > limit - used || second_bytes > limit - used - first_bytes) {
+        return false;
+      }
+    } while (!budget->used_.compare_exchange_weak(used, used + first_bytes + second_bytes,
+                                                  std::memory_order_relaxed));
+    *first = Share(budget, first_bytes);
+    *second = Share(budget, second_bytes);
+    return true;
+  }
+
+  uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+  uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+  // From now on. What has been taken stays so.
+  void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+
+  // How long a call's transfers may be under way with none of them ending. The time counts in which
+  // the executor looks for that. Set before there are calls.
+  int64_t stall_ns = 30'000'000'000;
+
+ private:
+  std::atomic<uint64_t> limit_;
+  std::atomic<uint64_t> used_{0};
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_BUDGET_H_

@@ -1,0 +1,65 @@
+// What an executor shows to whoever watches it, perhaps from another process: which function it
+// runs, what it has used, and what it has dropped. It stays readable after a crash.
+//
+// The executor's thread writes, with plain stores; anybody may read, at any time. What is in it is
+// to be believed as far as the functions that the executor runs are: they share its memory.
+
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_WATCH_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_WATCH_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/invoke/wire/drop_counters.h"
+#include "src/invoke/executor/usage_meter.h"
+
+namespace invoker {
+
+class ExecutorWatch {
+ public:
+  // A run of a function; another run of it, at once, has another value.
+  struct Run {
+    uint64_t value = 0;  // 0: none
+
+    bool running() const { return value != 0; }
+    uint16_t function() const { return static_cast<uint16_t>(value); }
+    // False: it is no run of the executor's session with that epoch.
+    bool Of(uint32_t epoch) const { return (value & kSessionBits) == SessionOf(epoch); }
+  };
+
+  // What says of a run that it is of the session with that epoch, or of one that was opened a
+  // multiple of 65536 sessions before or after it.
+  static constexpr uint64_t SessionOf(uint32_t epoch) {
+    return kRunning | uint64_t{epoch & 0xffff} << 16;
+  }
+
+  // Around a function. `executed` is how many the session has run before.
+  void Begin(uint64_t session, uint16_t function, uint64_t executed) {
+    run_.store(executed << 32 | session | function, std::memory_order_relaxed);
+  }
+  void End() { run_.store(0, std::memory_order_relaxed); }
+
+  // Any thread, of any process.
+  Run Now() const { return {run_.load(std::memory_order_relaxed)}; }
+
+  UsageMeter& usage() { return usage_; }
+  const UsageMeter& usage() const { return usage_; }
+
+  // To be written by CountShared, and read by LoadShared.
+  DropCounters& dropped() { return dropped_; }
+  const DropCounters& dropped() const { return dropped_; }
+
+ private:
+  static constexpr uint64_t kRunning = uint64_t{1} << 63;
+  static constexpr uint64_t kSessionBits = kRunning | 0xffff0000;
+
+  std::atomic<uint64_t> run_{0};
+  UsageMeter usage_;
+  DropCounters dropped_;
+};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "works between processes");
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_WATCH_H_

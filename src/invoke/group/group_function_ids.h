@@ -1,0 +1,58 @@
+// A function as each executor of a group has it: ids may differ, and change when another session
+// follows one that was lost.
+
+#ifndef INVOKER_SRC_INVOKE_GROUP_GROUP_FUNCTION_IDS_H_
+#define INVOKER_SRC_INVOKE_GROUP_GROUP_FUNCTION_IDS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/invoke/client.h"
+#include "src/invoke/group/executor_loads.h"
+
+namespace invoker {
+
+class GroupFunctionIds {
+ public:
+  // `functions` by the executor's number.
+  GroupFunctionIds(std::string name, const std::vector<RemoteFunction>& functions)
+      : name_(std::move(name)), at_(functions.size()) {
+    for (size_t i = 0; i < functions.size(); ++i) Set(i, functions[i]);
+  }
+
+  const std::string& name() const { return name_; }
+
+  // As the session has it, which a call is counted for. nullptr if that has been lost, and may have
+  // been followed by one with other ids. Any thread.
+  const RemoteFunction* In(const ExecutorLoads::Session& session) const {
+    const RemoteFunction* function = at_[session.executor()].load(std::memory_order_acquire);
+    // In this order: it is set for another session only once this one is marked as lost.
+    return session.lost() ? nullptr : function;
+  }
+
+  // For the executor's next session, while it has none. One thread at a time.
+  void Set(size_t executor, const RemoteFunction& function) {
+    at_[executor].store(Keep(function), std::memory_order_release);
+  }
+
+ private:
+  const RemoteFunction* Keep(const RemoteFunction& function) {
+    for (const RemoteFunction& known : known_) {
+      if (known.id() == function.id()) return &known;
+    }
+    return &known_.emplace_back(function);
+  }
+
+  const std::string name_;
+  std::vector<std::atomic<const RemoteFunction*>> at_;
+  // One of each id that there has been; they stay, since others may be looking at them.
+  std::deque<RemoteFunction> known_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_GROUP_GROUP_FUNCTION_IDS_H_

@@ -1,0 +1,64 @@
+// The keyed tag of a message: SipHash-2-4 (libsodium's), 64 bits, behind the payload. Whoever has
+// no key of the session cannot make a message that passes, even with the memory key of the window
+// and everything else that is in the header. docs/wire_format.md says what is under the tag.
+//
+// Constant once made; any thread. Wipes its keys.
+
+#ifndef INVOKER_SRC_INVOKE_WIRE_MESSAGE_SEAL_H_
+#define INVOKER_SRC_INVOKE_WIRE_MESSAGE_SEAL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "src/bootstrap/data_auth.h"
+#include "src/invoke/wire/wire.h"
+#include "src/transport/fabric/memory_region.h"
+
+namespace invoker {
+
+class MessageSeal {
+ public:
+  // kHeader or kFull.
+  MessageSeal(DataAuth auth, const DataKey& key);
+  ~MessageSeal();
+  MessageSeal(const MessageSeal&) = delete;
+  MessageSeal& operator=(const MessageSeal&) = delete;
+
+  // Writes the tag behind the payload of a message that stands complete at `message`, in memory
+  // that nobody else writes to. Its flags have none of kUnsealedFlags yet.
+  void Close(std::byte* message, uint32_t payload_bytes) const;
+
+  // Checks what a peer can write to. Returns the payload that may be used: in kFull that of a
+  // private copy, which is made at `copy` (header and payload) before it is checked; in kHeader
+  // `payload` itself, which is not under the tag, but was placed before it where a fabric places
+  // the bytes of a write in their order. nullptr if the tag is wrong, or not there yet.
+  [[nodiscard]] const std::byte* Open(const HeaderSnapshot& header, const std::byte* payload,
+                                      uint32_t payload_bytes, std::byte* copy) const;
+
+ private:
+  const bool covers_payload_;
+  DataKey key_;
+};
+
+// What one end of a session with tags has.
+struct SessionSeals {
+  SessionSeals(DataAuth auth, const DataKeys& keys, transport::HostBuffer buffer)
+      : requests(auth, keys.request), responses(auth, keys.response), copies(std::move(buffer)) {}
+
+  MessageSeal requests;
+  MessageSeal responses;
+  // For private copies, in kFull: no peer can write to it.
+  transport::HostBuffer copies;
+};
+
+// Two keys from the kernel's randomness. INTERNAL if there is none.
+absl::StatusOr<DataKeys> DrawDataKeys();
+
+// Overwrites keys that are not needed any more.
+void Wipe(DataKeys* keys);
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_WIRE_MESSAGE_SEAL_H_
