@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "src/security/client_credentials.h"
-#include "src/transport/self_test/fabric_report.h"
 #include "src/transport/discovery/rdma_device.h"
+#include "src/transport/self_test/fabric_report.h"
 
 namespace invoker::tools {
 

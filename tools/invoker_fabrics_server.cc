@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "src/bootstrap/client.h"
+#include "src/bootstrap/client/client.h"
 #include "src/invoke/client.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/invoker_fabrics.h"

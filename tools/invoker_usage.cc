@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "src/bootstrap/client.h"
+#include "src/bootstrap/client/client.h"
 #include "tools/invoker_cli.h"
 
 namespace invoker::tools {

@@ -9,7 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "src/bootstrap/data_auth.h"
+#include "src/bootstrap/messages/data_auth.h"
 #include "src/transport/provider/notification.h"
 
 namespace invoker::tools {

@@ -5,8 +5,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "src/bootstrap/messages.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/messages/messages.h"
+#include "src/bootstrap/service/server.h"
 #include "src/code/upload_policy.h"
 #include "src/invoke/worker.h"
 

@@ -21,7 +21,7 @@
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/programs/stage_probe.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "src/invoke/client.h"
 #include "src/invoke/worker.h"
 #include "src/transport/reactor/reactor.h"

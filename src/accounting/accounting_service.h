@@ -7,7 +7,7 @@
 #define INVOKER_SRC_ACCOUNTING_ACCOUNTING_SERVICE_H_
 
 #include "src/accounting/usage_accumulator.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 
 namespace invoker {
 

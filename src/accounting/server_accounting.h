@@ -17,7 +17,7 @@
 #include "src/accounting/usage_accumulator.h"
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_contributor.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "src/security/client_credentials.h"
 #include "src/transport/discovery/discovery.h"
 

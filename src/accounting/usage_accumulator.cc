@@ -11,7 +11,7 @@
 #include "src/accounting/usage_row.h"
 #include "src/base/random.h"
 #include "src/base/start_thread.h"
-#include "src/bootstrap/compatibility.h"
+#include "src/bootstrap/messages/compatibility.h"
 #include "src/invoke/fabrics/fabric_identity.h"
 #include "src/transport/reactor/reactor.h"
 #include "src/transport/reactor/remote_counter.h"

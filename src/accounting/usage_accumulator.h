@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/executor/executor_inbox.h"
 #include "src/transport/discovery/discovery.h"
 

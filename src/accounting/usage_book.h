@@ -35,7 +35,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "src/accounting/usage_file.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 
 namespace invoker {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/random.h"
 #include "src/base/start_thread.h"
-#include "src/bootstrap/host_port.h"
+#include "src/bootstrap/messages/host_port.h"
 #include "src/invoke/fabrics/fabric_choice.h"
 #include "src/invoke/fabrics/host_identity.h"
 #include "src/invoke/fabrics/offered_fabrics.h"

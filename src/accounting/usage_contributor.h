@@ -31,7 +31,7 @@
 #include "absl/types/span.h"
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_row.h"
-#include "src/bootstrap/client.h"
+#include "src/bootstrap/client/client.h"
 #include "src/security/client_credentials.h"
 #include "src/transport/reactor/reactor.h"
 

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 
 namespace invoker {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 
 namespace invoker {
 

@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/bootstrap.grpc.pb.h"
-#include "src/bootstrap/allowed_functions.h"
-#include "src/bootstrap/caller.h"
-#include "src/bootstrap/convert.h"
-#include "src/bootstrap/lease_table.h"
-#include "src/bootstrap/service_support.h"
+#include "src/bootstrap/conversion/convert.h"
+#include "src/bootstrap/lease/lease_table.h"
+#include "src/bootstrap/service/allowed_functions.h"
+#include "src/bootstrap/service/caller.h"
+#include "src/bootstrap/service/service_support.h"
 #include "src/security/tenant.h"
 
 namespace invoker {

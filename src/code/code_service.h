@@ -7,7 +7,7 @@
 #ifndef INVOKER_SRC_CODE_CODE_SERVICE_H_
 #define INVOKER_SRC_CODE_CODE_SERVICE_H_
 
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "src/code/blob_cache.h"
 #include "src/code/upload_policy.h"
 

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 
 namespace invoker {
 

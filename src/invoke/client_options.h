@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "src/bootstrap/data_auth.h"
+#include "src/bootstrap/messages/data_auth.h"
 #include "src/security/client_credentials.h"
 #include "src/transport/provider/notification.h"
 

@@ -32,7 +32,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/client.h"
 
 namespace invoker {

@@ -18,12 +18,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "src/bootstrap/session_host.h"
-#include "src/invoke/worker/endpoint_watch.h"
+#include "src/bootstrap/messages/session_host.h"
 #include "src/invoke/executor/executor.h"
 #include "src/invoke/fabrics/fabric_finder.h"
-#include "src/invoke/function/function_registry.h"
 #include "src/invoke/fabrics/served_fabrics.h"
+#include "src/invoke/function/function_registry.h"
+#include "src/invoke/worker/endpoint_watch.h"
 #include "src/transport/provider/notification.h"
 
 namespace invoker {

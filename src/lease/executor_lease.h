@@ -25,9 +25,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "src/accounting/usage_book.h"
-#include "src/bootstrap/messages.h"
-#include "src/isolation/executor_process.h"
-#include "src/isolation/executor_spawner.h"
+#include "src/bootstrap/messages/messages.h"
+#include "src/isolation/process/executor_process.h"
+#include "src/isolation/spawner/executor_spawner.h"
 #include "src/transport/provider/notification.h"
 
 namespace invoker {

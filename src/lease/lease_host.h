@@ -27,7 +27,7 @@
 #include "absl/time/time.h"
 #include "src/accounting/usage_book.h"
 #include "src/base/work_threads.h"
-#include "src/bootstrap/session_host.h"
+#include "src/bootstrap/messages/session_host.h"
 #include "src/invoke/worker.h"
 #include "src/lease/capacity.h"
 #include "src/lease/executor_lease.h"

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "src/bootstrap/messages.h"
-#include "src/isolation/executor_process.h"
+#include "src/bootstrap/messages/messages.h"
+#include "src/isolation/process/executor_process.h"
 #include "src/lease/capacity.h"
 
 namespace invoker {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/lease.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
 #include "tests/accounting/billed_host.h"
 
 namespace invoker {

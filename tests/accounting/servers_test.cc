@@ -15,7 +15,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "src/accounting/usage_row.h"
-#include "src/bootstrap/client.h"
+#include "src/bootstrap/client/client.h"
 #include "src/invoke/client.h"
 #include "src/invoke/lease.h"
 #include "tests/integration/server_process.h"

@@ -11,10 +11,10 @@
 #include <cstdlib>
 
 #include "proto/bootstrap.grpc.pb.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/convert.h"
-#include "src/bootstrap/lease.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
+#include "src/bootstrap/conversion/convert.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/bootstrap/raw_socket.h"
 

@@ -1,4 +1,4 @@
-#include "src/bootstrap/compatibility.h"
+#include "src/bootstrap/messages/compatibility.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "src/bootstrap/convert.h"
+#include "src/bootstrap/conversion/convert.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/bootstrap/session_host.h"
+#include "src/bootstrap/messages/session_host.h"
 
 namespace invoker::bootstrap {
 

@@ -1,4 +1,4 @@
-#include "src/bootstrap/host_port.h"
+#include "src/bootstrap/messages/host_port.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

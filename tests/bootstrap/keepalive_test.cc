@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "src/bootstrap/host_port.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/messages/host_port.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/bootstrap/raw_socket.h"
 

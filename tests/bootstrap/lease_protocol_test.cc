@@ -7,7 +7,7 @@
 #include <set>
 
 #include "proto/bootstrap.grpc.pb.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {

@@ -1,4 +1,4 @@
-#include "src/bootstrap/lease_table.h"
+#include "src/bootstrap/lease/lease_table.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Leases between the real client and the real server.
 
-#include "src/bootstrap/lease.h"
+#include "src/bootstrap/client/lease.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {

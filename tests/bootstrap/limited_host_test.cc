@@ -1,6 +1,6 @@
 // Limits of sessions, alone: every way in which one ends gives its place back.
 
-#include "src/bootstrap/limited_host.h"
+#include "src/bootstrap/service/limited_host.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

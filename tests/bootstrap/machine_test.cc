@@ -1,6 +1,6 @@
 // Which peers of gRPC's are one machine.
 
-#include "src/bootstrap/machine.h"
+#include "src/bootstrap/service/machine.h"
 
 #include "gtest/gtest.h"
 

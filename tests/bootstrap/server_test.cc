@@ -1,6 +1,6 @@
 // Listening, health, and strangers on the port.
 
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -10,9 +10,9 @@
 
 #include <atomic>
 
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/host_port.h"
-#include "src/bootstrap/lease.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
+#include "src/bootstrap/messages/host_port.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/bootstrap/raw_socket.h"
 #include "tests/bootstrap/standard_services.pb.h"

@@ -9,9 +9,9 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/lease.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "src/invoke/client.h"
 #include "src/invoke/function/function_library.h"
 #include "src/invoke/worker.h"

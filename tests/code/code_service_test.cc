@@ -19,8 +19,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/bootstrap.grpc.pb.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/lease.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
 #include "src/code/upload_client.h"
 #include "tests/bootstrap/fake_host.h"
 

@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/bootstrap/client.h"
+#include "src/bootstrap/client/client.h"
 #include "src/invoke/lease.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/failure/stage.h"

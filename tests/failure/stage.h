@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "src/bootstrap/client.h"
+#include "src/bootstrap/client/client.h"
 #include "src/invoke/client.h"
 #include "src/invoke/client_group.h"
 #include "tests/failure/scenarios.h"

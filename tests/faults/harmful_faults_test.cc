@@ -17,8 +17,8 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
-#include "src/invoke/session/call_driver.h"
 #include "src/invoke/connect/connection.h"
+#include "src/invoke/session/call_driver.h"
 #include "tests/faults/faulty_fabric.h"
 #include "tests/faults/faulty_world.h"
 

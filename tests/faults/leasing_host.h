@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "src/bootstrap/session_host.h"
+#include "src/bootstrap/messages/session_host.h"
 #include "src/invoke/worker.h"
 
 namespace invoker::faults {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "proto/executor_control.pb.h"
-#include "src/isolation/executor_record.h"
+#include "src/isolation/spawner/executor_record.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/input.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "src/invoke/session/client_session.h"
 #include "src/invoke/executor/executor_session.h"
+#include "src/invoke/session/client_session.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/fuzz/fabric/network.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/accounting/usage_file.h"
-#include "src/bootstrap/host_port.h"
+#include "src/bootstrap/messages/host_port.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/input.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "src/invoke/wire/wire.h"
-#include "src/transport/fabric/remote_window.h"
 #include "src/transport/base/ring_message.h"
+#include "src/transport/fabric/remote_window.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/input.h"
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "src/transport/provider/provider_profile.h"
 #include "src/transport/base/ring_message.h"
+#include "src/transport/provider/provider_profile.h"
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/server_state.h"
 

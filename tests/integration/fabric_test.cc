@@ -14,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
-#include "src/bootstrap/client.h"
+#include "src/bootstrap/client/client.h"
 
 namespace invoker {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "src/invoke/function/function_library.h"
 #include "src/invoke/worker.h"
 #include "tests/integration/fabric_test.h"

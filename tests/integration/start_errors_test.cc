@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "src/bootstrap/host_port.h"
+#include "src/bootstrap/messages/host_port.h"
 #include "tests/integration/fabric_test.h"
 
 namespace invoker {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/invoke/session/client_session.h"
 #include "src/invoke/executor/fabric_port.h"
+#include "src/invoke/session/client_session.h"
 #include "tests/invoke/served_client.h"
 #include "tests/invoke/session_pair.h"
 

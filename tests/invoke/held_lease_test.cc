@@ -8,8 +8,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
-#include "src/bootstrap/server.h"
-#include "src/bootstrap/session_host.h"
+#include "src/bootstrap/messages/session_host.h"
+#include "src/bootstrap/service/server.h"
 #include "src/invoke/lease.h"
 #include "src/invoke/worker.h"
 #include "tests/invoke/served_client.h"

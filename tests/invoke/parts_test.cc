@@ -7,9 +7,9 @@
 
 #include "gtest/gtest.h"
 #include "src/invoke/call_fate.h"
-#include "src/invoke/session/call_waiter.h"
 #include "src/invoke/fabrics/host_identity.h"
 #include "src/invoke/fabrics/negotiation.h"
+#include "src/invoke/session/call_waiter.h"
 #include "src/invoke/session/turn_lock.h"
 
 namespace invoker {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "src/invoke/client.h"
 #include "src/invoke/worker.h"
 #include "tests/invoke/test_functions.h"

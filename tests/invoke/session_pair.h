@@ -15,8 +15,8 @@
 
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
-#include "src/invoke/session/client_session.h"
 #include "src/invoke/executor/executor_session.h"
+#include "src/invoke/session/client_session.h"
 #include "src/transport/discovery/discovery.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/invoke/test_functions.h"

@@ -8,7 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "src/invoke/executor/usage_meter.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/invoke/served_client.h"

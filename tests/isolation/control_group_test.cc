@@ -1,7 +1,7 @@
 // Limits by the kernel's groups: what is asked of the kernel, on a directory tree that is only like
 // it; and, where there are groups, that the kernel does it.
 
-#include "src/isolation/control_group.h"
+#include "src/isolation/limits/control_group.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -14,8 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "src/isolation/control_group_place.h"
-#include "src/isolation/executor_spawner.h"
+#include "src/isolation/limits/control_group_place.h"
+#include "src/isolation/spawner/executor_spawner.h"
 #include "tests/isolation/isolated_server.h"
 
 namespace invoker {

@@ -1,7 +1,7 @@
 // Messages between a server and a process of its own; and one end that sends what is no message, or
 // never comes to the end of one.
 
-#include "src/isolation/control_socket.h"
+#include "src/isolation/process/control_socket.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

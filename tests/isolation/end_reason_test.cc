@@ -1,4 +1,4 @@
-#include "src/isolation/end_reason.h"
+#include "src/isolation/process/end_reason.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

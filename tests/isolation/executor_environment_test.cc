@@ -1,4 +1,4 @@
-#include "src/isolation/executor_environment.h"
+#include "src/isolation/sandbox/executor_environment.h"
 
 #include <gmock/gmock.h>
 

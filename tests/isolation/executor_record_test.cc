@@ -1,6 +1,6 @@
 // What is known of an executor at its end, whatever its socket still says.
 
-#include "src/isolation/executor_record.h"
+#include "src/isolation/spawner/executor_record.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "src/isolation/executor_spawner.h"
+#include "src/isolation/spawner/executor_spawner.h"
 #include "tests/isolation/begun_fifo.h"
 #include "tests/isolation/isolated_server.h"
 

@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "src/isolation/executor_spawner.h"
+#include "src/isolation/spawner/executor_spawner.h"
 #include "src/transport/base/shared_files.h"
 #include "tests/isolation/isolated_server.h"
 

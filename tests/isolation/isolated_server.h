@@ -16,10 +16,10 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "src/bootstrap/server.h"
-#include "src/bootstrap/session_host.h"
+#include "src/bootstrap/messages/session_host.h"
+#include "src/bootstrap/service/server.h"
 #include "src/invoke/client.h"
-#include "src/isolation/executor_spawner.h"
+#include "src/isolation/spawner/executor_spawner.h"
 
 namespace invoker {
 

@@ -19,8 +19,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/isolation/control_group.h"
-#include "src/isolation/executor_spawner.h"
+#include "src/isolation/limits/control_group.h"
+#include "src/isolation/spawner/executor_spawner.h"
 #include "tests/isolation/isolated_server.h"
 
 namespace invoker {

@@ -1,4 +1,4 @@
-#include "src/isolation/request_queue.h"
+#include "src/isolation/process/request_queue.h"
 
 #include <fcntl.h>
 

@@ -1,4 +1,4 @@
-#include "src/isolation/sandbox.h"
+#include "src/isolation/sandbox/sandbox.h"
 
 #include <gmock/gmock.h>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/isolation/executor_spawner.h"
+#include "src/isolation/spawner/executor_spawner.h"
 #include "tests/isolation/isolated_server.h"
 
 namespace invoker {

@@ -1,7 +1,7 @@
 // What executors are forked from, without a spawner: that nobody waits for it who should not, and
 // that it ends.
 
-#include "src/isolation/template_process.h"
+#include "src/isolation/spawner/template_process.h"
 
 #include <gtest/gtest.h>
 #include <pwd.h>
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/isolation/executor_main.h"
-#include "src/isolation/executor_page.h"
+#include "src/isolation/process/executor_main.h"
+#include "src/isolation/process/executor_page.h"
 
 namespace invoker {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "src/isolation/executor_spawner.h"
+#include "src/isolation/spawner/executor_spawner.h"
 
 namespace invoker {
 

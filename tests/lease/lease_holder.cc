@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/lease.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
 #include "src/invoke/lease.h"
 #include "tests/isolation/begun_fifo.h"
 

@@ -20,8 +20,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/lease.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
 #include "tests/integration/server_process.h"
 
 namespace invoker {

@@ -8,9 +8,9 @@
 #include <sys/resource.h>
 
 #include "src/base/sha256.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/lease.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/security/test_files.h"
 

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "proto/bootstrap.grpc.pb.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/host_port.h"
-#include "src/bootstrap/lease.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
+#include "src/bootstrap/messages/host_port.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/security/test_files.h"
 

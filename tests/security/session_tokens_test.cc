@@ -1,6 +1,6 @@
 // Session tokens: each opens one session, of its own lease, while it is fresh.
 
-#include "src/bootstrap/session_tokens.h"
+#include "src/bootstrap/service/session_tokens.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -10,11 +10,11 @@
 #include <thread>
 
 #include "proto/bootstrap.grpc.pb.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/convert.h"
-#include "src/bootstrap/lease.h"
-#include "src/bootstrap/server.h"
-#include "src/bootstrap/session_token_pool.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
+#include "src/bootstrap/client/session_token_pool.h"
+#include "src/bootstrap/conversion/convert.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {

@@ -6,9 +6,9 @@
 
 #include <mutex>
 
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/lease.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/client/lease.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
 #include "tests/security/test_files.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "src/accounting/accounting_service.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/service/server.h"
 #include "tests/accounting/billed_host.h"
 #include "tests/integration/child_process.h"
 

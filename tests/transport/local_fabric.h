@@ -8,9 +8,9 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "src/transport/discovery/discovery.h"
 #include "src/transport/fabric/address_vector.h"
 #include "src/transport/fabric/completion_queue.h"
-#include "src/transport/discovery/discovery.h"
 #include "src/transport/fabric/domain.h"
 #include "src/transport/fabric/endpoint.h"
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/session/call_deadline.h"
 #include "src/invoke/call_fate.h"
-#include "src/invoke/registered_window.h"
 #include "src/invoke/client/registered_window_state.h"
+#include "src/invoke/registered_window.h"
+#include "src/invoke/session/call_deadline.h"
 
 namespace invoker {
 namespace {

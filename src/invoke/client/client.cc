@@ -8,8 +8,8 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/invoke/session/call_driver.h"
 #include "src/invoke/connect/connection.h"
+#include "src/invoke/session/call_driver.h"
 
 namespace invoker {
 namespace {

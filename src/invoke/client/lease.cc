@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/code/upload_client.h"
+#include "src/invoke/client/open_sessions.h"
 #include "src/invoke/connect/connect_times.h"
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/connect/held_lease.h"
-#include "src/invoke/client/open_sessions.h"
 #include "src/invoke/connect/worker_contact.h"
 
 namespace invoker {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/session/call_driver.h"
-#include "src/invoke/connect/connection.h"
 #include "src/invoke/client/registered_window_state.h"
+#include "src/invoke/connect/connection.h"
+#include "src/invoke/session/call_driver.h"
 
 namespace invoker {
 namespace {

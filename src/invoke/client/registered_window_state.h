@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "src/invoke/session/call_driver.h"
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/registered_window.h"
+#include "src/invoke/session/call_driver.h"
 #include "src/transport/fabric/memory_region.h"
 
 namespace invoker {

@@ -14,12 +14,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "src/bootstrap/messages.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/client_options.h"
 #include "src/invoke/connect/fabric_session.h"
 #include "src/invoke/connect/held_lease.h"
 #include "src/invoke/connect/session_watch.h"
+#include "src/invoke/session/call_driver.h"
 
 namespace invoker {
 

@@ -13,11 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/messages.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/client_options.h"
 #include "src/invoke/connect/session_watch.h"
+#include "src/invoke/session/call_driver.h"
 #include "src/transport/discovery/discovery.h"
 
 namespace invoker {

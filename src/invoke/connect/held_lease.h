@@ -18,8 +18,8 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "src/base/work_threads.h"
-#include "src/bootstrap/lease.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/client/lease.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/connect/session_watch.h"
 #include "src/invoke/connect/worker_contact.h"
 

@@ -14,13 +14,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "src/bootstrap/client.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/client/client.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/client_options.h"
-#include "src/invoke/fabrics/fabric_choice.h"
-#include "src/invoke/fabrics/fabric_finder.h"
 #include "src/invoke/connect/fabric_session.h"
 #include "src/invoke/connect/session_watch.h"
+#include "src/invoke/fabrics/fabric_choice.h"
+#include "src/invoke/fabrics/fabric_finder.h"
 
 namespace invoker {
 

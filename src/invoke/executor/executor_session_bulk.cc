@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
-#include "src/invoke/executor/executor_session.h"
 #include "src/base/fork_guard.h"
+#include "src/invoke/executor/executor_session.h"
 
 namespace invoker {
 

@@ -10,8 +10,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "src/invoke/wire/drop_counters.h"
 #include "src/invoke/executor/usage_meter.h"
+#include "src/invoke/wire/drop_counters.h"
 
 namespace invoker {
 

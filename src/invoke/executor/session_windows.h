@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/executor/client_window.h"
 #include "src/transport/provider/provider_profile.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/bootstrap/compatibility.h"
+#include "src/bootstrap/messages/compatibility.h"
 
 namespace invoker {
 namespace {

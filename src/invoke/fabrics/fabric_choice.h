@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 
 namespace invoker {
 

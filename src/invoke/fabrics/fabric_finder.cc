@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "src/transport/provider/provider_profile.h"
 #include "src/transport/discovery/source_address.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker {
 namespace {

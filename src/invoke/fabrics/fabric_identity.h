@@ -3,7 +3,7 @@
 #ifndef INVOKER_SRC_INVOKE_FABRICS_FABRIC_IDENTITY_H_
 #define INVOKER_SRC_INVOKE_FABRICS_FABRIC_IDENTITY_H_
 
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/transport/base/libfabric.h"
 #include "src/transport/provider/provider_profile.h"
 

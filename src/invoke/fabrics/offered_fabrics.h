@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/fabrics/fabric_choice.h"
 #include "src/invoke/fabrics/fabric_finder.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "src/bootstrap/messages.h"
+#include "src/bootstrap/messages/messages.h"
 #include "src/invoke/fabrics/fabric_finder.h"
 #include "src/transport/discovery/discovery.h"
 #include "src/transport/self_test/self_test_process.h"

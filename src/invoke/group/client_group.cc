@@ -5,9 +5,9 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "src/invoke/connect/connection.h"
 #include "src/invoke/session/call_deadline.h"
 #include "src/invoke/session/call_driver.h"
-#include "src/invoke/connect/connection.h"
 
 namespace invoker {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "src/invoke/session/call_deadline.h"
 #include "src/invoke/call_fate.h"
+#include "src/invoke/session/call_deadline.h"
 
 namespace invoker {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "src/invoke/session/call_driver.h"
 #include "src/invoke/client.h"
 #include "src/invoke/group/executor_loads.h"
+#include "src/invoke/session/call_driver.h"
 
 namespace invoker {
 

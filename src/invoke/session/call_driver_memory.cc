@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/invoke/session/call_driver.h"
 #include "src/invoke/client_options.h"
+#include "src/invoke/session/call_driver.h"
 
 namespace invoker {
 

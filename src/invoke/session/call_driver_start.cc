@@ -5,8 +5,8 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "src/invoke/session/call_driver.h"
 #include "src/invoke/client_options.h"
+#include "src/invoke/session/call_driver.h"
 #include "src/transport/self_test/method_trial.h"
 
 namespace invoker {

@@ -9,8 +9,8 @@
 #include "absl/base/optimization.h"
 #include "absl/container/inlined_vector.h"
 #include "src/base/start_thread.h"
-#include "src/invoke/session/call_driver.h"
 #include "src/invoke/client_options.h"
+#include "src/invoke/session/call_driver.h"
 
 namespace invoker {
 namespace {

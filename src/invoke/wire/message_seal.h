@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "src/bootstrap/data_auth.h"
+#include "src/bootstrap/messages/data_auth.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/fabric/memory_region.h"
 

@@ -7,8 +7,8 @@
 #include "src/invoke/fabrics/fabric_identity.h"
 #include "src/invoke/fabrics/host_identity.h"
 #include "src/invoke/fabrics/negotiation.h"
-#include "src/invoke/worker/session_closing.h"
 #include "src/invoke/wire/version.h"
+#include "src/invoke/worker/session_closing.h"
 #include "src/transport/discovery/discovery.h"
 
 namespace invoker {

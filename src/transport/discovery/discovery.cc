@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/transport/base/status.h"
 #include "src/transport/discovery/fabric_query.h"
 #include "src/transport/discovery/source_address.h"
-#include "src/transport/base/status.h"
 
 namespace invoker::transport {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/base/const_init.h"
 #include "absl/synchronization/mutex.h"
-#include "src/transport/discovery/rdma_device.h"
 #include "src/transport/base/signal_guard.h"
+#include "src/transport/discovery/rdma_device.h"
 
 namespace invoker::transport {
 namespace {

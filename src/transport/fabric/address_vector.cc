@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/fabric/process_addresses.h"
 #include "src/transport/base/status.h"
+#include "src/transport/fabric/process_addresses.h"
 
 namespace invoker::transport {
 namespace {

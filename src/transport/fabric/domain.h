@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "src/transport/discovery/discovery.h"
 #include "src/transport/base/libfabric.h"
+#include "src/transport/discovery/discovery.h"
 #include "src/transport/provider/provider_profile.h"
 
 namespace invoker::transport {

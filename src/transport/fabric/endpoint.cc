@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/fabric/process_addresses.h"
-#include "src/transport/discovery/rdma_device.h"
 #include "src/transport/base/shared_files.h"
 #include "src/transport/base/signal_guard.h"
 #include "src/transport/base/status.h"
+#include "src/transport/discovery/rdma_device.h"
+#include "src/transport/fabric/process_addresses.h"
 
 namespace invoker::transport {
 namespace {

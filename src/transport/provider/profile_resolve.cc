@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/provider/provider_profile.h"
 #include "src/transport/base/ring_message.h"
+#include "src/transport/provider/provider_profile.h"
 
 namespace invoker::transport {
 namespace {

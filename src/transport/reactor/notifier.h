@@ -13,8 +13,8 @@
 
 #include <cstdint>
 
-#include "src/transport/reactor/operation_pool.h"
 #include "src/transport/provider/provider_profile.h"
+#include "src/transport/reactor/operation_pool.h"
 
 namespace invoker::transport {
 

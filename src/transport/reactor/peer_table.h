@@ -24,8 +24,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "src/transport/fabric/address_vector.h"
 #include "src/transport/base/peer_use.h"
+#include "src/transport/fabric/address_vector.h"
 
 namespace invoker::transport {
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "src/transport/reactor/reactor.h"
 #include "src/transport/base/ring_message.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::transport {
 

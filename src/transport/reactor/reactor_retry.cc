@@ -1,8 +1,8 @@
 // Reactor: posts, and what happens to those that the provider refuses.
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/reactor/reactor.h"
 #include "src/transport/base/status.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::transport {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "src/transport/reactor/reactor.h"
 #include "src/transport/base/ring_message.h"
+#include "src/transport/reactor/reactor.h"
 
 namespace invoker::transport {
 namespace {

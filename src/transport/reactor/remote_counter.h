@@ -11,10 +11,10 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "src/transport/reactor/atomic_add.h"
 #include "src/transport/fabric/memory_region.h"
 #include "src/transport/fabric/region_table.h"
 #include "src/transport/fabric/remote_window.h"
+#include "src/transport/reactor/atomic_add.h"
 
 namespace invoker::transport {
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "src/transport/self_test/fabric_report.h"
 #include "src/transport/discovery/source_address.h"
+#include "src/transport/self_test/fabric_report.h"
 
 namespace invoker::transport {
 

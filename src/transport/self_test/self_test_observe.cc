@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "src/base/start_thread.h"
-#include "src/transport/self_test/method_trial.h"
 #include "src/transport/reactor/remote_counter.h"
+#include "src/transport/self_test/method_trial.h"
 
 namespace invoker::transport {
 namespace {

@@ -17,11 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/start_program.h"
 #include "src/base/unique_fd.h"
-#include "src/transport/discovery/fabric_query.h"
-#include "src/transport/self_test/installed_program.h"
-#include "src/transport/reactor/reactor.h"
-#include "src/transport/self_test/self_test_message.h"
 #include "src/transport/base/shared_files.h"
+#include "src/transport/discovery/fabric_query.h"
+#include "src/transport/reactor/reactor.h"
+#include "src/transport/self_test/installed_program.h"
+#include "src/transport/self_test/self_test_message.h"
 
 extern char** environ;
 

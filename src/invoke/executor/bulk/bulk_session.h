@@ -16,8 +16,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "src/invoke/executor/bulk/bulk_call.h"
-#include "src/invoke/wire/drop_counters.h"
 #include "src/invoke/executor/session_windows.h"
+#include "src/invoke/wire/drop_counters.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/reactor/reactor.h"
 

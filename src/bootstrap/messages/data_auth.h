@@ -1,0 +1,56 @@
+// How much of a message on the data path is under a keyed tag, and the keys of a session's tags.
+//
+// Values; any thread. The keys are secrets of the session: never log them, and wipe them when they
+// are not needed any more.
+
+#ifndef INVOKER_SRC_BOOTSTRAP_MESSAGES_DATA_AUTH_H_
+#define INVOKER_SRC_BOOTSTRAP_MESSAGES_DATA_AUTH_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace invoker {
+
+// Each is stronger than the one before. The numbers are the bootstrap's.
+enum class DataAuth : uint8_t {
+  kOff = 0,     // a peer that knows a window's key and what comes next can forge a message
+  kHeader = 1,  // it cannot forge a call, but can change a payload
+  kFull = 2,    // it can do neither
+};
+
+// "off", "header", "full".
+constexpr absl::string_view DataAuthName(DataAuth auth) {
+  switch (auth) {
+    case DataAuth::kOff:
+      return "off";
+    case DataAuth::kHeader:
+      return "header";
+    case DataAuth::kFull:
+      return "full";
+  }
+  return "undefined";
+}
+
+constexpr std::optional<DataAuth> ParseDataAuth(absl::string_view name) {
+  for (const DataAuth auth : {DataAuth::kOff, DataAuth::kHeader, DataAuth::kFull}) {
+    if (name == DataAuthName(auth)) return auth;
+  }
+  return std::nullopt;
+}
+
+inline constexpr size_t kDataKeyBytes = 16;
+using DataKey = std::array<std::byte, kDataKeyBytes>;
+
+// One key for each direction, so that no message can be sent back as if it were an answer.
+struct DataKeys {
+  DataKey request = {};
+  DataKey response = {};
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_BOOTSTRAP_MESSAGES_DATA_AUTH_H_

@@ -1,0 +1,175 @@
+// One executor's process, as the spawner's thread and those who use the executor both know it.
+//
+// Thread-safe. Whoever calls On... is the spawner's thread.
+
+#ifndef INVOKER_SRC_ISOLATION_SPAWNER_EXECUTOR_RECORD_H_
+#define INVOKER_SRC_ISOLATION_SPAWNER_EXECUTOR_RECORD_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "proto/executor_control.pb.h"
+#include "src/isolation/limits/control_group.h"
+#include "src/isolation/process/control_socket.h"
+#include "src/isolation/process/end_reason.h"
+#include "src/isolation/process/executor_page.h"
+#include "src/isolation/process/executor_process.h"
+
+namespace invoker {
+
+class ExecutorRecord {
+ public:
+  // `group`: nullptr if executors have none here.
+  ExecutorRecord(uint64_t id, bootstrap::ExecutorKind kind, bool sandboxed, UniqueFd socket,
+                 MappedPage page, std::unique_ptr<ExecutorGroup> group)
+      : id_(id),
+        kind_(kind),
+        sandboxed_(sandboxed),
+        socket_(std::move(socket), ControlSocket::Takes::kSender),
+        page_(std::move(page)),
+        group_(std::move(group)) {}
+
+  uint64_t id() const { return id_; }
+  bootstrap::ExecutorKind kind() const { return kind_; }
+  // Whose process it is. Set before anybody else has this.
+  uid_t owner() const { return owner_; }
+  void set_owner(uid_t owner) { owner_ = owner; }
+  ControlSocket& socket() { return socket_; }
+  const ExecutorPage& page() const { return *page_.get(); }
+
+  // Asks for it to be made ready; does not wait.
+  absl::Status SendStart(const isolation::v1::Environment& environment,
+                         absl::Span<const int> library_fds);
+
+  // Sends a request and waits for the answer. UNAVAILABLE if the process ends before.
+  absl::StatusOr<isolation::v1::FromExecutor> Call(isolation::v1::ToExecutor request,
+                                                   absl::Span<const int> fds)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sends what is not answered. Does not wait.
+  void Tell(const isolation::v1::ToExecutor& message);
+
+  // From now on it has so long to answer `start`, and then once more for `configure`. The
+  // spawner's thread is to be woken for these to be noticed.
+  void SetStartLimit(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It has answered.
+  void ClearStartLimit() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Blocks until it is ready: OK; or has ended, or could not start. For the start limit at most,
+  // where one is set, since it is killed then.
+  absl::Status WaitUntilReady() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool ready() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // It is a lease's from now on.
+  void Take(const ExecutorTerms& terms, ExecutorProcess::Events events) ABSL_LOCKS_EXCLUDED(mutex_);
+  void SetFunctions(std::vector<bootstrap::FunctionInfo> functions) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<bootstrap::FunctionInfo> Functions() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Limits the memory of its group from now on; 0: no limit.
+  absl::Status LimitGroupMemory(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether this was the first reason to kill it, so that it is now to be killed. The first one
+  // is what counts.
+  bool SetKillReason(KillReason reason) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It has been told to stop; it is to be killed after `limit`.
+  void SetStopLimit(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether there has been a reason.
+  bool killed() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Its socket is closed, so it is about to end; if it has not within a moment, it is to be killed.
+  // A sandbox's program takes that moment to pass on how the process in it has ended.
+  void ExpectEnd() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The server has opened or closed that many. What the executor says of its sessions is not asked.
+  void AddSessions(int change) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Before a Call that loads code, which may take as long as a function. The spawner's thread is to
+  // be woken then.
+  void BeginLoad() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  pid_t pid() const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Duration CpuTime() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  bool ended() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Until on_ended has returned.
+  void WaitUntilEnded() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The spawner's thread.
+
+  void OnSpawned(pid_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It could never run.
+  void OnNotSpawned(const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads what has come. False once nothing can come any more.
+  bool OnReadable() ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnEnded(int wait_status, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The template is gone, and so is this.
+  void OnLost() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Looks whether a limit has passed at `now`, a reason to kill it. Sets when to look again;
+  // InfiniteFuture: never, as far as is known.
+  KillReason Look(absl::Time now, absl::Time* again) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Pending {
+    bool load = false;
+    bool done = false;
+    absl::StatusOr<isolation::v1::FromExecutor> answer = absl::UnavailableError("");
+  };
+
+  void OnMessage(const isolation::v1::FromExecutor& message, pid_t sender)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Finish(ExecutorEnd end, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
+  void EndLoad() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Time StopBy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the call limit, of functions and of code that is loaded.
+  KillReason LookAtCalls(absl::Time now, absl::Time* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a process that has not ended, as the kernel counts it.
+  absl::Duration UsedTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  EndFacts Facts(int wait_status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status EndedStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const uint64_t id_;
+  const bootstrap::ExecutorKind kind_;
+  uid_t owner_ = 0;
+  const bool sandboxed_;
+  ControlSocket socket_;
+  const MappedPage page_;
+
+  mutable absl::Mutex mutex_;
+  std::unique_ptr<ExecutorGroup> group_ ABSL_GUARDED_BY(mutex_);  // until its end
+  uint64_t next_request_ ABSL_GUARDED_BY(mutex_) = 2;             // 1 is `start`
+  absl::flat_hash_map<uint64_t, Pending*> pending_ ABSL_GUARDED_BY(mutex_);
+  bool ready_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status start_status_ ABSL_GUARDED_BY(mutex_);
+  pid_t pid_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<bootstrap::FunctionInfo> functions_ ABSL_GUARDED_BY(mutex_);
+  ExecutorTerms terms_ ABSL_GUARDED_BY(mutex_);
+  ExecutorProcess::Events events_ ABSL_GUARDED_BY(mutex_);
+  int sessions_ ABSL_GUARDED_BY(mutex_) = 0;
+  int loads_ ABSL_GUARDED_BY(mutex_) = 0;  // that are not answered
+  // When the oldest of these can have begun, not before a function was last seen to run.
+  absl::Time load_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  absl::Duration start_limit_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  absl::Time start_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time gone_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  absl::Time stop_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  KillReason killed_ ABSL_GUARDED_BY(mutex_) = KillReason::kNone;
+  // The run that was seen at the last look, and since when.
+  ExecutorWatch::Run seen_ ABSL_GUARDED_BY(mutex_);
+  absl::Time seen_since_ ABSL_GUARDED_BY(mutex_);
+  std::optional<ExecutorEnd> end_ ABSL_GUARDED_BY(mutex_);
+  bool told_ ABSL_GUARDED_BY(mutex_) = false;  // on_ended has returned
+  mutable absl::Duration cpu_time_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_ISOLATION_SPAWNER_EXECUTOR_RECORD_H_

@@ -1,0 +1,70 @@
+// invoker::Lease for Python; the rest of it is in invoker/lease.py.
+
+#ifndef INVOKER_SRC_PYTHON_NATIVE_NATIVE_LEASE_H_
+#define INVOKER_SRC_PYTHON_NATIVE_NATIVE_LEASE_H_
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/invoke/lease.h"
+#include "src/python/native/fork_mark.h"
+#include "src/python/native/native_client.h"
+
+namespace invoker::python {
+
+// Methods are called with the GIL and release it wherever they wait. Any thread; in a process that
+// was forked after the lease was taken every method but Release raises.
+class NativeLease {
+ public:
+  // `terms` is the dict of invoker.Leasing.lease. Blocks. Raises what Lease::Acquire returns.
+  static std::unique_ptr<NativeLease> Acquire(const std::string& server,
+                                              const NativeClient::Options& options,
+                                              const pybind11::dict& terms);
+  ~NativeLease();
+
+  // A client for each executor. They keep the lease's memory, and end with the lease.
+  std::vector<std::unique_ptr<NativeClient>> Executors() const;
+  std::vector<std::string> FunctionNames() const { return Get()->FunctionNames(); }
+
+  // Has code loaded into every executor, which the worker is sent only if it has not got it: a
+  // shared library, or what invoker._shipping.dumps makes of a Python function. Returns the names
+  // of all functions.
+  std::vector<std::string> Load(const pybind11::bytes& code, bool python, const std::string& name);
+
+  // None, or the exception for why the lease has ended.
+  pybind11::object Ended() const;
+  // As granted, as a dict.
+  pybind11::dict Terms() const;
+
+  // What it has used so far, as Release's dict; with a cause only if the lease has ended. Blocks
+  // for a round trip to the server.
+  pybind11::dict Usage() const;
+
+  // Ends calls under way and gives the lease back: the fields of invoker.Usage as a dict, with
+  // cause "unknown" and no numbers if the bill could not be had. Blocks as Lease::Release. Again:
+  // raises.
+  pybind11::dict Release();
+
+  bool closed() const { return lease_ == nullptr; }
+  bool forked() const { return mark_.forked(); }
+
+ private:
+  explicit NativeLease(std::unique_ptr<Lease> lease);
+
+  // The lease, which stays while the caller holds it; raises if there is none any more.
+  std::shared_ptr<Lease> Get() const;
+
+  std::shared_ptr<Lease> lease_;  // under the GIL; nullptr once released
+  const ForkMark mark_;
+};
+
+// What the worker has to lease, as a dict of invoker.Capacity's fields.
+pybind11::dict WorkerCapacity(const std::string& server, double timeout_s,
+                              const security::ClientCredentials& credentials);
+
+}  // namespace invoker::python
+
+#endif  // INVOKER_SRC_PYTHON_NATIVE_NATIVE_LEASE_H_

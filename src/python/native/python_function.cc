@@ -1,0 +1,173 @@
+#include "src/python/native/python_function.h"
+
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "src/python/native/buffer.h"
+#include "src/python/native/call_memory.h"
+
+namespace invoker::python {
+namespace {
+
+namespace py = pybind11;
+
+// The Python side of a thread that C++ started, from its first call until its end. Making one for
+// each call would take longer than many a call.
+class ThreadState {
+ public:
+  ~ThreadState() {
+    // An interpreter that ends is no longer initialized. It frees what is left, and no other thread
+    // may enter it.
+    if (state_ == nullptr || Py_IsInitialized() == 0) return;
+    PyEval_RestoreThread(state_);
+    PyGILState_Release(PyGILState_UNLOCKED);
+  }
+
+  // Takes the GIL. A plain method rather than a destructor takes and gives it: a thread that
+  // Python wants to end is unwound from here.
+  void Enter() {
+    if (state_ != nullptr) {
+      PyEval_RestoreThread(state_);
+      return;
+    }
+    PyGILState_Ensure();
+    state_ = PyThreadState_Get();
+  }
+  void Leave() { PyEval_SaveThread(); }
+
+ private:
+  PyThreadState* state_ = nullptr;
+};
+
+thread_local ThreadState thread_state;
+thread_local const invoker_call* running = nullptr;  // what this thread is called with
+
+void SetError(invoker_call* call, py::handle exception) {
+  const py::object text = py::module_::import("invoker._serve").attr("describe")(exception);
+  const auto message = py::cast<std::string>(text);
+  function_internal::SetError(call, message);
+}
+
+// The exception that is set, as the call's failure. Leaves none set.
+int64_t FailWithException(invoker_call* call) {
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+  try {
+    SetError(call, value);
+  } catch (py::error_already_set& error) {
+    function_internal::SetError(call, "the function raised an exception that cannot be described");
+    error.restore();
+    PyErr_Clear();
+  } catch (const std::exception&) {
+    function_internal::SetError(call, "the function raised an exception that cannot be described");
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return INVOKER_FAILED;
+}
+
+int64_t Answer(invoker_call* call, PyObject* result) {
+  if (result == Py_None) return 0;
+  if (PyObject_CheckBuffer(result) == 0) {
+    throw py::type_error("the function returned " + std::string(Py_TYPE(result)->tp_name) +
+                         ": it must return something bytes-like, or None" +
+                         (PyUnicode_Check(result) ? "; encode the text" : ""));
+  }
+  const InputBuffer buffer(result);
+  const absl::Span<const std::byte> bytes = buffer.bytes();
+  if (bytes.size() > call->output_capacity) {
+    call->output_needed = bytes.size();
+    return INVOKER_OUTPUT_TOO_SMALL;
+  }
+  if (!bytes.empty()) std::memcpy(call->output, bytes.data(), bytes.size());
+  return static_cast<int64_t>(bytes.size());
+}
+
+int64_t FramedAnswer(invoker_call* call, PyObject* result) {
+  const Py_ssize_t size = PyNumber_AsSsize_t(result, PyExc_OverflowError);
+  if (size == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (size < 0) throw py::value_error("a framed function returned a negative length");
+  if (static_cast<uint64_t>(size) <= call->output_capacity) return size;
+  call->output_needed = static_cast<uint64_t>(size);
+  return INVOKER_OUTPUT_TOO_SMALL;
+}
+
+// Whether a framed function is asked for a part of an answer that is kept: by the frame's first
+// bytes (invoker/_frames.py).
+bool IsFetch(absl::Span<const uint8_t> request) {
+  constexpr uint8_t kFetch[] = {'I', 'N', 'V', 'P', /*version=*/1, /*kind=*/2};
+  return request.size() >= sizeof(kFetch) &&
+         std::memcmp(request.data(), kFetch, sizeof(kFetch)) == 0;
+}
+
+// Runs `body`, which throws Python's exceptions, and makes what it throws the call's failure.
+template <typename Body>
+int64_t Guarded(invoker_call* call, Body&& body) {
+  try {
+    return body();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+  return FailWithException(call);
+}
+
+}  // namespace
+
+bool PythonFunction::IsRunning() { return running != nullptr; }
+
+bool PythonFunction::IsCancelled() { return running != nullptr && INVOKER_CALL_CANCELLED(running); }
+
+FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::string library) {
+  FunctionEntry entry;
+  entry.name = std::move(name);
+  entry.function = &PythonFunction::Call;
+  entry.context = this;
+  entry.doc = std::move(doc);
+  entry.library = std::move(library);
+  if (form_ == Form::kFramed) entry.asks_for_more = &IsFetch;
+  return entry;
+}
+
+int64_t PythonFunction::CallWithGil(invoker_call* call) const {
+  return Guarded(call, [&] {
+    CallMemory request(const_cast<void*>(call->input), call->input_size, /*writable=*/false);
+    CallMemory room(call->output, call->output_capacity, /*writable=*/true);
+    const int64_t answer = Guarded(call, [&] {
+      PyObject* arguments[] = {request.view(), room.view()};
+      const size_t count = form_ == Form::kFramed ? 2 : 1;
+      const auto result = py::reinterpret_steal<py::object>(
+          PyObject_Vectorcall(callable_.ptr(), arguments, count, nullptr));
+      if (!result) throw py::error_already_set();
+      return form_ == Form::kFramed ? FramedAnswer(call, result.ptr()) : Answer(call, result.ptr());
+    });
+    const bool request_back = request.TakeBack();
+    const bool room_back = room.TakeBack();
+    if (request_back && room_back) return answer;
+    throw py::value_error(
+        "the function keeps memory of its request, such as an array over it, beyond the call: "
+        "it must copy what it keeps");
+  });
+}
+
+int64_t PythonFunction::Call(invoker_call* call) {
+  thread_state.Enter();
+  running = call;
+  const int64_t answer = static_cast<const PythonFunction*>(call->context)->CallWithGil(call);
+  running = nullptr;
+  thread_state.Leave();
+  return answer;
+}
+
+bool PreparePythonFunctions() { return PrepareCallMemoryType(); }
+
+}  // namespace invoker::python

@@ -1,0 +1,56 @@
+// Python callables as functions of a worker (src/invoke/function.h).
+
+#ifndef INVOKER_SRC_PYTHON_NATIVE_PYTHON_FUNCTION_H_
+#define INVOKER_SRC_PYTHON_NATIVE_PYTHON_FUNCTION_H_
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+
+#include "src/invoke/function/function_registry.h"
+
+namespace invoker::python {
+
+// A callable, of one of two forms:
+//   plain:  callable(request) returns bytes-like or None
+//   framed: callable(request, room) writes its answer to room, and returns its length; a length
+//           beyond the room's is that of an answer that did not fit
+// `request` is a read-only memoryview of the request in the window, `room` a writable one of the
+// room for the response. They end with the call: a call fails whose function keeps memory of
+// theirs.
+//
+// Made and destroyed with the GIL; outlives the worker that runs its entry. An executor's thread
+// takes the GIL for the duration of each call, and keeps its Python thread state until it ends.
+class PythonFunction {
+ public:
+  enum class Form { kPlain, kFramed };
+
+  PythonFunction(pybind11::object callable, Form form)
+      : callable_(std::move(callable)), form_(form) {}
+  PythonFunction(const PythonFunction&) = delete;
+  PythonFunction& operator=(const PythonFunction&) = delete;
+
+  // What a registry takes. An exception that leaves the callable is a failed call whose message is
+  // what invoker._serve.describe makes of it.
+  FunctionEntry Entry(std::string name, std::string doc, std::string library);
+
+  // Whether this thread is inside such a function.
+  static bool IsRunning();
+  // Whether nobody waits any more for the answer of the function that this thread runs.
+  static bool IsCancelled();
+
+ private:
+  static int64_t Call(invoker_call* call);
+  int64_t CallWithGil(invoker_call* call) const;
+
+  const pybind11::object callable_;
+  const Form form_;
+};
+
+// Once, when the module is imported. False with a Python exception.
+bool PreparePythonFunctions();
+
+}  // namespace invoker::python
+
+#endif  // INVOKER_SRC_PYTHON_NATIVE_PYTHON_FUNCTION_H_
