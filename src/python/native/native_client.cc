@@ -11,7 +11,7 @@
 #include "src/python/native/errors.h"
 #include "src/python/native/frame_parts.h"
 #include "src/python/native/gil.h"
-#include "src/python/native/native_server.h"
+#include "src/python/native/server/native_server.h"
 #include "src/python/native/signals.h"
 #include "src/transport/reactor/reactor.h"
 

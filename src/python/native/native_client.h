@@ -14,7 +14,7 @@
 
 #include "src/invoke/client.h"
 #include "src/python/native/bell.h"
-#include "src/python/native/fork_mark.h"
+#include "src/python/native/server/fork_mark.h"
 #include "src/python/native/result_queue.h"
 #include "src/security/client_credentials.h"
 

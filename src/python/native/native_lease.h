@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/invoke/lease.h"
-#include "src/python/native/fork_mark.h"
+#include "src/python/native/server/fork_mark.h"
 #include "src/python/native/native_client.h"
 
 namespace invoker::python {

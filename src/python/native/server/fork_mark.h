@@ -4,8 +4,8 @@
 // goes for the libraries below too (gRPC, libfabric), which cannot be started anew, and whose
 // descriptors the child shares: what it did with them would end in the parent, too.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_FORK_MARK_H_
-#define INVOKER_SRC_PYTHON_NATIVE_FORK_MARK_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_SERVER_FORK_MARK_H_
+#define INVOKER_SRC_PYTHON_NATIVE_SERVER_FORK_MARK_H_
 
 #include <cstdint>
 
@@ -36,4 +36,4 @@ void PrepareForkMarks();
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_FORK_MARK_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_SERVER_FORK_MARK_H_

@@ -1,8 +1,8 @@
 // A worker in the user's own process, whose functions are Python callables; the rest of it is in
 // invoker/server.py.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_NATIVE_SERVER_H_
-#define INVOKER_SRC_PYTHON_NATIVE_NATIVE_SERVER_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_SERVER_NATIVE_SERVER_H_
+#define INVOKER_SRC_PYTHON_NATIVE_SERVER_NATIVE_SERVER_H_
 
 #include <pybind11/pybind11.h>
 
@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
-#include "src/python/native/fork_mark.h"
-#include "src/python/native/python_function.h"
+#include "src/python/native/server/fork_mark.h"
+#include "src/python/native/server/python_function.h"
 #include "src/security/certificates.h"
 
 namespace invoker::python {
@@ -86,4 +86,4 @@ class NativeServer {
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_NATIVE_SERVER_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_SERVER_NATIVE_SERVER_H_

@@ -1,4 +1,4 @@
-#include "src/python/native/python_function.h"
+#include "src/python/native/server/python_function.h"
 
 #include <cstring>
 #include <exception>

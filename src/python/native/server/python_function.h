@@ -1,7 +1,7 @@
 // Python callables as functions of a worker (src/invoke/function.h).
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_PYTHON_FUNCTION_H_
-#define INVOKER_SRC_PYTHON_NATIVE_PYTHON_FUNCTION_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_SERVER_PYTHON_FUNCTION_H_
+#define INVOKER_SRC_PYTHON_NATIVE_SERVER_PYTHON_FUNCTION_H_
 
 #include <pybind11/pybind11.h>
 
@@ -53,4 +53,4 @@ bool PreparePythonFunctions();
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_PYTHON_FUNCTION_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_SERVER_PYTHON_FUNCTION_H_

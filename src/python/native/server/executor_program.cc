@@ -1,4 +1,4 @@
-#include "src/python/native/executor_program.h"
+#include "src/python/native/server/executor_program.h"
 
 #include <pybind11/pybind11.h>
 
@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "src/isolation/process/executor_main.h"
-#include "src/python/native/python_function.h"
+#include "src/python/native/server/python_function.h"
 
 namespace invoker::python {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/python/native/fork_mark.h"
+#include "src/python/native/server/fork_mark.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // An executor's process that can run Python functions: what `python3 -m invoker.executor` does.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_EXECUTOR_PROGRAM_H_
-#define INVOKER_SRC_PYTHON_NATIVE_EXECUTOR_PROGRAM_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_SERVER_EXECUTOR_PROGRAM_H_
+#define INVOKER_SRC_PYTHON_NATIVE_SERVER_EXECUTOR_PROGRAM_H_
 
 #include <string>
 #include <vector>
@@ -16,4 +16,4 @@ int RunExecutorProgram(const std::vector<std::string>& arguments);
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_EXECUTOR_PROGRAM_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_SERVER_EXECUTOR_PROGRAM_H_

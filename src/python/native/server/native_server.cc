@@ -1,4 +1,4 @@
-#include "src/python/native/native_server.h"
+#include "src/python/native/server/native_server.h"
 
 #include <algorithm>
 #include <cmath>
