@@ -14,8 +14,8 @@
 
 #include "src/invoke/client.h"
 #include "src/python/native/bell.h"
-#include "src/python/native/server/fork_mark.h"
 #include "src/python/native/result_queue.h"
+#include "src/python/native/server/fork_mark.h"
 #include "src/security/client_credentials.h"
 
 namespace invoker::python {

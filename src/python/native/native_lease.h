@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "src/invoke/lease.h"
-#include "src/python/native/server/fork_mark.h"
 #include "src/python/native/native_client.h"
+#include "src/python/native/server/fork_mark.h"
 
 namespace invoker::python {
 
