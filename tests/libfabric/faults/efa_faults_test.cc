@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "gtest/gtest.h"
-#include "src/transport/libfabric.h"
+#include "src/transport/base/libfabric.h"
 #include "tests/libfabric/faults/signal_that_ends.h"
 
 namespace invoker::transport {
