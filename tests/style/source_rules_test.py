@@ -12,7 +12,7 @@ ROOT = pathlib.Path(os.path.realpath(source_rules.__file__)).parents[2]
 
 @pytest.fixture(name="tree")
 def make_tree(tmp_path):
-    for folder in ("src/transport", "tools"):
+    for folder in ("src/transport/provider", "tools"):
         (tmp_path / folder).mkdir(parents=True)
     return tmp_path
 
