@@ -35,8 +35,9 @@ constexpr uint64_t kWrittenBeforeLargePages = 4 * kLargePageBytes;
 // Linux 6.1's; Debian 12's C library has no name for it.
 constexpr int kMadviseCollapse = 25;
 
-// A provider may place a peer's write as a local one: libfabric 2.1's efa reads the data from the
-// peer where the card cannot write. Thus each region for writes also has local access (FI_RECV).
+// A provider may place a peer's write as a local one: some releases read the data from the peer
+// where the card cannot write (docs/providers.md). So each region for writes also has local access
+// (FI_RECV).
 uint64_t AccessOf(RegionUse use) {
   switch (use) {
     case RegionUse::kSource:
