@@ -68,8 +68,8 @@ bool Reactor::AwaitFarewell(absl::Duration limit) {
   return QuietAfterFarewell();
 }
 
-// An endpoint that closes may still send from a region (libfabric 1.17's efa waits until it has),
-// so a region must not be closed before.
+// While it closes, an endpoint may still send from a region (docs/providers.md), so the region must
+// not be closed before.
 void Reactor::Abandon() {
   abandoned_ = true;
   if (regions_outlive_endpoint()) endpoint_->Close();
