@@ -177,7 +177,7 @@ class Siege {
       return false;
     }
     const bool succeeded = outcome->executed + outcome->wrong > 0;
-    // With a race, whether it succeeds is chance.
+    // With a race, whether it succeeds is chance, and so is which side sees it.
     const bool chance = attack.race_without_tags && auth_ == DataAuth::kOff;
     // A call that is lost stops the victim's bare session 4096 calls later, where a client would
     // have connected again.
@@ -188,7 +188,7 @@ class Siege {
          : may_succeed ? succeeded || tries == 0
                        : !succeeded && !disturbs_too_much && outcome->calls > 0);
     // What can only succeed by attacking has attacked, and may have cost the victim's session.
-    if (outcome->unmet.ok() && !(may_succeed && succeeded)) {
+    if (outcome->unmet.ok() && !chance && !(may_succeed && succeeded)) {
       outcome->unmet = CheckSeen(WhatMustSee(attack), outcome->grown);
       if (!attack.destroys) outcome->unmet.Update(CheckMostSeen(WhatMustSee(attack), *outcome));
     }
