@@ -16,7 +16,7 @@ namespace invoker {
 
 struct ConnectTimes;
 
-// What a call does that finds no room in the windows. What it does not wait for is
+// Whether a call waits when it finds no room in the windows. A call that does not wait ends as
 // RESOURCE_EXHAUSTED, NOT_SENT.
 enum class WhenFull : uint8_t {
   kFail,
@@ -31,8 +31,8 @@ struct ClientOptions {
   // "auto" or empty: the best that both sides have, and the next if that does not work.
   std::string provider;
   // Our side's IP address, interface or libfabric domain; empty: the one that routes to the worker.
-  // Where the worker offers several fabrics, it is that of those that have it: an IP address or an
-  // interface, of all that are addressed by IP.
+  // Where the worker offers several fabrics, it applies to those that have it: an IP address or an
+  // interface applies to all fabrics that are addressed by IP.
   std::string fabric_address;
   // kAuto: write-with-immediate if a probe proves it, else send-after-write.
   transport::Notification notification = transport::Notification::kAuto;
@@ -56,7 +56,7 @@ struct ClientOptions {
   // own nor a machine that sleeps looks like the worker's death. At least 20 ms; infinite: as long
   // as the worker says (invoker_server --peer_timeout).
   absl::Duration peer_timeout = absl::Seconds(1);
-  // Of ClientGroup::Connect only: connect again, in the background, to a worker that has been lost.
+  // ClientGroup::Connect only: connects again, in the background, to a worker that has been lost.
   bool reconnect = true;
   // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
   // more CPU.
@@ -90,10 +90,10 @@ struct CallOptions {
   // asked.
   bool (*interrupted)() = nullptr;
   WhenFull when_full = WhenFull::kWaitForCalls;
-  // Of a ClientGroup's calls only: how often to try again, on another executor, what has ended
-  // because its executor was lost (NOT_SENT or MAYBE_EXECUTED) or takes no more calls
-  // (NOT_EXECUTED). Whoever sets it says that the function may run more than once. The timeout is
-  // that of all tries together, and so is the fate: MAYBE_EXECUTED if one of them may have been.
+  // ClientGroup only: how often to try a call again, on another executor, if its executor was lost
+  // (NOT_SENT or MAYBE_EXECUTED) or takes no more calls (NOT_EXECUTED). A caller that sets this
+  // permits the function to run more than once. The timeout covers all tries together, and so does
+  // the fate: MAYBE_EXECUTED if one of them may have been executed.
   uint32_t retry = 0;
 };
 

@@ -29,7 +29,7 @@ struct Completion {
   bool has_immediate = false;
   uint32_t immediate = 0;
   bool unsolicited = false;  // consumed no receive
-  // Of the queue pair: a slot is free again when the user has taken the completion.
+  // The queue pair counts its used slots here. Taking the completion frees one.
   std::shared_ptr<std::atomic<size_t>> slots;
 };
 

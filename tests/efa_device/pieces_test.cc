@@ -382,7 +382,7 @@ TEST_F(QueuePairTest, FullQueueRefuses) {
   EXPECT_EQ(two_->PostReceive(ReceiveRequest()), ENOMEM);
 }
 
-// As in rdma-core, where only a poll counts a request as completed.
+// rdma-core, too, counts a request as completed only when the user polls its completion.
 TEST_F(QueuePairTest, SlotIsFreeWhenItsCompletionIsTaken) {
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(two_->PostReceive(ReceiveRequest{5, {ibv_sge{Address(1000), 100, key_}}}), 0);
