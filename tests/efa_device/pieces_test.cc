@@ -409,6 +409,17 @@ TEST_F(QueuePairTest, UnsolicitedImmediateConsumesNoReceive) {
   EXPECT_EQ(Ended(), Status::kOk);
 }
 
+TEST_F(QueuePairTest, InlineDataHasALimitAndIsForSendsOnly) {
+  WorkRequest work = Work(WorkRequest::Operation::kSend, 0);
+  work.is_inline = true;
+  work.inline_data.assign(attributes_.max_inline + 1, 'x');
+  EXPECT_EQ(Post(work), EINVAL);
+  work.inline_data.pop_back();
+  EXPECT_EQ(Post(work), 0);
+  work.operation = WorkRequest::Operation::kWrite;
+  EXPECT_EQ(Post(work), EINVAL);
+}
+
 TEST_F(QueuePairTest, WriteOfNoBytesNeedsAKey) {
   WorkRequest work = Work(WorkRequest::Operation::kWrite, 0);
   work.rkey = key_ + 1;
