@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Providers, ClientGroupTest, testing::Values("tcp;ofi_rx
 
 // A worker that ends under a client of the same process. Over shm the two would share one mapping
 // of the worker's queues, which goes with it: there servers of their own processes are lost, in
-// tests/lease_client.
+// tests/lease.
 class LostWorkerTest : public ClientGroupTest {};
 
 INSTANTIATE_TEST_SUITE_P(Providers, LostWorkerTest, testing::Values("tcp;ofi_rxm"), NameOfProvider);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/invoke/client.h"
-#include "tests/held_lock/hold_lock.h"
+#include "tests/failure/hold_lock.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "src/invoke/function.h"
-#include "tests/held_lock/hold_lock.h"
+#include "tests/failure/hold_lock.h"
 
 // Input: the number of a signal, which the worker gets when it next gives up the lock of its own
 // queue. Answers "holds".

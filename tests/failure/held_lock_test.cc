@@ -22,7 +22,7 @@ namespace {
 // A sanitizer's library would like to be the first.
 std::vector<std::string> Preloaded() {
   const char* const options = std::getenv("ASAN_OPTIONS");
-  return {"LD_PRELOAD=tests/held_lock/hold_lock.so",
+  return {"LD_PRELOAD=tests/failure/hold_lock.so",
           absl::StrCat("ASAN_OPTIONS=", options == nullptr ? "" : options,
                        ":verify_asan_link_order=0")};
 }
@@ -41,7 +41,7 @@ class HeldLockTest : public ServerTest, public testing::WithParamInterface<int> 
   ServerProcess* StartServer(std::vector<std::string> environment = {}) {
     ServerOptions options;
     options.provider = "shm";
-    options.functions.push_back("tests/held_lock/functions.so");
+    options.functions.push_back("tests/failure/held_lock_functions.so");
     options.environment = std::move(environment);
     return ServerTest::StartServer(options);
   }
@@ -79,7 +79,7 @@ class HeldLockTest : public ServerTest, public testing::WithParamInterface<int> 
 
   std::unique_ptr<ChildProcess> StartHolder(const ServerProcess* server, const char* whose) {
     auto holder =
-        ChildProcess::Start({{"tests/held_lock/holding_client", server->address(), whose, signal()},
+        ChildProcess::Start({{"tests/failure/holding_client", server->address(), whose, signal()},
                              {},
                              -1,
                              -1,

@@ -1,7 +1,7 @@
 // What the preloaded library can be told.
 
-#ifndef INVOKER_TESTS_HELD_LOCK_HOLD_LOCK_H_
-#define INVOKER_TESTS_HELD_LOCK_HOLD_LOCK_H_
+#ifndef INVOKER_TESTS_FAILURE_HOLD_LOCK_H_
+#define INVOKER_TESTS_FAILURE_HOLD_LOCK_H_
 
 #include <dlfcn.h>
 
@@ -22,4 +22,4 @@ inline bool HoldLock(LockOf whose, int signal) {
 
 }  // namespace invoker
 
-#endif  // INVOKER_TESTS_HELD_LOCK_HOLD_LOCK_H_
+#endif  // INVOKER_TESTS_FAILURE_HOLD_LOCK_H_

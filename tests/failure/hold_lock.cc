@@ -1,7 +1,7 @@
 // Stands before the C library's pthread_spin_unlock (LD_PRELOAD), so that a process can be made to
 // die or to stop in the middle of a call of the provider, while it has a lock that others want.
 
-#include "tests/held_lock/hold_lock.h"
+#include "tests/failure/hold_lock.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
