@@ -162,7 +162,7 @@ Command AddCallCommand(CLI::App* app, CLI::App** command) {
   AddDuration(*command, "--timeout", &settings->timeout, "for the call");
   AddRetry(*command, &settings->retry);
   AddBytes(
-      *command, "--response_capacity", &settings->response_capacity,
+      *command, "--response-capacity", &settings->response_capacity,
       "room for the answer; 0: as much as the session's window has, or as the input if that is "
       "more. What is larger than the window goes past it");
   AddLeaseOptions(*command, &settings->lease);

@@ -13,9 +13,9 @@ namespace {
 constexpr char kProgram[] = "invoker";
 
 void AddTimeouts(CLI::App* command, ServerSettings* settings) {
-  AddDuration(command, "--connect_timeout", &settings->client.connect_timeout,
+  AddDuration(command, "--connect-timeout", &settings->client.connect_timeout,
               "for each step of connecting");
-  AddDuration(command, "--peer_timeout", &settings->client.peer_timeout,
+  AddDuration(command, "--peer-timeout", &settings->client.peer_timeout,
               "calls end within this time of the server's death, stop or disappearance")
       ->envname("INVOKER_PEER_TIMEOUT");
 }
@@ -54,17 +54,17 @@ void AddFabricOptions(CLI::App* command, ServerSettings* settings) {
       ->type_name("auto|NAME")
       ->default_str(std::string(transport::kAutoProvider));
   command
-      ->add_option("--fabric_address", settings->client.fabric_address,
+      ->add_option("--fabric-address", settings->client.fabric_address,
                    "this side's IP address, interface or libfabric domain, for the fabrics that "
                    "have it; by default the one that routes to the server")
       ->type_name("ADDRESS|INTERFACE|DOMAIN");
   AddNotification(command, "--notify", &settings->client.notification,
                   "how a peer learns of a write");
   AddDataAuth(
-      command, "--data_auth", &settings->client.data_auth,
+      command, "--data-auth", &settings->client.data_auth,
       "how much of each message is to be under a keyed tag at least; a server may want more");
   AddBytes(
-      command, "--pieces_up_to", &settings->client.pieces_up_to,
+      command, "--pieces-up-to", &settings->client.pieces_up_to,
       "payloads of up to so many bytes go in pieces where the fabric can send them so; 0: each "
       "message in one write. By default a short trial decides");
 }

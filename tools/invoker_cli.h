@@ -28,12 +28,12 @@ struct ServerSettings {
   ClientOptions client;
 };
 
-// --server (or the environment's INVOKER_SERVER), --connect_timeout, --peer_timeout, and what
+// --server (or the environment's INVOKER_SERVER), --connect-timeout, --peer-timeout, and what
 // security_options.h adds.
 void AddServerOptions(CLI::App* command, ServerSettings* settings);
 // The same for several servers: "HOST:PORT,HOST:PORT".
 void AddServersOption(CLI::App* command, ServerSettings* settings);
-// --provider, --fabric_address and --notify.
+// --provider, --fabric-address and --notify.
 void AddFabricOptions(CLI::App* command, ServerSettings* settings);
 
 // --retry: CallOptions::retry.

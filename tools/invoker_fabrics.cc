@@ -213,7 +213,7 @@ Command AddFabricsCommand(CLI::App* app, CLI::App** command) {
                    "offers")
       ->type_name("HOST:PORT")
       ->needs(verify);
-  AddDuration(*command, "--connect_timeout", &settings->timeout,
+  AddDuration(*command, "--connect-timeout", &settings->timeout,
               "for each step of connecting to the server");
   AddCredentialOptions(*command, "", &settings->credentials);
   return [settings] { return Run(*settings); };

@@ -286,16 +286,16 @@ Command AddMapCommand(CLI::App* app, CLI::App** command) {
       ->required();
   AddLeaseOptions(*command, &settings->lease);
   (*command)
-      ->add_option("--max_in_flight", settings->max_in_flight,
+      ->add_option("--max-in-flight", settings->max_in_flight,
                    "calls under way at once; 0: two for each executor")
       ->type_name("N")
       ->check(CLI::Range(0u, kMostInFlight))
       ->capture_default_str();
   AddDuration(*command, "--timeout", &settings->timeout, "for each call");
   AddRetry(*command, &settings->retry);
-  AddBytes(*command, "--response_capacity", &settings->response_capacity,
+  AddBytes(*command, "--response-capacity", &settings->response_capacity,
            "room for each answer; 0: all of the sessions' windows, shared by the calls under way");
-  (*command)->add_flag("--stop_on_error", settings->stop_on_error,
+  (*command)->add_flag("--stop-on-error", settings->stop_on_error,
                        "after the first failure, call no more");
   (*command)->add_flag("-q,--quiet", settings->quiet, "no progress on standard error");
   (*command)->add_flag("-v,--verbose", settings->verbose,

@@ -47,7 +47,7 @@ namespace {
 
 constexpr char kProgram[] = "invoker_server";
 
-// What stopping may take beyond --drain_timeout before the server ends without a function that runs
+// What stopping may take beyond --drain-timeout before the server ends without a function that runs
 // on.
 constexpr absl::Duration kStopGrace = absl::Seconds(5);
 
@@ -211,8 +211,8 @@ void LogRefusals(const security::AccessControl& access, uint64_t forbidden,
 void LogClosedConnections(const bootstrap::AcceptorCounters& closed) {
   if (closed.too_many + closed.too_many_of_one + closed.no_descriptor == 0) return;
   LogLine(absl::StrCat("connections closed at once: ", closed.too_many,
-                       " beyond --max_connections, ", closed.too_many_of_one,
-                       " beyond --max_connections_per_source, ", closed.no_descriptor,
+                       " beyond --max-connections, ", closed.too_many_of_one,
+                       " beyond --max-connections-per-source, ", closed.no_descriptor,
                        " for want of a descriptor"));
 }
 

@@ -25,7 +25,7 @@ void AddPolling(CLI::App* command, CLI::Option* lease, Polling* polling) {
             *polling = found->second;
           },
           "what an executor does while it has nothing to run: poll, sleep, or poll for "
-          "--hot_timeout and then sleep. By default as the server says")
+          "--hot-timeout and then sleep. By default as the server says")
       ->type_name("hot|warm|adaptive")
       ->needs(lease);
 }
@@ -47,12 +47,12 @@ void AddLeaseOptions(CLI::App* command, LeaseSettings* settings) {
            "for each executor; 0: as much as the server says")
       ->needs(lease);
   AddPolling(command, lease, &options->polling);
-  AddDuration(command, "--hot_timeout", &options->hot_timeout,
+  AddDuration(command, "--hot-timeout", &options->hot_timeout,
               "with --polling=adaptive: how long to poll after the last call")
       ->needs(lease);
   AddDuration(command, "--ttl", &options->ttl, "the lease ends after it; 0: the server's longest")
       ->needs(lease);
-  AddDuration(command, "--call_limit", &options->call_limit,
+  AddDuration(command, "--call-limit", &options->call_limit,
               "a function that runs longer ends the lease; 0: the server's longest")
       ->needs(lease);
   AddDuration(command, "--wait", &options->wait, "how long to wait in line if not enough is free")

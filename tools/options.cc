@@ -1,10 +1,13 @@
 #include "tools/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -67,6 +70,16 @@ CLI::Option* AddBytesOption(CLI::App* app, const std::string& name,
           },
           help)
       ->type_name("BYTES");
+}
+
+// Options are written with dashes. Underscores in an option's name are read as dashes; its value
+// stays as it is.
+std::string WithDashes(absl::string_view argument) {
+  std::string normal(argument);
+  if (!absl::StartsWith(argument, "--")) return normal;
+  const size_t end = std::min(normal.find('='), normal.size());
+  std::replace(normal.begin() + 2, normal.begin() + end, '_', '-');
+  return normal;
 }
 
 }  // namespace
@@ -140,8 +153,15 @@ int Parse(CLI::App* app, int argc, char** argv) {
     return absl::StrCat(program->get_name(), ": error: ", error.what(), "; see ",
                         program->get_name(), " --help\n");
   });
+  std::vector<std::string> arguments(argv, argv + argc);
+  for (std::string& argument : arguments) {
+    if (argument == "--") break;
+    argument = WithDashes(argument);
+  }
+  std::vector<const char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
   try {
-    app->parse(argc, argv);
+    app->parse(argc, pointers.data());
   } catch (const CLI::ParseError& error) {
     return app->exit(error) == 0 ? kExitOk : kExitUsage;
   }

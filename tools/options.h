@@ -37,8 +37,9 @@ CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, std::optional<uint64_t>* value,
                       const std::string& help);
 
-// Parses. Returns -1 to go on, or the status to exit with: after --help or --version, which go to
-// standard output, or after an error, which goes to standard error with a pointer to --help.
+// Parses. Option names are written with dashes; underscores in a name are read as dashes. Returns -1
+// to go on, or the status to exit with. Help and version go to standard output with kExitOk; an
+// error goes to standard error, with a pointer to --help.
 int Parse(CLI::App* app, int argc, char** argv);
 
 // One line on standard error: "invoker_server: message", without the control characters in it.

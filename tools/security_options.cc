@@ -5,7 +5,7 @@ namespace {
 
 // A server's second role, or the program's only one.
 std::string Of(const std::string& prefix, const std::string& help) {
-  return prefix.empty() ? help : help + ", for the server of --usage_to";
+  return prefix.empty() ? help : help + ", for the server of --usage-to";
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 
 namespace invoker::tools {
 
-// --tls_ca, --tls_cert, --tls_key, --tls_server_name, --token_file and --plaintext; with `prefix`
-// "usage_": --usage_tls_ca and so on. What is not given is taken from the environment later
+// --tls-ca, --tls-cert, --tls-key, --tls-server-name, --token-file and --plaintext; with `prefix`
+// "usage_": --usage-tls-ca and so on. What is not given is taken from the environment later
 // (security::Complete), so that a token's file need not be named in every command.
 void AddCredentialOptions(CLI::App* app, const std::string& prefix,
                           security::ClientCredentials* credentials);

@@ -14,7 +14,7 @@
 namespace invoker::tools {
 namespace {
 
-// Adaptive polling without --hot_timeout: long enough for the next call of a client that waits for
+// Adaptive polling without --hot-timeout: long enough for the next call of a client that waits for
 // each before it makes the next, short enough that an idle executor costs nothing to speak of.
 constexpr absl::Duration kAdaptiveHotTimeout = absl::Milliseconds(10);
 
@@ -23,14 +23,14 @@ constexpr absl::Duration kLeastEndpointCheck = absl::Milliseconds(100);
 
 // What makes sense only with leases of executors of their own.
 constexpr std::initializer_list<const char*> kLeaseFlags = {
-    "--lease_memory",    "--executor_memory", "--max_ttl", "--max_call",     "--prestart",
-    "--prestart_python", "--python",          "--sandbox", "--executor_user"};
+    "--lease-memory",    "--executor-memory", "--max-ttl", "--max-call",     "--prestart",
+    "--prestart-python", "--python",          "--sandbox", "--executor-user"};
 
 void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
   WorkerOptions& worker = settings->worker;
   app->add_option("--listen", settings->listen,
                   "address of the bootstrap service; port 0 picks a free one. One that other "
-                  "machines can reach needs --tls_cert or --allow_plaintext")
+                  "machines can reach needs --tls-cert or --allow-plaintext")
       ->type_name("HOST:PORT")
       ->capture_default_str();
   app->add_option(
@@ -42,7 +42,7 @@ void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
       ->type_name("auto|NAME,...")
       ->default_str(std::string(transport::kAutoProvider));
   app->add_option(
-         "--fabric_address", worker.addresses.given,
+         "--fabric-address", worker.addresses.given,
          "where the fabrics' endpoints are. An IP address or an interface is that of every "
          "fabric addressed by IP; another name is that of the libfabric domain with that "
          "name; a name that no fabric has is an error. By default, for fabrics addressed by "
@@ -60,49 +60,49 @@ void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddNotification(app, "--notify", &worker.notification, "how a peer learns of a write");
   AddBytes(app, "--window", &worker.window_bytes,
            "per session and direction, a power of two; the largest payload is 32 bytes less");
-  AddBytes(app, "--bulk_memory", &worker.bulk_bytes,
+  AddBytes(app, "--bulk-memory", &worker.bulk_bytes,
            "memory for payloads larger than the windows, input and output of all calls under way "
            "on executors that are not leased; more of them wait, and one that wants more by itself "
            "is refused. A leased executor gives three quarters of its memory");
   AddBytes(
-      app, "--window_memory", &settings->sessions.window_memory,
+      app, "--window-memory", &settings->sessions.window_memory,
       "memory for the windows of all sessions on executors that are not leased: twice --window "
-      "each, four times with --data_auth=full; who comes later is refused. By default half of "
+      "each, four times with --data-auth=full; who comes later is refused. By default half of "
       "the machine's. A leased executor's windows are within the lease's memory")
       ->default_str("");
-  app->add_option("--max_sessions", settings->sessions.total, "sessions of the server at a time")
+  app->add_option("--max-sessions", settings->sessions.total, "sessions of the server at a time")
       ->check(CLI::PositiveNumber)
       ->type_name("N")
       ->capture_default_str();
-  app->add_option("--max_sessions_per_lease", settings->sessions.per_lease,
+  app->add_option("--max-sessions-per-lease", settings->sessions.per_lease,
                   "of those, how many one lease may have, for each of its executors if it has some "
                   "of its own")
       ->check(CLI::PositiveNumber)
       ->type_name("N")
       ->capture_default_str();
-  AddDataAuth(app, "--data_auth", &worker.data_auth,
+  AddDataAuth(app, "--data-auth", &worker.data_auth,
               "how much of each message is under a keyed tag, so that a peer that knows a window's "
               "memory key cannot forge it: nothing, the header, or the payload too. A client may "
               "want more than this, and then gets it");
   app->add_option(
          "--polling", flags->polling,
          "what executors do when there is nothing to do. hot: busy-poll, while they have a "
-         "session (the default); warm: sleep; adaptive: busy-poll for --hot_timeout after "
+         "session (the default); warm: sleep; adaptive: busy-poll for --hot-timeout after "
          "the last message, then sleep. A lease may choose its own")
       ->check(CLI::IsMember({"hot", "warm", "adaptive"}))
       ->type_name("hot|warm|adaptive");
-  AddDuration(app, "--hot_timeout", &worker.executor.hot_timeout,
+  AddDuration(app, "--hot-timeout", &worker.executor.hot_timeout,
               "how long an executor busy-polls after the last message before it sleeps until the "
               "next; inf: always hot, while it has a session");
   worker.endpoint_watch.period = kServersEndpointCheck;
   AddDuration(
-      app, "--endpoint_check", &worker.endpoint_watch.period,
+      app, "--endpoint-check", &worker.endpoint_watch.period,
       "how often a message from a new endpoint tries whether the endpoints to which clients "
       "connect still answer; one that does not is replaced. inf: never");
-  AddDuration(app, "--drain_timeout", &settings->drain_timeout,
+  AddDuration(app, "--drain-timeout", &settings->drain_timeout,
               "how long a server that was told to stop waits for a function that runs and for "
               "responses to leave");
-  AddDuration(app, "--peer_timeout", &settings->peer_timeout,
+  AddDuration(app, "--peer-timeout", &settings->peer_timeout,
               "a client that is silent for so long has lost its leases and sessions. Longer than "
               "what clients allow the server, so that one that stands in a debugger for a moment "
               "lives");
@@ -111,26 +111,26 @@ void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
 void AddLeaseOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
   LeasePolicy& policy = settings->policy;
   SpawnerOptions& spawner = settings->spawner;
-  app->add_option("--lease_cores", policy.total.cores,
+  app->add_option("--lease-cores", policy.total.cores,
                   "executors that clients may lease for themselves, all together: each is a "
                   "process of its own. 0: none. By default as many as there are cores")
       ->type_name("N");
-  AddBytes(app, "--lease_memory", &policy.total.memory_bytes,
+  AddBytes(app, "--lease-memory", &policy.total.memory_bytes,
            "memory of all leased executors together; by default half of the machine's")
       ->default_str("");
-  AddBytes(app, "--executor_memory", &policy.executor_memory_bytes,
+  AddBytes(app, "--executor-memory", &policy.executor_memory_bytes,
            "memory of a leased executor whose client does not say; by default its share of "
-           "--lease_memory")
+           "--lease-memory")
       ->default_str("");
-  AddDuration(app, "--max_ttl", &policy.max_ttl, "the longest that a lease may live");
-  AddDuration(app, "--max_call", &policy.max_call,
+  AddDuration(app, "--max-ttl", &policy.max_ttl, "the longest that a lease may live");
+  AddDuration(app, "--max-call", &policy.max_call,
               "the longest that a function of a leased executor may run: a longer one ends the "
               "lease");
   app->add_option("--prestart", spawner.prestart,
                   "executors to keep ready for leases: then a lease takes milliseconds")
       ->type_name("N")
       ->capture_default_str();
-  app->add_option("--prestart_python", spawner.prestart_python, "the same, for Python functions")
+  app->add_option("--prestart-python", spawner.prestart_python, "the same, for Python functions")
       ->type_name("N")
       ->capture_default_str();
   app->add_option("--python", spawner.python_path,
@@ -144,48 +144,48 @@ void AddLeaseOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags
       ->type_name("none|bwrap")
       ->capture_default_str();
   app->add_option(
-         "--executor_user", spawner.user,
+         "--executor-user", spawner.user,
          "whom leased executors run as if the server is root; by default nobody. LOW-HIGH: "
          "each as another user of these, by numbers that nobody else has")
       ->type_name("NAME|LOW-HIGH");
 }
 
 void AddUploadAndAccountingOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
-  app->add_option("--allow_upload", flags->allow_upload,
+  app->add_option("--allow-upload", flags->allow_upload,
                   "what clients may bring along, to be run in executors that they have leased")
       ->check(CLI::IsMember({"none", "library", "python", "all"}))
       ->type_name("none|library|python|all")
       ->capture_default_str();
-  app->add_option("--upload_cache", settings->upload_cache,
+  app->add_option("--upload-cache", settings->upload_cache,
                   "where uploaded files are kept; by default in a temporary directory")
       ->type_name("DIR");
-  AddBytes(app, "--upload_cache_bytes", &settings->upload_cache_bytes,
+  AddBytes(app, "--upload-cache-bytes", &settings->upload_cache_bytes,
            "how much of them is kept at most");
   AccountingOptions& accounting = settings->accounting;
-  app->add_option("--usage_file", accounting.usage_file,
+  app->add_option("--usage-file", accounting.usage_file,
                   "where a line is added for each lease that ends; read at the start. By default "
                   "usage is forgotten when the server ends")
       ->type_name("FILE");
-  app->add_option("--usage_to", accounting.usage_to,
-                  "a server with --usage_counters that this one's usage is added up on, too")
+  app->add_option("--usage-to", accounting.usage_to,
+                  "a server with --usage-counters that this one's usage is added up on, too")
       ->type_name("HOST:PORT");
-  app->add_flag("--usage_counters", accounting.usage_counters,
+  app->add_flag("--usage-counters", accounting.usage_counters,
                 "let other servers add their usage to counters of this one");
 }
 
 void AddSecurityOptions(CLI::App* app, ServerSettings* settings) {
-  app->add_option("--tls_cert", settings->tls.certificate,
+  app->add_option("--tls-cert", settings->tls.certificate,
                   "the server's certificate and those it was signed with (PEM): connections are "
                   "encrypted. Read again when it changes, as are the next two")
       ->type_name("FILE");
-  app->add_option("--tls_key", settings->tls.key, "its private key (PEM, mode 600)")
+  app->add_option("--tls-key", settings->tls.key, "its private key (PEM, mode 600)")
       ->type_name("FILE");
-  app->add_option("--tls_client_ca", settings->tls.authorities,
+  app->add_option("--tls-client-ca", settings->tls.authorities,
                   "certificates of authorities (PEM): clients must have a certificate that one of "
                   "them has signed")
       ->type_name("FILE");
   app->add_option(
-         "--token_file", settings->token_file,
+         "--token-file", settings->token_file,
          "a file (mode 600) with a token on each line: clients must show one of them. Read "
          "again when it changes, and on SIGHUP")
       ->type_name("FILE");
@@ -193,16 +193,16 @@ void AddSecurityOptions(CLI::App* app, ServerSettings* settings) {
                   "who may do what: see docs/security_bootstrap.md, and invoker policy check. Read "
                   "again when it changes, and on SIGHUP")
       ->type_name("FILE");
-  app->add_option("--max_connections", settings->connections.total,
+  app->add_option("--max-connections", settings->connections.total,
                   "TCP connections of the bootstrap at a time: more are closed at once. By default "
                   "half of the descriptors that the server may have (ulimit -n), and 10000 at most")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  app->add_option("--max_connections_per_source", settings->connections.per_source,
+  app->add_option("--max-connections-per-source", settings->connections.per_source,
                   "of those, how many one address may have (IPv6: one /64); by default half")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  app->add_flag("--allow_plaintext", settings->allow_plaintext,
+  app->add_flag("--allow-plaintext", settings->allow_plaintext,
                 "listen without encryption also where other machines can reach the port, on a "
                 "trusted network");
 }
@@ -211,17 +211,17 @@ absl::Status SettleSecurity(const ServerSettings& settings) {
   const security::CertificatePaths& tls = settings.tls;
   if (tls.certificate.empty() != tls.key.empty()) {
     return absl::InvalidArgumentError(
-        "--tls_cert and --tls_key go together: a certificate, and the private key that belongs to "
+        "--tls-cert and --tls-key go together: a certificate, and the private key that belongs to "
         "it");
   }
   if (!tls.authorities.empty() && tls.certificate.empty()) {
     return absl::InvalidArgumentError(
-        "--tls_client_ca asks clients for certificates, for which connections must be encrypted: "
-        "give --tls_cert and --tls_key too");
+        "--tls-client-ca asks clients for certificates, for which connections must be encrypted: "
+        "give --tls-cert and --tls-key too");
   }
   if (!settings.token_file.empty() && !settings.policy_file.empty()) {
     return absl::InvalidArgumentError(
-        "--token_file and --policy cannot both be given: with a policy, tokens are its tenants'");
+        "--token-file and --policy cannot both be given: with a policy, tokens are its tenants'");
   }
   return absl::OkStatus();
 }
@@ -229,11 +229,11 @@ absl::Status SettleSecurity(const ServerSettings& settings) {
 absl::Status SettlePolling(const CLI::App& app, const ServerFlags& flags,
                            ServerSettings* settings) {
   absl::Duration& hot_timeout = settings->worker.executor.hot_timeout;
-  const bool given = app.count("--hot_timeout") > 0;
+  const bool given = app.count("--hot-timeout") > 0;
   if (given && (flags.polling == "hot" || flags.polling == "warm")) {
     return absl::InvalidArgumentError(
         absl::StrCat("--polling=", flags.polling,
-                     " has no --hot_timeout: leave one of them out, or "
+                     " has no --hot-timeout: leave one of them out, or "
                      "say --polling=adaptive"));
   }
   if (flags.polling == "hot") hot_timeout = absl::InfiniteDuration();
@@ -260,15 +260,15 @@ absl::Status SettleLeases(const CLI::App& app, const ServerFlags& flags, ServerS
   LeasePolicy& policy = settings->policy;
   SpawnerOptions& spawner = settings->spawner;
   if (policy.max_ttl <= absl::ZeroDuration() || policy.max_call <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("--max_ttl and --max_call must be more than 0");
+    return absl::InvalidArgumentError("--max-ttl and --max-call must be more than 0");
   }
-  const bool cores_given = app.count("--lease_cores") > 0;
+  const bool cores_given = app.count("--lease-cores") > 0;
   for (const char* flag : kLeaseFlags) {
     if (app.count(flag) == 0) continue;
     settings->leases_asked_for = true;
     if (cores_given && policy.total.cores == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(flag, " is of leased executors, and --lease_cores=0 leases none"));
+          absl::StrCat(flag, " is of leased executors, and --lease-cores=0 leases none"));
     }
   }
   if (cores_given && policy.total.cores == 0) return absl::OkStatus();
@@ -281,18 +281,18 @@ absl::Status SettleLeases(const CLI::App& app, const ServerFlags& flags, ServerS
   if (policy.executor_memory_bytes == 0 ||
       policy.executor_memory_bytes > policy.total.memory_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--executor_memory is ", policy.executor_memory_bytes,
-                     " bytes; it must be more than 0 and no more than --lease_memory, which is ",
+        absl::StrCat("--executor-memory is ", policy.executor_memory_bytes,
+                     " bytes; it must be more than 0 and no more than --lease-memory, which is ",
                      policy.total.memory_bytes));
   }
   if (uint64_t{spawner.prestart} + spawner.prestart_python > policy.total.cores) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--prestart and --prestart_python are ", spawner.prestart, " and ",
-                     spawner.prestart_python, ", but --lease_cores is ", policy.total.cores,
+        absl::StrCat("--prestart and --prestart-python are ", spawner.prestart, " and ",
+                     spawner.prestart_python, ", but --lease-cores is ", policy.total.cores,
                      ": more executors are never leased at once"));
   }
   if (spawner.prestart_python > 0 && spawner.python_path.empty()) {
-    return absl::InvalidArgumentError("--prestart_python needs --python=PATH");
+    return absl::InvalidArgumentError("--prestart-python needs --python=PATH");
   }
   policy.python = !spawner.python_path.empty();
   spawner.sandbox = flags.sandbox == "bwrap" ? Sandbox::kBubblewrap : Sandbox::kNone;
@@ -306,16 +306,16 @@ absl::Status SettleUpload(const CLI::App& app, const ServerFlags& flags, ServerS
   }
   settings->policy.allow_upload = settings->upload != UploadPolicy::kNone;
   if (settings->upload == UploadPolicy::kNone) {
-    if (app.count("--upload_cache") + app.count("--upload_cache_bytes") > 0) {
+    if (app.count("--upload-cache") + app.count("--upload-cache-bytes") > 0) {
       return absl::InvalidArgumentError(
-          "--upload_cache and --upload_cache_bytes need --allow_upload, which is \"none\"");
+          "--upload-cache and --upload-cache-bytes need --allow-upload, which is \"none\"");
     }
     return absl::OkStatus();
   }
   if (settings->policy.total.cores == 0) {
     return absl::InvalidArgumentError(
-        "--allow_upload needs leased executors, which alone run what is uploaded, and "
-        "--lease_cores=0 leases none");
+        "--allow-upload needs leased executors, which alone run what is uploaded, and "
+        "--lease-cores=0 leases none");
   }
   settings->leases_asked_for = true;
   return absl::OkStatus();
@@ -335,12 +335,12 @@ void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
 absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
   if (settings->peer_timeout < kLeastPeerTimeout || settings->peer_timeout > absl::Hours(24)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--peer_timeout is from ", absl::FormatDuration(kLeastPeerTimeout),
+        absl::StrCat("--peer-timeout is from ", absl::FormatDuration(kLeastPeerTimeout),
                      " to 24h, not ", absl::FormatDuration(settings->peer_timeout)));
   }
   if (settings->worker.endpoint_watch.period < kLeastEndpointCheck) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--endpoint_check is at least ", absl::FormatDuration(kLeastEndpointCheck),
+        absl::StrCat("--endpoint-check is at least ", absl::FormatDuration(kLeastEndpointCheck),
                      ", not ", absl::FormatDuration(settings->worker.endpoint_watch.period)));
   }
   absl::Status status = SettlePolling(app, flags, settings);

@@ -36,10 +36,10 @@ absl::StatusOr<InvokerServer> StartInvokerServer(int core, const std::string& pr
   options.command = {
       "tools/invoker_server", "--listen=127.0.0.1:0", absl::StrCat("--provider=", provider),
       // The longest: see client_options.h.
-      "--peer_timeout=24h",
+      "--peer-timeout=24h",
       absl::StrCat("--functions=", ProgramPath("bench/functions/libbench_functions.so"))};
   if (transport::FindRow(provider).address_is_ip) {
-    options.command.push_back(absl::StrCat("--fabric_address=", address));
+    options.command.push_back(absl::StrCat("--fabric-address=", address));
   }
   options.command.insert(options.command.end(), more.begin(), more.end());
   absl::StatusOr<std::unique_ptr<ServerProcess>> process = ServerProcess::Start(options);

@@ -27,10 +27,10 @@ void AddCommonOptions(CLI::App* app, CommonOptions* options) {
       app->add_option("--rounds", options->rounds, "how often everything takes its turn")
           ->check(CLI::Range(1, 100000))
           ->capture_default_str();
-  app->add_option("--client_core", options->client_core, "core of the side that measures")
+  app->add_option("--client-core", options->client_core, "core of the side that measures")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app->add_option("--server_core", options->server_core, "core of the other side")
+  app->add_option("--server-core", options->server_core, "core of the other side")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   // Options are handled in the order in which they were added: --rounds is known by now.

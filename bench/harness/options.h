@@ -17,8 +17,8 @@ struct CommonOptions {
   std::vector<std::string> providers = {"tcp;ofi_rxm", "shm"};  // --provider=NAME, repeatable
   std::string address = "127.0.0.1";  // --address: where the fabric is addressed by IP
   int rounds = 20;                    // --rounds: how often everything takes its turn
-  int client_core = 0;                // --client_core
-  int server_core = 1;                // --server_core
+  int client_core = 0;                // --client-core
+  int server_core = 1;                // --server-core
   bool quick = false;                 // --quick: fewer rounds; figures are rougher
   std::string json;                   // --json=FILE
   std::string plot;                   // --plot=FILE.svg

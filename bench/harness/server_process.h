@@ -71,7 +71,7 @@ class ServerProcess {
 };
 
 // An invoker_server on core `core` with the benchmark's functions ("noop" returns as many bytes as
-// it got, untouched; "echo" copies them), with defaults but for `more` ("--hot_timeout=0") and a
+// it got, untouched; "echo" copies them), with defaults but for `more` ("--hot-timeout=0") and a
 // peer_timeout that no benchmark reaches.
 struct InvokerServer {
   std::unique_ptr<ServerProcess> process;

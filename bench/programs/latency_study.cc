@@ -140,7 +140,7 @@ absl::Status LatencyStudy::Hot(const std::string& provider) {
 
 absl::Status LatencyStudy::Adaptive(const std::string& provider) {
   InvokerContender::Options options = InvokerOptions(options_, provider);
-  options.server_options = {"--hot_timeout=1ms"};
+  options.server_options = {"--hot-timeout=1ms"};
   absl::StatusOr<std::unique_ptr<InvokerContender>> invoker = InvokerContender::Start(options);
   if (!invoker.ok()) return invoker.status();
   if (absl::Status status = (*invoker)->Verify(options_.sizes); !status.ok()) return status;
@@ -156,7 +156,7 @@ absl::Status LatencyStudy::Warm(const std::string& provider) {
   plan.sizes.erase(std::remove(plan.sizes.begin(), plan.sizes.end(), size_t{0}), plan.sizes.end());
   if (plan.sizes.empty()) return absl::OkStatus();
   InvokerContender::Options options = InvokerOptions(options_, provider);
-  options.server_options = {"--hot_timeout=0"};
+  options.server_options = {"--hot-timeout=0"};
   options.client.hot_timeout = absl::ZeroDuration();
   absl::StatusOr<std::unique_ptr<InvokerContender>> invoker = InvokerContender::Start(options);
   if (!invoker.ok()) return invoker.status();

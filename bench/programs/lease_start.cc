@@ -42,8 +42,8 @@ struct Origin {
 constexpr std::array<Origin, 4> kOrigins = {{
     {"native_pool", bootstrap::ExecutorKind::kNative, "--prestart=1"},
     {"native_fork", bootstrap::ExecutorKind::kNative, "--prestart=0"},
-    {"python_pool", bootstrap::ExecutorKind::kPython, "--prestart_python=1"},
-    {"python_fork", bootstrap::ExecutorKind::kPython, "--prestart_python=0"},
+    {"python_pool", bootstrap::ExecutorKind::kPython, "--prestart-python=1"},
+    {"python_fork", bootstrap::ExecutorKind::kPython, "--prestart-python=0"},
 }};
 
 constexpr char kPython[] = "/usr/bin/python3";
@@ -106,14 +106,14 @@ absl::Status TakeLease(const std::string& target, const std::string& provider,
 
 absl::Status MeasureRound(const CommonOptions& options, const std::string& provider,
                           const Origin& origin, Series* series) {
-  std::vector<std::string> flags = {"--lease_cores=1", origin.prestart};
+  std::vector<std::string> flags = {"--lease-cores=1", origin.prestart};
   if (origin.kind == bootstrap::ExecutorKind::kPython) {
     flags.push_back(absl::StrCat("--python=", kPython));
   }
   // shm works between processes of one user only.
   const passwd* user = getpwuid(geteuid());
   if (user == nullptr) return absl::NotFoundError("this process's user has no name");
-  flags.push_back(absl::StrCat("--executor_user=", user->pw_name));
+  flags.push_back(absl::StrCat("--executor-user=", user->pw_name));
   const absl::StatusOr<InvokerServer> server =
       StartInvokerServer(options.server_core, provider, options.address, flags);
   if (!server.ok()) return server.status();
@@ -175,7 +175,7 @@ void ExplainLeaseStarts(Report* report) {
                                  " of pause before each, in ", kMostRounds, " rounds at most"));
   report->Note(
       "executors: a lease on a server that runs, by a process that has had others. pool: the "
-      "executor was started before (--prestart=1, --prestart_python=1). fork: it is started when "
+      "executor was started before (--prestart=1, --prestart-python=1). fork: it is started when "
       "the lease is asked for. lease: the stream, up to the grant. first_call: noop, 64 B, also "
       "on executors for Python functions.");
 }

@@ -290,7 +290,7 @@ void AddOptions(CLI::App* app, Settings* settings) {
   app->add_option("--bytes", settings->bytes, "payload, there and back")
       ->check(CLI::Range(0, 8192))
       ->capture_default_str();
-  app->add_flag("--default_room", settings->default_room,
+  app->add_flag("--default-room", settings->default_room,
                 "closed loop: leave the room for responses to the default (1/64 of the window) and "
                 "do not ask for as much as comes back, which lets responses share messages");
   app->add_option("--ways", settings->ways,

@@ -65,7 +65,7 @@ def best_time_of_numpy(size):
 
 def numpy_elsewhere(size, environment):
     """best_time_of_numpy in a process of its own."""
-    command = [sys.executable, os.path.abspath(__file__), "--time_numpy", "--size=%d" % size, "--server="]
+    command = [sys.executable, os.path.abspath(__file__), "--time-numpy", "--size=%d" % size, "--server="]
     done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, check=True, text=True)
     return float(done.stdout)
 
@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--executors", type=int, default=2, metavar="N", help="default: %(default)s")
     parser.add_argument("--size", type=int, default=2048, metavar="N", help="rows and columns; default: %(default)s")
     parser.add_argument("--block", type=int, default=256, metavar="N", help="rows of a block; default: %(default)s")
-    parser.add_argument("--time_numpy", action="store_true", help="only measure numpy here, and print the seconds")
+    parser.add_argument("--time-numpy", action="store_true", help="only measure numpy here, and print the seconds")
     options = parser.parse_args()
     if min(options.executors, options.size, options.block) < 1:
         parser.error("--executors, --size and --block must be at least 1")

@@ -65,10 +65,10 @@ def main() -> int:
     parser.add_argument("--server", required=True, metavar="HOST:PORT", help="an invoker_server that leases 2 executors or more")
     parser.add_argument("--library", required=True, metavar="FILE", help="libfaults.so")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="of all faults; default: %(default)s")
-    parser.add_argument("--call_limit", type=float, default=0.5, metavar="SECONDS", help="of a function; default: %(default)s")
+    parser.add_argument("--call-limit", type=float, default=0.5, metavar="SECONDS", help="of a function; default: %(default)s")
     options = parser.parse_args()
     if options.rounds < 1 or options.call_limit <= 0:
-        parser.error("--rounds must be at least 1, and --call_limit positive")
+        parser.error("--rounds must be at least 1, and --call-limit positive")
 
     survived = []
     try:

@@ -69,7 +69,7 @@ class AccountingService final : public v1::Accounting::Service {
     }
     if (accumulator_ == nullptr) {
       return bootstrap::ToGrpc(absl::FailedPreconditionError(
-          "this server takes no other servers' usage: start it with --usage_counters"));
+          "this server takes no other servers' usage: start it with --usage-counters"));
     }
     absl::StatusOr<bootstrap::Contribution> contribution = bootstrap::FromProto(*request);
     if (!contribution.ok()) return bootstrap::ToGrpc(contribution.status());

@@ -32,15 +32,15 @@ absl::Status CheckUploadAllowed(UploadPolicy policy, bootstrap::CodeKind kind) {
   if (policy == wanted || policy == UploadPolicy::kAll) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "this worker runs no ", library ? "shared libraries" : "Python functions",
-      " of its clients: it was started with --allow_upload=", UploadPolicyName(policy),
-      "; whoever runs it would have to say --allow_upload=", UploadPolicyName(wanted), " or all"));
+      " of its clients: it was started with --allow-upload=", UploadPolicyName(policy),
+      "; whoever runs it would have to say --allow-upload=", UploadPolicyName(wanted), " or all"));
 }
 
 absl::Status CheckAnyUploadAllowed(UploadPolicy policy) {
   if (policy != UploadPolicy::kNone) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      "this worker runs no code of its clients: it was started with --allow_upload=none; whoever "
-      "runs it would have to say --allow_upload=library, python or all");
+      "this worker runs no code of its clients: it was started with --allow-upload=none; whoever "
+      "runs it would have to say --allow-upload=library, python or all");
 }
 
 }  // namespace invoker

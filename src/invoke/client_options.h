@@ -54,7 +54,7 @@ struct ClientOptions {
   // off: heartbeats go out five times in it, and the worker is given up when it has been silent for
   // four fifths of it. Silence counts only while this process runs, so that neither a stop of its
   // own nor a machine that sleeps looks like the worker's death. At least 20 ms; infinite: as long
-  // as the worker says (invoker_server --peer_timeout).
+  // as the worker says (invoker_server --peer-timeout).
   absl::Duration peer_timeout = absl::Seconds(1);
   // ClientGroup::Connect only: connects again, in the background, to a worker that has been lost.
   bool reconnect = true;
@@ -62,7 +62,7 @@ struct ClientOptions {
   // more CPU.
   absl::Duration hot_timeout = absl::Milliseconds(1);
   // How much of each message is to be under a keyed tag at least (docs/security.md). A session has
-  // the stronger of this and what the worker wants (--data_auth).
+  // the stronger of this and what the worker wants (--data-auth).
   DataAuth data_auth = DataAuth::kOff;
   // Where the fabric can do both (docs/performance.md), payloads of up to so many bytes go in
   // pieces, both ways, if the provider does not inject them whole; 0: every message goes in one

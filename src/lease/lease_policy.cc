@@ -65,7 +65,7 @@ absl::StatusOr<LeaseTerms> ResolveTerms(const LeaseTerms& asked, const LeasePoli
   }
   if (policy.total.cores == 0) {
     return absl::FailedPreconditionError(
-        "this worker leases no executors: it was started with --lease_cores=0, or its log says "
+        "this worker leases no executors: it was started with --lease-cores=0, or its log says "
         "why");
   }
   if (terms.kind == ExecutorKind::kPython && !policy.python) {

@@ -13,7 +13,7 @@ namespace {
 absl::Status NoToken() {
   return absl::UnauthenticatedError(
       "this server asks for a token, and none came along: name the file that has it by "
-      "--token_file, INVOKER_TOKEN_FILE or token_file=");
+      "--token-file, INVOKER_TOKEN_FILE or token_file=");
 }
 
 absl::Status WrongToken() {
@@ -27,7 +27,7 @@ absl::Status WrongToken() {
 absl::StatusOr<std::unique_ptr<AccessControl>> AccessControl::Open(AccessOptions options) {
   if (!options.token_file.empty() && !options.policy_file.empty()) {
     return absl::InvalidArgumentError(
-        "--token_file and --policy cannot both be given: with a policy, tokens are its tenants'");
+        "--token-file and --policy cannot both be given: with a policy, tokens are its tenants'");
   }
   std::unique_ptr<AccessControl> control(new AccessControl(std::move(options)));
   if (!control->required()) return control;

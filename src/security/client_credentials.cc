@@ -29,7 +29,7 @@ absl::StatusOr<ClientCredentials> Complete(const ClientCredentials& given) {
   const bool tls_given = given.tls() || !given.tls_key.empty() || !given.tls_server_name.empty();
   if (tls_given && given.plaintext) {
     return absl::InvalidArgumentError(
-        "a connection is either encrypted (--tls_ca, tls_ca=) or plaintext (--plaintext, "
+        "a connection is either encrypted (--tls-ca, tls_ca=) or plaintext (--plaintext, "
         "plaintext=): give one of them");
   }
   FromEnvironment("INVOKER_TOKEN_FILE", &all.token_file);
@@ -55,18 +55,18 @@ absl::StatusOr<ClientCredentials> Complete(const ClientCredentials& given) {
   if (all.tls_cert.empty() != all.tls_key.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a certificate and its private key go together, and only ",
-        all.tls_key.empty() ? "the certificate is given: add --tls_key, INVOKER_TLS_KEY or tls_key="
-                            : "the key is given: add --tls_cert, INVOKER_TLS_CERT or tls_cert="));
+        all.tls_key.empty() ? "the certificate is given: add --tls-key, INVOKER_TLS_KEY or tls_key="
+                            : "the key is given: add --tls-cert, INVOKER_TLS_CERT or tls_cert="));
   }
   if (!all.tls_cert.empty() && all.tls_ca.empty()) {
     return absl::InvalidArgumentError(
-        "there is a certificate for the client, but nothing to know the server by: add --tls_ca, "
+        "there is a certificate for the client, but nothing to know the server by: add --tls-ca, "
         "INVOKER_TLS_CA or tls_ca=, for example /etc/ssl/certs/ca-certificates.crt");
   }
   if (!all.tls_server_name.empty() && !all.tls()) {
     return absl::InvalidArgumentError(
         "the name of the server's certificate is given, but nothing to know the certificate by: "
-        "add --tls_ca, INVOKER_TLS_CA or tls_ca=");
+        "add --tls-ca, INVOKER_TLS_CA or tls_ca=");
   }
   return all;
 }

@@ -110,7 +110,7 @@ TEST_F(ServiceTest, AServerWithoutCountersSaysHowToHaveThem) {
   Serve(nullptr);
   const absl::Status status = client_->Contribute(SomeContribution(), kPatience).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_NE(status.message().find("--usage_counters"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("--usage-counters"), std::string::npos) << status;
 }
 
 TEST_F(ServiceTest, AFabricThatIsNotServedIsNamed) {

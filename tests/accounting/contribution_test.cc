@@ -140,7 +140,7 @@ class Contributing {
 class VanishedService final : public bootstrap::v1::Accounting::Service {
  public:
   explicit VanishedService(const Case& way) {
-    auto there = ServerProcess::Start({.provider = way.provider, .more = {"--usage_counters"}});
+    auto there = ServerProcess::Start({.provider = way.provider, .more = {"--usage-counters"}});
     EXPECT_TRUE(there.ok()) << there.status();
     if (there.ok()) there_ = *std::move(there);
   }

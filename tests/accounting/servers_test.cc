@@ -28,12 +28,12 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 // Executors run as the tests do: another user's cannot be reached over shm.
 std::string SameUser() {
   const passwd* user = getpwuid(geteuid());
-  return absl::StrCat("--executor_user=", user != nullptr ? user->pw_name : "");
+  return absl::StrCat("--executor-user=", user != nullptr ? user->pw_name : "");
 }
 
 std::unique_ptr<ServerProcess> Start(const std::string& provider, std::vector<std::string> more) {
-  more.push_back("--lease_cores=2");
-  more.push_back("--lease_memory=512M");
+  more.push_back("--lease-cores=2");
+  more.push_back("--lease-memory=512M");
   if (geteuid() == 0) more.push_back(SameUser());
   auto server = ServerProcess::Start({.provider = provider, .more = std::move(more)});
   EXPECT_TRUE(server.ok()) << server.status();
@@ -137,11 +137,11 @@ TEST_P(ServersTest, WhoSharesExecutorsHasABillToo) {
 }
 
 TEST_P(ServersTest, AnotherServersCountersGetEverything) {
-  auto there = Start(GetParam(), {"--usage_counters"});
+  auto there = Start(GetParam(), {"--usage-counters"});
   ASSERT_NE(there, nullptr);
   std::vector<std::unique_ptr<ServerProcess>> servers;
   for (int i = 0; i < 2; ++i) {
-    servers.push_back(Start(GetParam(), {absl::StrCat("--usage_to=", there->address())}));
+    servers.push_back(Start(GetParam(), {absl::StrCat("--usage-to=", there->address())}));
     ASSERT_NE(servers.back(), nullptr);
   }
   UsageRow expected = {};
@@ -170,9 +170,9 @@ TEST_P(ServersTest, AnotherServersCountersGetEverything) {
 }
 
 TEST_P(ServersTest, WhatIsLeftIsAddedWhenTheServerStops) {
-  auto there = Start(GetParam(), {"--usage_counters"});
+  auto there = Start(GetParam(), {"--usage-counters"});
   ASSERT_NE(there, nullptr);
-  auto here = Start(GetParam(), {absl::StrCat("--usage_to=", there->address())});
+  auto here = Start(GetParam(), {absl::StrCat("--usage-to=", there->address())});
   ASSERT_NE(here, nullptr);
   UseLease(*here, "alice", 1, 5, 10);
   EXPECT_EQ(here->Stop(), 0) << here->log();
@@ -186,7 +186,7 @@ TEST_P(ServersTest, WhatIsLeftIsAddedWhenTheServerStops) {
 TEST_P(ServersTest, TheFileOutlivesTheServer) {
   const std::string path = absl::StrCat(testing::TempDir(), "/usage", getpid(), GetParam());
   for (uint64_t start = 1; start <= 2; ++start) {
-    auto server = Start(GetParam(), {absl::StrCat("--usage_file=", path)});
+    auto server = Start(GetParam(), {absl::StrCat("--usage-file=", path)});
     ASSERT_NE(server, nullptr);
     UseLease(*server, "alice", 1, 4, 10);
     const auto records = Records(*server, "alice");
@@ -209,11 +209,11 @@ TEST_P(ServersTest, TheFileOutlivesTheServer) {
 
 TEST_P(ServersTest, WhatTheFileSaysIsNotAddedAgain) {
   const std::string path = absl::StrCat(testing::TempDir(), "/both", getpid(), GetParam());
-  auto there = Start(GetParam(), {"--usage_counters"});
+  auto there = Start(GetParam(), {"--usage-counters"});
   ASSERT_NE(there, nullptr);
   for (uint64_t start = 1; start <= 3; ++start) {
-    auto here = Start(GetParam(), {absl::StrCat("--usage_file=", path),
-                                   absl::StrCat("--usage_to=", there->address())});
+    auto here = Start(GetParam(), {absl::StrCat("--usage-file=", path),
+                                   absl::StrCat("--usage-to=", there->address())});
     ASSERT_NE(here, nullptr);
     UseLease(*here, "alice", 1, 4, 10);
     const auto records = Records(*here, "alice");
@@ -234,7 +234,7 @@ TEST_P(ServersTest, WhatTheFileSaysIsNotAddedAgain) {
 }
 
 TEST(ServersErrors, AnAddressThatIsNoneIsABadArgument) {
-  auto command = ServerCommand({.provider = "tcp;ofi_rxm", .more = {"--usage_to=nowhere"}});
+  auto command = ServerCommand({.provider = "tcp;ofi_rxm", .more = {"--usage-to=nowhere"}});
   const Finished finished = RunToEnd({.command = command});
   EXPECT_EQ(finished.exit_code, 2);
   EXPECT_THAT(finished.errors, testing::HasSubstr("nowhere"));

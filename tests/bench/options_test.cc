@@ -43,7 +43,7 @@ TEST(OptionsTest, ProvidersReplaceTheDefaultOnes) {
 
 TEST(OptionsTest, NonsenseIsRefused) {
   EXPECT_THROW(Parse({"--rounds=0"}), CLI::ParseError);
-  EXPECT_THROW(Parse({"--client_core=-1"}), CLI::ParseError);
+  EXPECT_THROW(Parse({"--client-core=-1"}), CLI::ParseError);
   EXPECT_THROW(Parse({"stray"}), CLI::ParseError);
 }
 

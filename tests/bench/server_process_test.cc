@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(All, ParentEndsTest,
                                           testing::Bool()));
 
 TEST(InvokerServerTest, StartsAndSaysWhereItListens) {
-  auto server = StartInvokerServer(-1, "tcp;ofi_rxm", "127.0.0.1", {"--hot_timeout=0"});
+  auto server = StartInvokerServer(-1, "tcp;ofi_rxm", "127.0.0.1", {"--hot-timeout=0"});
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_THAT(server->target, testing::MatchesRegex("127\\.0\\.0\\.1:[0-9]+"));
   EXPECT_THAT(server->process->first_line(), HasSubstr("\"noop\""));

@@ -82,10 +82,10 @@ TEST_F(LimitedHostTest, OneLeaseLeavesRoomForOthers) {
   Limit({10, 4, 0});
   for (const uint64_t lease : {1, 2, 3}) OpenLease(lease);
   for (int i = 0; i < 4; ++i) ExpectOpen(1);
-  ExpectRefused(1, "--max_sessions_per_lease");
+  ExpectRefused(1, "--max-sessions-per-lease");
   for (int i = 0; i < 4; ++i) ExpectOpen(2);
   for (int i = 0; i < 2; ++i) ExpectOpen(3);
-  ExpectRefused(3, "--max_sessions)");
+  ExpectRefused(3, "--max-sessions)");
   EXPECT_EQ(limited_->refused(), 2u);
   limited_->CloseLease(1);
   ExpectOpen(3);
@@ -126,7 +126,7 @@ TEST_F(LimitedHostTest, WindowsFitIntoTheirMemory) {
   OpenLease(2);
   for (int i = 0; i < 3; ++i) ExpectOpen(1);
   for (int i = 0; i < 2; ++i) ExpectOpen(2);
-  ExpectRefused(2, "--window_memory");
+  ExpectRefused(2, "--window-memory");
   OpenSessionRequest larger = SampleRequest();
   larger.window_bytes = uint64_t{1} << 62;
   EXPECT_EQ(limited_->OpenSession(1, larger).status().code(), absl::StatusCode::kResourceExhausted);
@@ -136,7 +136,7 @@ TEST_F(LimitedHostTest, WindowsFitIntoTheirMemory) {
   OpenSessionRequest copies = SampleRequest();
   copies.data_auth = DataAuth::kFull;
   EXPECT_EQ(limited_->OpenSession(2, copies).status().code(), absl::StatusCode::kOk);
-  ExpectRefused(2, "--window_memory");
+  ExpectRefused(2, "--window-memory");
 }
 
 TEST_F(LimitedHostTest, WindowsOfOwnExecutorsFitIntoTheLeasesMemory) {
@@ -150,7 +150,7 @@ TEST_F(LimitedHostTest, WindowsOfOwnExecutorsFitIntoTheLeasesMemory) {
   // What shared executors have is another matter.
   OpenLease(2);
   ExpectOpen(2);
-  ExpectRefused(2, "--window_memory");
+  ExpectRefused(2, "--window-memory");
 }
 
 TEST_F(LimitedHostTest, ATenantHasWhatThePolicyGivesIt) {

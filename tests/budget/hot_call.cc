@@ -146,9 +146,9 @@ int main(int argc, char** argv) {
   app.add_option("--provider", settings.provider, "whose attributes the fabric has")->required();
   app.add_option("--functions", settings.functions, "the library with noop")->required();
   app.add_option("--calls", settings.calls, "how many are counted")->capture_default_str();
-  app.add_option("--warm_up", settings.warm_up, "how many come before")->capture_default_str();
+  app.add_option("--warm-up", settings.warm_up, "how many come before")->capture_default_str();
   app.add_option("--bytes", settings.bytes, "payload")->capture_default_str();
-  app.add_option("--data_auth", settings.data_auth, "what is under tags: off, header, full")
+  app.add_option("--data-auth", settings.data_auth, "what is under tags: off, header, full")
       ->capture_default_str();
   app.add_flag("--waste", settings.waste,
                "also do at each call what none may do, to see that it is counted");

@@ -257,13 +257,13 @@ def main():
     parser.add_argument("--functions", required=True, help="a library with the function noop")
     parser.add_argument("--provider", action="append", help="default: " + ", ".join(PROVIDERS))
     parser.add_argument("--bytes", type=int, default=64, help="payload; the budget is for 64")
-    parser.add_argument("--data_auth", default="off", help="tags: off, header, full; the budget is for off")
+    parser.add_argument("--data-auth", default="off", help="tags: off, header, full; the budget is for off")
     parser.add_argument("--lines", action="store_true", help="by source line, too")
     parser.add_argument("--record", action="store_true", help="write what was counted into the budget")
     options = parser.parse_args()
     counted = {}
     for provider in options.provider or PROVIDERS:
-        result = count(options.binary, options.functions, provider, extra=[f"--bytes={options.bytes}", f"--data_auth={options.data_auth}"])
+        result = count(options.binary, options.functions, provider, extra=[f"--bytes={options.bytes}", f"--data-auth={options.data_auth}"])
         counted[provider] = budget_of(result)
         print(f"{provider}, {options.bytes} B\n{table(result)}\n")
         if options.lines:

@@ -196,7 +196,7 @@ TEST_F(CodeServiceTest, PolicySaysWhatIsTaken) {
       if (status.ok()) continue;
       EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
       EXPECT_THAT(status.message(),
-                  HasSubstr(absl::StrCat("--allow_upload=", UploadPolicyName(each.policy))));
+                  HasSubstr(absl::StrCat("--allow-upload=", UploadPolicyName(each.policy))));
       EXPECT_THAT(status.message(), HasSubstr("all"));
     }
     const absl::Status upload =

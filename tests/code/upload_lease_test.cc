@@ -24,12 +24,12 @@ class UploadLeaseTest : public FabricTest {
   ServerProcess* StartFor(const std::string& allow_upload) {
     ServerOptions options;
     options.functions = {kCFunctions};
-    options.more = {"--lease_cores=2", "--allow_upload=" + allow_upload};
+    options.more = {"--lease-cores=2", "--allow-upload=" + allow_upload};
     // Executors that are another user's do not meet the test over shared memory; over TCP they stay
     // what the server makes of them.
     const passwd* self = getpwuid(geteuid());
     if (GetParam().provider == "shm" && self != nullptr) {
-      options.more.push_back(std::string("--executor_user=") + self->pw_name);
+      options.more.push_back(std::string("--executor-user=") + self->pw_name);
     }
     return StartServer(options);
   }

@@ -77,7 +77,7 @@ ServerProcess* CallsSuite::StartServer(ServerOptions options) {
   options.provider = Tested().request.provider;
   options.notify = GetParam();
   if (!Tested().request.address.empty()) {
-    options.more.push_back("--fabric_address=" + Tested().request.address);
+    options.more.push_back("--fabric-address=" + Tested().request.address);
   }
   return ServerTest::StartServer(options);
 }

@@ -34,10 +34,10 @@ class Leases : public CallsSuite {
     ServerOptions options;
     options.functions = {kTestFunctions, kBadFunctions};
     options.window = absl::StrCat(kMiB);
-    options.more = {"--lease_cores=3", "--lease_memory=768M", "--allow_upload=library"};
+    options.more = {"--lease-cores=3", "--lease-memory=768M", "--allow-upload=library"};
     // The test's files are the test's user's, and so is shared memory.
     if (const passwd* self = getpwuid(geteuid()); self != nullptr) {
-      options.more.push_back(absl::StrCat("--executor_user=", self->pw_name));
+      options.more.push_back(absl::StrCat("--executor-user=", self->pw_name));
     }
     return StartServer(std::move(options));
   }

@@ -37,7 +37,7 @@ two_hosts() {
 
   # The server's only line of output says where it is.
   local out
-  exec {out}< <(exec "$root/tools/invoker_server" --listen=10.77.0.1:0 --allow_plaintext \
+  exec {out}< <(exec "$root/tools/invoker_server" --listen=10.77.0.1:0 --allow-plaintext \
     --provider=efa --functions="$root/tests/functions/test_functions.so")
   local server=$! ready
   read -r ready <&"$out"

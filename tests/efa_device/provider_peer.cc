@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kGiveUp(20);
 
 constexpr size_t kEchoBytes = 1 << 20;
-constexpr char kPeerFlag[] = "--efa_device_peer";
+constexpr char kPeerFlag[] = "--efa-device-peer";
 
 void Check(const char* call, ssize_t code) {
   if (code >= 0) return;

@@ -138,7 +138,7 @@ def test_a_library_with_rfaas_signature_makes_a_thumbnail_in_a_lease(server, tmp
         "--server=" + server.address,
         "--lease",
         "--upload=examples/rfaas/librfaas_thumbnailer.so",
-        "--response_capacity=64K",
+        "--response-capacity=64K",
         "--input=" + PHOTOGRAPH,
         "--output=%s" % output,
     )

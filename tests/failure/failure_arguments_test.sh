@@ -14,8 +14,8 @@ refuses() {
   fi
 }
 
-refuses cable_pulled --no_network --failure=cable_pulled
-refuses 'packets_dropped, fabric_cut' --no_network --failure=fabric_cut,server_killed,packets_dropped
+refuses cable_pulled --no-network --failure=cable_pulled
+refuses 'packets_dropped, fabric_cut' --no-network --failure=fabric_cut,server_killed,packets_dropped
 refuses fabric_cut --provider=shm --failure=fabric_cut
-refuses fabric_cut_busy --soft_roce --failure=fabric_cut_busy
+refuses fabric_cut_busy --soft-roce --failure=fabric_cut_busy
 exit $status

@@ -71,11 +71,11 @@ std::string Violations(const Options& options, const Outcome& outcome, const Jud
     absl::StrAppend(&text, " ended later than --within;");
   }
   if (absl::Milliseconds(outcome.next_call_ms) > options.next_within) {
-    absl::StrAppend(&text, " the next call took longer than --next_within;");
+    absl::StrAppend(&text, " the next call took longer than --next-within;");
   }
   // NaN, if there were no others, compares as false.
   if (outcome.others_slowest_ms > absl::ToDoubleMilliseconds(options.others_within)) {
-    absl::StrAppend(&text, " another client waited longer than --others_within;");
+    absl::StrAppend(&text, " another client waited longer than --others-within;");
   }
   if (!outcome.all_ended) absl::StrAppend(&text, " not all ended;");
   if (judgement.executed_twice > 0) absl::StrAppend(&text, " executed twice;");
@@ -228,7 +228,7 @@ int Run(const Options& options) {
                absl::StrCat("error: --failure=", names, " cannot be done on ",
                             absl::StrJoin(options.common.providers, ", "),
                             options.network ? ": there is no such network there to cut"
-                                            : " with --no_network: it cuts one"));
+                                            : " with --no-network: it cuts one"));
     return tools::kExitUsage;
   }
   absl::StatusOr<Networks> networks = MakeNetworks(options);
@@ -283,32 +283,32 @@ int Main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(names));
   app.add_option("--outstanding", options.outstanding, "calls under way")->capture_default_str();
-  app.add_option("--warm_calls", options.warm_calls, "calls answered before anything is broken")
+  app.add_option("--warm-calls", options.warm_calls, "calls answered before anything is broken")
       ->capture_default_str();
-  tools::AddDuration(&app, "--peer_timeout", &options.peer_timeout,
+  tools::AddDuration(&app, "--peer-timeout", &options.peer_timeout,
                      "of clients: what all calls must have ended within; of servers, if above 5s");
   tools::AddDuration(&app, "--patience", &options.patience,
                      "for what takes its time where a processor is slow: connecting, and what "
-                     "should come within --peer_timeout");
+                     "should come within --peer-timeout");
   const CLI::Option* within = tools::AddDuration(
       &app, "--within", &options.within,
       "what all calls must have ended within for the exit status to be 0, and a client that has "
       "gone must have been let go of, after the worker's peer timeout if it was stopped; else "
-      "--peer_timeout");
-  tools::AddDuration(&app, "--next_within", &options.next_within,
+      "--peer-timeout");
+  tools::AddDuration(&app, "--next-within", &options.next_within,
                      "what the next call on the same session must have failed within, or been "
                      "answered on the workers that are left");
-  tools::AddDuration(&app, "--others_within", &options.others_within,
+  tools::AddDuration(&app, "--others-within", &options.others_within,
                      "what each call of another client must have been answered within, while a "
                      "client goes");
-  app.add_flag("--network,!--no_network", options.network,
+  app.add_flag("--network,!--no-network", options.network,
                "also cut the network, in network namespaces of its own, which needs root");
   const CLI::Option* between_posts = app.add_flag(
-      "--between_posts,!--amid_posts", options.between_posts,
+      "--between-posts,!--amid_posts", options.between_posts,
       "a client that is killed or stopped does it itself between two calls, as it does anyway on "
       "fabrics of one host: there one that posts at that moment may cost the others their sessions "
       "(docs/providers.md, Traps)");
-  app.add_flag("--soft_roce", options.soft_roce,
+  app.add_flag("--soft-roce", options.soft_roce,
                "in the machine of tools/soft_roce, on its devices, whose cable it cuts")
       ->excludes(provider);
   const int parsed = tools::Parse(&app, argc, argv);

@@ -166,7 +166,7 @@ absl::StatusOr<Outcome> BreakExecutor(
   if (self == nullptr) return absl::InternalError("this process's user has no name");
   auto server = StartWorker(
       setup, 0,
-      {"--lease_cores=1", "--lease_memory=512M", absl::StrCat("--executor_user=", self->pw_name)});
+      {"--lease-cores=1", "--lease-memory=512M", absl::StrCat("--executor-user=", self->pw_name)});
   if (!server.ok()) return server.status();
   LeaseOptions options;
   options.client = OptionsOf(setup);

@@ -28,10 +28,10 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, u
   options.functions = {kFunctions, kTestFunctions};
   options.more = std::move(more);
   // In namespaces of the test's own, or a machine of its own.
-  options.more.push_back("--allow_plaintext");
-  options.more.push_back("--peer_timeout=" + absl::FormatDuration(ServersPeerTimeout(setup)));
+  options.more.push_back("--allow-plaintext");
+  options.more.push_back("--peer-timeout=" + absl::FormatDuration(ServersPeerTimeout(setup)));
   if (!setup.fabric_address.empty()) {
-    options.more.push_back("--fabric_address=" + setup.fabric_address);
+    options.more.push_back("--fabric-address=" + setup.fabric_address);
   }
   if (setup.network != nullptr) options.prefix = setup.network->ServerPrefix();
   return ServerProcess::Start(options);

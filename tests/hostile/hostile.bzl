@@ -23,7 +23,7 @@ def hostile_tests():
         card_test(
             name = "efa_card_%s_test" % auth,
             size = "medium",
-            args = ["--provider=efa", "--data_auth=" + auth, "--tries=60", "'--without=%s'" % _EFA_LIMITS],
+            args = ["--provider=efa", "--data-auth=" + auth, "--tries=60", "'--without=%s'" % _EFA_LIMITS],
             program = ":hostile",
             tags = ["thorough"],
         )
@@ -33,6 +33,6 @@ def hostile_tests():
                 name = "%s_%s_test" % (name, auth),
                 size = "medium",
                 srcs = [":hostile"],
-                args = ["'--provider=%s'" % provider, "--data_auth=" + auth, "--tries=60"],
+                args = ["'--provider=%s'" % provider, "--data-auth=" + auth, "--tries=60"],
                 data = [":hostile"],
             )

@@ -143,10 +143,10 @@ class Siege {
     options.command = {Built("tools/invoker_server"),
                        "--listen=127.0.0.1:0",
                        "--provider=" + provider_,
-                       "--hot_timeout=50us",
-                       "--lease_cores=0",
+                       "--hot-timeout=50us",
+                       "--lease-cores=0",
                        "--functions=" + Built("tests/hostile/functions.so"),
-                       absl::StrCat("--data_auth=", DataAuthName(auth_))};
+                       absl::StrCat("--data-auth=", DataAuthName(auth_))};
     auto server = ServerProcess::Start(options);
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
@@ -330,7 +330,7 @@ int Run(const Settings& settings) {
       "Without tags, who has the key of a window, its epoch and a sequence that is still to come "
       "can forge, and with the key alone change payloads, which only full prevents: documented, "
       "and "
-      "the reason for --data_auth. A forged request also costs the calls whose sequences it has "
+      "the reason for --data-auth. A forged request also costs the calls whose sequences it has "
       "overtaken: disturbed.");
   report.Note(
       "Doorbells too early must meet a message that has not arrived whole (bad_tag, with tags) "
@@ -361,7 +361,7 @@ int main(int argc, char** argv) {
   app.add_option("--provider", settings.providers, "over these fabrics")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--data_auth", settings.data_auths, "with these tags")
+  app.add_option("--data-auth", settings.data_auths, "with these tags")
       ->delimiter(',')
       ->check(CLI::IsMember({"off", "header", "full"}))
       ->capture_default_str();

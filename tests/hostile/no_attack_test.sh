@@ -4,7 +4,7 @@
 set -euo pipefail
 hostile=$1
 table=$TEST_TMPDIR/table.json
-if "$hostile" '--provider=tcp;ofi_rxm' --data_auth=header --tries=0 "--json=$table"; then
+if "$hostile" '--provider=tcp;ofi_rxm' --data-auth=header --tries=0 "--json=$table"; then
   echo "no attack was made, and all is well"
   exit 1
 fi

@@ -25,7 +25,7 @@ class SecretsTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     ServerOptions options;
     options.provider = GetParam();
-    options.more = {"--data_auth=full", "--lease_cores=0"};
+    options.more = {"--data-auth=full", "--lease-cores=0"};
     auto server = ServerProcess::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, DataAuthOverServersTest, AllFabrics(), FabricN
 TEST_P(DataAuthOverServersTest, TheStrongerOfBothIsUsed) {
   for (const DataAuth wanted_there : kAll) {
     ServerOptions options;
-    options.more = {absl::StrCat("--data_auth=", DataAuthName(wanted_there))};
+    options.more = {absl::StrCat("--data-auth=", DataAuthName(wanted_there))};
     ServerProcess* server = StartServer(options);
     ASSERT_NE(server, nullptr);
     for (const DataAuth wanted_here : kAll) {
@@ -86,13 +86,13 @@ TEST_P(DataAuthOverServersTest, LargePayloadsAndInputsInTheMessageArriveWhole) {
   }
 }
 
-// Executors of a lease's own have the server's --data_auth, too.
+// Executors of a lease's own have the server's --data-auth, too.
 TEST_P(DataAuthOverServersTest, LeasedExecutorsHaveIt) {
   if (GetParam().notify != "auto") GTEST_SKIP() << "the notification plays no part";
   ServerOptions server_options;
   // shm is for processes of one user.
-  server_options.more = {"--lease_cores=1", "--data_auth=header",
-                         absl::StrCat("--executor_user=", getpwuid(geteuid())->pw_name)};
+  server_options.more = {"--lease-cores=1", "--data-auth=header",
+                         absl::StrCat("--executor-user=", getpwuid(geteuid())->pw_name)};
   ServerProcess* server = StartServer(server_options);
   ASSERT_NE(server, nullptr);
   LeaseOptions options;

@@ -95,7 +95,7 @@ class LargePayloadTest : public FabricTest {
   ServerProcess* StartSmallServer() {
     ServerOptions options;
     // The largest goes both ways, 1 GiB each.
-    options.more = {"--bulk_memory=4G"};
+    options.more = {"--bulk-memory=4G"};
     options.window = "1048576";
     return StartServer(options);
   }

@@ -36,7 +36,7 @@ class LentMemoryTest : public ServerTest {
   void SetUp() override {
     ServerOptions options;
     options.provider = "tcp;ofi_rxm";
-    options.more = {"--bulk_memory=1G"};
+    options.more = {"--bulk-memory=1G"};
     server_ = StartServer(options);
     ASSERT_NE(server_, nullptr);
     input_.assign(kBytes, std::byte{kPayload});

@@ -73,7 +73,7 @@ TEST_P(LostServerTest, AServerThatIsToldToStopEndsTheRunningCallAndRefusesNewOne
   Rendezvous rendezvous;
   ServerOptions options;
   options.executors = 2;
-  options.more = {"--drain_timeout=60s"};
+  options.more = {"--drain-timeout=60s"};
   ServerProcess* server = StartServer(options);
   // On another executor, which can refuse while this one still runs its call.
   const std::unique_ptr<Client> refused = Connect(server);
@@ -111,7 +111,7 @@ TEST_P(LostServerTest, AServerThatIsToldToStopEndsTheRunningCallAndRefusesNewOne
 TEST_P(LostServerTest, AFunctionThatNeverReturnsDoesNotKeepTheServerFromEnding) {
   Rendezvous rendezvous;
   ServerOptions options;
-  options.more = {"--drain_timeout=100ms"};
+  options.more = {"--drain-timeout=100ms"};
   ServerProcess* server = StartServer(options);
   const std::unique_ptr<Client> client = Connect(server);
   ASSERT_NE(client, nullptr);
@@ -132,7 +132,7 @@ TEST_P(LostServerTest, AServerStopsCleanlyThoughAClientLeftAWriteHalfSent) {
   ServerOptions options;
   options.window = "64M";
   // The client that stays does not poll, so what is on its way to it may never arrive.
-  options.more = {"--drain_timeout=5s"};
+  options.more = {"--drain-timeout=5s"};
   ServerProcess* server = StartServer(options);
   std::unique_ptr<Client> holds = Connect(server);
   std::unique_ptr<Client> leaves = Connect(server);

@@ -152,7 +152,7 @@ TEST_P(PeerDeathTest, AServerThatStopsForAMomentLosesNobody) {
 // It has not witnessed that anybody was silent.
 TEST_P(PeerDeathTest, AClientDoesNotTakeItsOwnAbsenceForItsWorkers) {
   ServerOptions options;
-  options.more = {"--peer_timeout=1h"};
+  options.more = {"--peer-timeout=1h"};
   ServerProcess* server = StartServer(options);
   ASSERT_NE(server, nullptr);
   auto child = ChildProcess::Start({{"tests/integration/random_client", server->address(),
@@ -178,7 +178,7 @@ TEST_P(PeerDeathTest, AClientDoesNotTakeItsOwnAbsenceForItsWorkers) {
 TEST_P(PeerDeathTest, AServerDoesNotTakeItsOwnAbsenceForItsClients) {
   ServerOptions options;
   // Long enough for a client that gets no processor for a while, on a machine that others use.
-  options.more = {"--peer_timeout=6s"};
+  options.more = {"--peer-timeout=6s"};
   ServerProcess* server = StartServer(options);
   ClientOptions patient;
   patient.peer_timeout = kPatience;
@@ -194,7 +194,7 @@ TEST_P(PeerDeathTest, AServerDoesNotTakeItsOwnAbsenceForItsClients) {
 TEST_P(PeerDeathTest, ASilentClientLosesItsSessionAndCannotGoOnWithIt) {
   ServerOptions options;
   // The other client must not be silent for so long, however busy the machine.
-  options.more = {"--peer_timeout=6s"};
+  options.more = {"--peer-timeout=6s"};
   ServerProcess* server = StartServer(options);
   const std::unique_ptr<Client> other = Connect(server);
   ASSERT_NE(other, nullptr);

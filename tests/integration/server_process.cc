@@ -41,7 +41,7 @@ std::vector<std::string> ServerCommand(const ServerOptions& options) {
   if (!options.provider.empty()) command.push_back("--provider=" + options.provider);
   if (!options.notify.empty()) command.push_back("--notify=" + options.notify);
   if (!options.window.empty()) command.push_back("--window=" + options.window);
-  if (!options.hot_timeout.empty()) command.push_back("--hot_timeout=" + options.hot_timeout);
+  if (!options.hot_timeout.empty()) command.push_back("--hot-timeout=" + options.hot_timeout);
   if (!options.functions.empty()) {
     command.push_back("--functions=" + absl::StrJoin(options.functions, ","));
   }

@@ -189,10 +189,10 @@ TEST_F(StartTest, AProviderThatDoesNotExistIsRefused) {
 TEST_F(StartTest, AFabricAddressThatDoesNotExistIsRefused) {
   for (const char* address : {"198.51.100.77", "nosuchif0"}) {
     const Finished finished = RunServer(
-        {.provider = "tcp;ofi_rxm", .more = {absl::StrCat("--fabric_address=", address)}});
+        {.provider = "tcp;ofi_rxm", .more = {absl::StrCat("--fabric-address=", address)}});
     EXPECT_NE(finished.exit_code, 0);
     EXPECT_THAT(finished.errors, HasSubstr(address));
-    const Finished automatic = RunServer({.more = {absl::StrCat("--fabric_address=", address)}});
+    const Finished automatic = RunServer({.more = {absl::StrCat("--fabric-address=", address)}});
     EXPECT_EQ(automatic.exit_code, 1);
     EXPECT_THAT(automatic.errors, HasSubstr(address));
   }
@@ -208,7 +208,7 @@ TEST_F(StartTest, AWindowThatIsNoPowerOfTwoIsRefused) {
 
 TEST_F(StartTest, BadArgumentsAreRefused) {
   for (const char* argument : {"--executors=0", "--executors=many", "--notify=by_mail",
-                               "--window=huge", "--hot_timeout=soon", "--nonsense", "--listen=x"}) {
+                               "--window=huge", "--hot-timeout=soon", "--nonsense", "--listen=x"}) {
     const Finished finished = RunToEnd({{"tools/invoker_server", argument}});
     EXPECT_EQ(finished.exit_code, 2) << argument << ": " << finished.errors;
     EXPECT_EQ(finished.output, "");
@@ -219,8 +219,8 @@ TEST_F(StartTest, BadArgumentsAreRefused) {
 TEST_F(StartTest, HelpAndVersionGoToStandardOutput) {
   const Finished help = RunToEnd({{"tools/invoker_server", "--help"}});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* option : {"--listen", "--provider", "--fabric_address", "--executors",
-                             "--functions", "--notify", "--window", "--hot_timeout"}) {
+  for (const char* option : {"--listen", "--provider", "--fabric-address", "--executors",
+                             "--functions", "--notify", "--window", "--hot-timeout"}) {
     EXPECT_THAT(help.output, HasSubstr(option));
   }
   const Finished version = RunToEnd({{"tools/invoker_server", "--version"}});

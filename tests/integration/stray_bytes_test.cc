@@ -117,7 +117,7 @@ TEST_P(StrayBytesTest, NewSessionsWorkAfterThem) {
   if (!transport::Discover(request).ok()) GTEST_SKIP() << "not in this libfabric";
   ServerOptions options;
   options.provider = GetParam().provider;
-  options.more = {"--endpoint_check=500ms"};
+  options.more = {"--endpoint-check=500ms"};
   if (!GetParam().descriptors.empty()) {
     options.prefix = {"/usr/bin/prlimit", "--nofile=" + GetParam().descriptors};
   }
@@ -163,7 +163,7 @@ TEST_F(ServerTest, StrayBytesHarmNoOtherFabric) {
   }
   ServerOptions options;
   options.provider = "sockets,tcp;ofi_rxm";
-  options.more = {"--endpoint_check=500ms"};
+  options.more = {"--endpoint-check=500ms"};
   ServerProcess* const server = StartServer(options);
   ASSERT_NE(server, nullptr);
   ClientOptions dies = HonestOptions(absl::Seconds(5));

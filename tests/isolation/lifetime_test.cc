@@ -251,7 +251,7 @@ TEST(Lifetime, RootCanGiveEachExecutorAUserOfItsOwn) {
   }
   EXPECT_LE(more.size(), kUsers - 2);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("--executor_user"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--executor-user"));
 }
 
 TEST(Lifetime, ErrorsSayWhatIsMissing) {

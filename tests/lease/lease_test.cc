@@ -35,10 +35,10 @@ class LeaseTest : public ServerTest, public testing::WithParamInterface<const ch
     options.provider = GetParam();
     options.functions = {kTestFunctions, kRendezvousFunction, kBadFunctions};
     options.more = std::move(more);
-    options.more.push_back("--lease_cores=4");
+    options.more.push_back("--lease-cores=4");
     options.more.push_back("--prestart=2");
     // The test's files are the test's user's, and so is shared memory.
-    options.more.push_back(absl::StrCat("--executor_user=", user != nullptr ? user->pw_name : ""));
+    options.more.push_back(absl::StrCat("--executor-user=", user != nullptr ? user->pw_name : ""));
     return StartServer(options);
   }
   static LeaseOptions Executors(uint32_t executors) {
@@ -310,7 +310,7 @@ TEST_P(LeaseTest, ALeaseEndsWhenItsTimeIsOver) {
 }
 
 TEST_P(LeaseTest, UploadedFunctionsAreFoundByName) {
-  ServerProcess* server = Start({"--allow_upload=library"});
+  ServerProcess* server = Start({"--allow-upload=library"});
   ServerProcess* strict = Start();
   ASSERT_NE(server, nullptr);
   ASSERT_NE(strict, nullptr);

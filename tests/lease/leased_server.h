@@ -87,10 +87,10 @@ inline absl::StatusOr<std::unique_ptr<ServerProcess>> StartLeasedServer(
   options.functions.insert(options.functions.end(), functions.begin(), functions.end());
   options.provider = provider;
   options.more = std::move(more);
-  options.more.push_back(absl::StrCat("--lease_cores=", cores));
-  options.more.push_back(absl::StrCat("--lease_memory=", cores, "G"));
+  options.more.push_back(absl::StrCat("--lease-cores=", cores));
+  options.more.push_back(absl::StrCat("--lease-memory=", cores, "G"));
   if (const passwd* self = getpwuid(geteuid()); self != nullptr) {
-    options.more.push_back(absl::StrCat("--executor_user=", self->pw_name));
+    options.more.push_back(absl::StrCat("--executor-user=", self->pw_name));
   }
   return ServerProcess::Start(options);
 }

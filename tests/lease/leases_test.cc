@@ -107,7 +107,7 @@ TEST(LeasesTest, AStoppedClientsLeaseIsFreed) {
 }
 
 TEST(LeasesTest, AKilledClientsLeaseIsFreedWhateverTheServerStillDoesForIt) {
-  auto server = StartLeasedServer(kTcp, 1, {"--allow_upload=library"}, {kBadFunctions});
+  auto server = StartLeasedServer(kTcp, 1, {"--allow-upload=library"}, {kBadFunctions});
   ASSERT_TRUE(server.ok()) << server.status();
   for (const char* how : {"closing", "loading"}) {
     auto holder = StartHolder((*server)->address(), how);
@@ -121,7 +121,7 @@ TEST(LeasesTest, AKilledClientsLeaseIsFreedWhateverTheServerStillDoesForIt) {
 }
 
 TEST(LeasesTest, CodeThatNeverLoadsKeepsNoLeaseFromItsEnd) {
-  auto server = StartLeasedServer(kTcp, 1, {"--allow_upload=library"});
+  auto server = StartLeasedServer(kTcp, 1, {"--allow-upload=library"});
   ASSERT_TRUE(server.ok()) << server.status();
   {
     auto lease = Lease::Acquire((*server)->address(), Asking(1));
@@ -176,7 +176,7 @@ TEST(LeasesTest, AKilledExecutorEndsItsLeaseAndNoOtherAndNoSharedSession) {
 }
 
 TEST(LeasesTest, ALeaseEndsWhenItsTimeIsOver) {
-  auto server = StartLeasedServer(kTcp, 1, {"--max_ttl=1h"});
+  auto server = StartLeasedServer(kTcp, 1, {"--max-ttl=1h"});
   ASSERT_TRUE(server.ok()) << server.status();
   LeaseOptions options = Asking(1);
   options.ttl = absl::Hours(2);

@@ -95,7 +95,7 @@ class Server:
                 "--listen=" + listen,
                 "--provider=" + provider,
                 "--functions=" + LIBRARIES,
-                "--hot_timeout=1ms",
+                "--hot-timeout=1ms",
                 *options,
             ],
             stdout=subprocess.PIPE,
@@ -219,13 +219,13 @@ def worker():
     """A server that leases four executors of Python and native functions, and takes code."""
     running = Server(
         "auto",
-        "--lease_cores=4",
-        "--lease_memory=4G",
-        "--allow_upload=all",
+        "--lease-cores=4",
+        "--lease-memory=4G",
+        "--allow-upload=all",
         "--python=/usr/bin/python3",
-        "--prestart_python=1",
+        "--prestart-python=1",
         # The server's own, so that there is shared memory too.
-        "--executor_user=" + pwd.getpwuid(os.getuid()).pw_name,
+        "--executor-user=" + pwd.getpwuid(os.getuid()).pw_name,
     )
     yield running
     running.stop()

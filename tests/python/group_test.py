@@ -121,8 +121,8 @@ def test_a_function_that_raises_unavailable_does_not_take_its_worker_away(group)
 
 
 def test_a_lease_is_taken_where_the_most_cores_are_free_and_its_terms_can_be_met():
-    plain = Server("auto", "--lease_cores=3")
-    python = Server("auto", "--lease_cores=2", "--allow_upload=python", "--python=/usr/bin/python3")
+    plain = Server("auto", "--lease-cores=3")
+    python = Server("auto", "--lease-cores=2", "--allow-upload=python", "--python=/usr/bin/python3")
     try:
         with invoker.connect("%s,%s" % (python.address, plain.address)) as group:
             first = group.lease(executors=2, python=False)

@@ -290,7 +290,7 @@ def test_a_function_that_asks_for_too_much_memory_has_an_error_or_ends_its_lease
 
 
 def test_a_bill_that_nobody_sends_is_not_known():
-    server = Server("auto", "--lease_cores=1")
+    server = Server("auto", "--lease-cores=1")
     with invoker.connect(server.address) as client:
         lease = client.lease()
         assert lease.call("echo", b"x") == b"x" and lease.usage.known
@@ -321,7 +321,7 @@ def test_every_thread_that_closes_a_lease_gets_its_bill(client):
 
 
 def test_executors_of_a_root_server_are_nobodys():
-    server = Server("auto", "--lease_cores=1", "--allow_upload=python", "--python=/usr/bin/python3")
+    server = Server("auto", "--lease-cores=1", "--allow-upload=python", "--python=/usr/bin/python3")
     try:
         with invoker.connect(server.address) as client, client.lease() as lease:
             user = lease.register(lambda array: (os.getuid(), array.sum()), name="user")

@@ -73,10 +73,10 @@ def test_leases_use_what_connect_was_given(certificates, tmp_path):
     )
     server = Server(
         "tcp;ofi_rxm",
-        "--lease_cores=2",
+        "--lease-cores=2",
         "--policy=%s" % policy,
-        "--tls_cert=%s" % (certificates / "server.pem"),
-        "--tls_key=%s" % (certificates / "server.key"),
+        "--tls-cert=%s" % (certificates / "server.pem"),
+        "--tls-key=%s" % (certificates / "server.key"),
     )
     with contextlib.ExitStack() as stack:
         stack.callback(server.stop)

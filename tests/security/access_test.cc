@@ -139,7 +139,7 @@ TEST_F(AccessTest, TheClientIsToldWhatIsMissing) {
   EXPECT_EQ(none.code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(none.message()),
               AllOf(HasSubstr("invoker_server at " + server_->listen_address()),
-                    HasSubstr("asks for a token"), HasSubstr("--token_file")));
+                    HasSubstr("asks for a token"), HasSubstr("--token-file")));
   const absl::Status wrong = Connect(Token("wrong", kBob)).status();
   EXPECT_EQ(wrong.code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(wrong.message()),

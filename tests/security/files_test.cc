@@ -173,10 +173,10 @@ TEST(ClientCredentialsTest, ContradictionsAreNamed) {
   ClientCredentials given;
   given.tls_cert = "my.pem";
   given.tls_ca = "my.ca";
-  EXPECT_THAT(error(given), HasSubstr("--tls_key"));
+  EXPECT_THAT(error(given), HasSubstr("--tls-key"));
   given.tls_key = "my.key";
   given.tls_ca = "";
-  EXPECT_THAT(error(given), HasSubstr("--tls_ca"));
+  EXPECT_THAT(error(given), HasSubstr("--tls-ca"));
   given.tls_ca = "my.ca";
   given.plaintext = true;
   EXPECT_THAT(error(given), HasSubstr("--plaintext"));

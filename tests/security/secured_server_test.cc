@@ -67,15 +67,15 @@ class SecuredServerTest : public ServerTest {
     ServerOptions options;
     options.provider = "tcp;ofi_rxm";
     options.functions = {kTestFunctions};
-    options.more = {"--tls_cert=" + issued.certificate, "--tls_key=" + issued.key,
+    options.more = {"--tls-cert=" + issued.certificate, "--tls-key=" + issued.key,
                     "--policy=" + files_.Write("policy", PolicyText(), 0644)};
     options.more.insert(options.more.end(), more.begin(), more.end());
     return StartServer(options);
   }
   static std::vector<std::string> Leasing() {
     const passwd* user = getpwuid(geteuid());
-    return {"--lease_cores=4", "--allow_upload=all",
-            absl::StrCat("--executor_user=", user != nullptr ? user->pw_name : "")};
+    return {"--lease-cores=4", "--allow-upload=all",
+            absl::StrCat("--executor-user=", user != nullptr ? user->pw_name : "")};
   }
   ClientCredentials As(const std::string& token) {
     ClientCredentials credentials;
@@ -240,7 +240,7 @@ TEST_F(SecuredServerTest, TheCommandLineTakesFilesAndTheEnvironment) {
   EXPECT_THAT(others.errors, HasSubstr("its own usage only"));
   EXPECT_EQ(Run({"usage", "--tenant=bob"}, EnvironmentAs(kAlice, server)).exit_code, 0);
 
-  const std::string ca = "--tls_ca=" + bob.tls_ca;
+  const std::string ca = "--tls-ca=" + bob.tls_ca;
   const Finished no_token = Run({"functions", ca, "--server=" + server->address()}, {});
   EXPECT_EQ(no_token.exit_code, 3);
   EXPECT_THAT(no_token.errors, HasSubstr("asks for a token"));
@@ -276,8 +276,8 @@ TEST_F(SecuredServerTest, EveryCommandThatAsksAServerTakesOptionsAlone) {
                                              {"usage"},
                                              {"drops"},
                                              {"fabrics", "--verify", "--provider=tcp;ofi_rxm"}}) {
-    for (const std::string& option : {"--server=" + server->address(), "--tls_ca=" + alice.tls_ca,
-                                      "--token_file=" + alice.token_file}) {
+    for (const std::string& option : {"--server=" + server->address(), "--tls-ca=" + alice.tls_ca,
+                                      "--token-file=" + alice.token_file}) {
       command.push_back(option);
     }
     const Finished finished = Run(command, kNothingOfInvoker);
@@ -302,14 +302,14 @@ TEST_F(SecuredServerTest, AHangupReadsThePolicyAgain) {
 }
 
 TEST_F(SecuredServerTest, AServerShowsItsTokenWhereItAddsItsUsage) {
-  ServerProcess* there = Start({"--usage_counters"});
+  ServerProcess* there = Start({"--usage-counters"});
   ASSERT_NE(there, nullptr);
   const ClientCredentials alice = As(kAlice);
   ServerOptions options;
   options.provider = "tcp;ofi_rxm";
   options.functions = {kTestFunctions};
-  options.more = {"--usage_to=" + there->address(), "--usage_tls_ca=" + alice.tls_ca,
-                  "--usage_token_file=" + alice.token_file};
+  options.more = {"--usage-to=" + there->address(), "--usage-tls-ca=" + alice.tls_ca,
+                  "--usage-token-file=" + alice.token_file};
   ServerProcess* here = StartServer(options);
   ASSERT_NE(here, nullptr);
   {

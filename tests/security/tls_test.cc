@@ -117,7 +117,7 @@ TEST_F(TlsTest, ACertificateOfAnotherHostIsNotAcceptedUnlessThatIsAskedFor) {
   Start(authority_.Issue("server", subject));
   EXPECT_THAT(Refusal(With(authority_), absl::StatusCode::kUnauthenticated),
               AllOf(HasSubstr("is for worker.example, 192.0.2.7"), HasSubstr("not for 127.0.0.1"),
-                    HasSubstr("--tls_server_name")));
+                    HasSubstr("--tls-server-name")));
   ClientCredentials credentials = With(authority_);
   credentials.tls_server_name = "worker.example";
   const auto client = Connect(credentials);
@@ -130,27 +130,27 @@ TEST_F(TlsTest, ACertificateOfAnotherHostIsNotAcceptedUnlessThatIsAskedFor) {
 TEST_F(TlsTest, AServerWithoutTlsIsNamedSo) {
   StartPlain();
   EXPECT_THAT(Refusal(With(authority_), absl::StatusCode::kFailedPrecondition),
-              AllOf(HasSubstr("does not speak TLS"), HasSubstr("--tls_cert")));
+              AllOf(HasSubstr("does not speak TLS"), HasSubstr("--tls-cert")));
 }
 
 TEST_F(TlsTest, AClientWithoutTlsIsToldThatTheServerHasIt) {
   Start(authority_.Issue("server"));
   EXPECT_THAT(Refusal({}, absl::StatusCode::kFailedPrecondition),
-              AllOf(HasSubstr("speaks TLS, and this client does not"), HasSubstr("--tls_ca")));
+              AllOf(HasSubstr("speaks TLS, and this client does not"), HasSubstr("--tls-ca")));
 }
 
 TEST_F(TlsTest, ClientsNeedACertificateWhereTheServerAsksForOne) {
   const TestAuthority clients(&files_, "clients");
   Start(authority_.Issue("server"), clients.file());
   EXPECT_THAT(Refusal(With(authority_), absl::StatusCode::kUnauthenticated),
-              AllOf(HasSubstr("asks clients for a certificate"), HasSubstr("--tls_cert")));
+              AllOf(HasSubstr("asks clients for a certificate"), HasSubstr("--tls-cert")));
   const auto client = Connect(With(authority_, clients.Issue("alice")));
   EXPECT_TRUE(client.ok()) << client.status();
   // Signed by whom the server does not know for clients.
   const IssuedFiles stranger = authority_.Issue("stranger");
   EXPECT_THAT(Refusal(With(authority_, stranger), absl::StatusCode::kUnauthenticated),
               AllOf(HasSubstr("does not accept the certificate in " + stranger.certificate),
-                    HasSubstr("--tls_client_ca")));
+                    HasSubstr("--tls-client-ca")));
 }
 
 TEST_F(TlsTest, NewHandshakesUseNewCertificatesAndOpenLeasesStay) {
@@ -243,7 +243,7 @@ TEST_F(TlsTest, PlaintextStaysOnThisMachineUnlessTheUserInsists) {
   const absl::Status status = Server::Start(options, &host_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("0.0.0.0"), HasSubstr("--tls_cert"), HasSubstr("--allow_plaintext")));
+              AllOf(HasSubstr("0.0.0.0"), HasSubstr("--tls-cert"), HasSubstr("--allow-plaintext")));
   const IssuedFiles issued = authority_.Issue("server");
   options.security.tls = {issued.certificate, issued.key, ""};
   EXPECT_TRUE(Server::Start(options, &host_).ok());
@@ -253,7 +253,7 @@ TEST_F(TlsTest, PlaintextStaysOnThisMachineUnlessTheUserInsists) {
       BootstrapClient::Connect("192.0.2.1:7000", absl::Milliseconds(200)).status();
   EXPECT_EQ(client.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(client.message()),
-              AllOf(HasSubstr("192.0.2.1:7000"), HasSubstr("--tls_ca"), HasSubstr("--plaintext")));
+              AllOf(HasSubstr("192.0.2.1:7000"), HasSubstr("--tls-ca"), HasSubstr("--plaintext")));
 }
 
 }  // namespace

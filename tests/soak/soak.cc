@@ -147,11 +147,11 @@ absl::Status Soak::Start() {
   server.window = "256K";
   server.executors = 2;
   server.functions = {"tests/soak/soak_functions.so"};
-  server.more = {"--lease_cores=4",   "--lease_memory=4G",          "--executor_user=",
-                 "--bulk_memory=64M", "--usage_file=" + usage_path, "--peer_timeout=20s"};
+  server.more = {"--lease-cores=4",   "--lease-memory=4G",          "--executor-user=",
+                 "--bulk-memory=64M", "--usage-file=" + usage_path, "--peer-timeout=20s"};
   // A check of endpoints opens one for a moment, and the first ones take memory that stays: whether
   // a sample sees them would be chance.
-  server.more.push_back("--endpoint_check=inf");
+  server.more.push_back("--endpoint-check=inf");
   server.more[2] += getenv("USER") != nullptr && geteuid() != 0 ? getenv("USER") : "root";
   server.environment = {
       absl::StrCat(kLedgerVariable, "=", ledger_path_),

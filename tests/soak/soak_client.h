@@ -6,7 +6,7 @@
 namespace invoker::soak {
 
 // The first argument of a process that is to be a client.
-inline constexpr char kClientFlag[] = "--be_client";
+inline constexpr char kClientFlag[] = "--be-client";
 
 // Arguments: SERVER PROVIDER LEDGER CLIENT SEED CALLS KIND. KIND: "session", "lease" (executors of
 // its own, in the name of TenantOf(CLIENT)), "dropped_lease" (which it does not give back),

@@ -4,7 +4,7 @@
 # the kernel limit executors' memory; and breaks a worker, an executor and the cable with calls under way. No environment
 # variable of libfabric is set here.
 #
-# usage: guest.sh [--binaries=DIR] [--suite_filter=PATTERN] [--suite_limit=SECONDS] [--scale=PERCENT]
+# usage: guest.sh [--binaries=DIR] [--suite-filter=PATTERN] [--suite-limit=SECONDS] [--scale=PERCENT]
 #
 # DIR holds what Bazel built: bazel-bin, or a test's run files. With a filter, the suite runs once, and shows what it
 # prints; without, it runs in parts, two side by side, and once more over IPv6. Leaves suite.xml and
@@ -27,8 +27,8 @@ scale=5
 for argument in "$@"; do
   case $argument in
     --binaries=*) binaries=${argument#*=} ;;
-    --suite_filter=*) filter=${argument#*=} ;;
-    --suite_limit=*) limit=${argument#*=} ;;
+    --suite-filter=*) filter=${argument#*=} ;;
+    --suite-limit=*) limit=${argument#*=} ;;
     --scale=*) scale=${argument#*=} ;;
     *) printf 'guest.sh: unknown argument: %s\n' "$argument" >&2; exit 2 ;;
   esac
@@ -157,8 +157,8 @@ done
 
 heading "A worker at $worker_address, its clients at $client_address"
 mkfifo /tmp/ready
-"$server" --provider="$fabric" --fabric_address=$worker_address --listen=127.0.0.1:0 --functions="$library" \
-  --hot_timeout=1ms --lease_cores=2 --allow_upload=all --python=/usr/bin/python3 >/tmp/ready 2>/tmp/server.log &
+"$server" --provider="$fabric" --fabric-address=$worker_address --listen=127.0.0.1:0 --functions="$library" \
+  --hot-timeout=1ms --lease-cores=2 --allow-upload=all --python=/usr/bin/python3 >/tmp/ready 2>/tmp/server.log &
 server_pid=$!
 line=
 read -r line </tmp/ready
@@ -171,7 +171,7 @@ if [ -z "$address" ]; then
 else
   before=$(packets_sent 0)
   call() {
-    "$client" "$1" --server="$address" --fabric_address=$client_address --connect_timeout=${patience}s "${@:2}" ||
+    "$client" "$1" --server="$address" --fabric-address=$client_address --connect-timeout=${patience}s "${@:2}" ||
       problem "invoker $*"
   }
   call ping --count=5 --size=4096 --interval=0
@@ -179,7 +179,7 @@ else
   call call thumbnail --input="$photograph" --output=/tmp/leased.jpg --lease --executors=2 --tenant=cpp -v
   cmp "$thumbnail" /tmp/leased.jpg || problem "the thumbnails of a shared and of a leased executor differ"
   call call thumbnailer --input="$photograph" --output=/tmp/rfaas.jpg --lease --upload="$rfaas_library" \
-    --response_capacity=65536
+    --response-capacity=65536
   for made in "$thumbnail" /tmp/rfaas.jpg; do
     [ "$(od -An -tx1 -N3 "$made" | tr -d ' ')" = ffd8ff ] || problem "$made is no JPEG"
   done
@@ -232,8 +232,8 @@ if grep -q SKIPPED "$groups_log"; then problem "control groups: skipped"; fi
 # Peers are patient, since an emulated processor may have to wait for a real one, and what is judged of how long it took is
 # patient, too.
 heading "A worker, the cable and an executor fail, with calls under way"
-(cd "$binaries" && timeout --kill-after=5 "$limit" "$failures" --soft_roce --outstanding=64 --warm_calls=300 \
-  --peer_timeout=20s --within=60s --next_within=15s --others_within=60s --failure=server_killed,fabric_cut,executor_crashes) 2>&1 || problem "failures, with status $?"
+(cd "$binaries" && timeout --kill-after=5 "$limit" "$failures" --soft-roce --outstanding=64 --warm-calls=300 \
+  --peer-timeout=20s --within=60s --next-within=15s --others-within=60s --failure=server_killed,fabric_cut,executor_crashes) 2>&1 || problem "failures, with status $?"
 nothing_is_left "processes that were killed"
 
 heading "Result"

@@ -234,16 +234,16 @@ TEST_F(InvokerCliTest, PayloadsMayBeLargerThanTheWindow) {
     EXPECT_TRUE(finished.output == input) << size << " " << finished.output.size();
   }
   const Finished twice =
-      Run({"call", "test.twice", "--response_capacity=4M"}, std::string(2'000'000, 'x'));
+      Run({"call", "test.twice", "--response-capacity=4M"}, std::string(2'000'000, 'x'));
   EXPECT_EQ(twice.exit_code, 0) << twice.errors;
   EXPECT_TRUE(twice.output == std::string(4'000'000, 'x')) << twice.output.size();
 }
 
 TEST_F(InvokerCliTest, AnAnswerThatHasNoRoomIsStatusOneWithWhatItNeeds) {
   ExpectFailure(Run({"call", "test.twice"}, std::string(2'000'000, 'x')), 1, {"4000000"});
-  ExpectFailure(Run({"call", "test.echo", "--response_capacity=4"}, "12345"), 1, {"5 bytes"});
-  EXPECT_EQ(Run({"call", "test.echo", "--response_capacity=5"}, "12345").output, "12345");
-  ExpectFailure(Run({"call", "test.echo", "--response_capacity=2000000000000"}, "x"), 1,
+  ExpectFailure(Run({"call", "test.echo", "--response-capacity=4"}, "12345"), 1, {"5 bytes"});
+  EXPECT_EQ(Run({"call", "test.echo", "--response-capacity=5"}, "12345").output, "12345");
+  ExpectFailure(Run({"call", "test.echo", "--response-capacity=2000000000000"}, "x"), 1,
                 {"no memory"});
 }
 
@@ -272,7 +272,7 @@ TEST_F(InvokerCliTest, AServerThatIsNotThereIsStatusThree) {
 TEST_F(InvokerCliTest, AnotherProviderIsStatusThreeWithBothNames) {
   ExpectFailure(Run({"call", "test.echo", "--provider=shm"}), 3, {"shm", "tcp;ofi_rxm"});
   ExpectFailure(Run({"ping", "--provider=carrier-pigeon"}), 3, {"carrier-pigeon"});
-  ExpectFailure(Run({"ping", "--fabric_address=198.51.100.77"}), 3, {"198.51.100.77"});
+  ExpectFailure(Run({"ping", "--fabric-address=198.51.100.77"}), 3, {"198.51.100.77"});
 }
 
 TEST_F(InvokerCliTest, BadArgumentsAreStatusTwo) {
@@ -306,7 +306,7 @@ TEST_F(InvokerCliTest, ThePeerTimeoutMayComeFromTheEnvironment) {
   EXPECT_NE(refused.exit_code, 0);
   EXPECT_THAT(refused.errors, HasSubstr("a peer timeout of 1us"));
   // The option comes first.
-  EXPECT_EQ(RunBare({"ping", "--count=1", "--peer_timeout=20s"}, too_short).exit_code, 0);
+  EXPECT_EQ(RunBare({"ping", "--count=1", "--peer-timeout=20s"}, too_short).exit_code, 0);
 }
 
 TEST_F(InvokerCliTest, HelpIsEverywhereAndNamesTheExitStatuses) {
@@ -320,7 +320,7 @@ TEST_F(InvokerCliTest, HelpIsEverywhereAndNamesTheExitStatuses) {
     EXPECT_THAT(finished.output, HasSubstr("Exit status"));
     EXPECT_THAT(finished.output, HasSubstr("4 the timeout passed"));
   }
-  EXPECT_THAT(RunBare({"call", "--help"}).output, HasSubstr("--response_capacity"));
+  EXPECT_THAT(RunBare({"call", "--help"}).output, HasSubstr("--response-capacity"));
   EXPECT_THAT(RunBare({"ping", "--help"}).output, HasSubstr("--interval"));
   EXPECT_THAT(RunBare({"--version"}).output, MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }

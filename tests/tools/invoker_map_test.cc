@@ -54,8 +54,8 @@ class InvokerMapTest : public ServerTest {
     return StartServer(
         {.provider = "tcp;ofi_rxm",
          .executors = 2,
-         .more = {"--lease_cores=4", "--prestart=1",
-                  absl::StrCat("--executor_user=", user != nullptr ? user->pw_name : "")}});
+         .more = {"--lease-cores=4", "--prestart=1",
+                  absl::StrCat("--executor-user=", user != nullptr ? user->pw_name : "")}});
   }
 
   static std::string Name(int i) { return absl::StrCat("file", i); }
@@ -138,7 +138,7 @@ TEST_F(InvokerMapTest, ThoseThatWaitForSeveralServersDoNotWaitForOneAnother) {
 TEST_F(InvokerMapTest, FailuresAreListedAndTheRestIsDone) {
   ServerProcess* server = Start();
   ASSERT_NE(server, nullptr);
-  const Finished finished = Map(server->address(), "test.echo", {"--response_capacity=37000"});
+  const Finished finished = Map(server->address(), "test.echo", {"--response-capacity=37000"});
   EXPECT_EQ(finished.exit_code, 1);
   EXPECT_EQ(finished.output, "");
   for (const char* part : {"invoker: error: file38: ", "invoker: error: file39: ", "[executed]",
@@ -166,7 +166,7 @@ TEST_F(InvokerMapTest, AfterAFailureNoMoreIsCalledIfAsked) {
   ServerProcess* server = Start();
   ASSERT_NE(server, nullptr);
   const Finished finished =
-      Map(server->address(), "test.fail", {"--stop_on_error", "--max_in_flight=1"});
+      Map(server->address(), "test.fail", {"--stop-on-error", "--max-in-flight=1"});
   EXPECT_EQ(finished.exit_code, 1);
   EXPECT_THAT(finished.errors, HasSubstr("40 files: 0 done, 1 failed, 39 not called"));
 }
@@ -212,7 +212,7 @@ TEST_F(InvokerMapTest, WhatCannotBeReadOrReachedIsSaid) {
                                    "--inputs=" + Path("in"), "--outputs=" + Path("in/file7")}});
   EXPECT_EQ(file.exit_code, 2);
   EXPECT_THAT(file.errors, HasSubstr("in/file7 is there already, and is no directory"));
-  EXPECT_EQ(Map("127.0.0.1:1", "test.echo", {"--max_in_flight=-1"}).exit_code, 2);
+  EXPECT_EQ(Map("127.0.0.1:1", "test.echo", {"--max-in-flight=-1"}).exit_code, 2);
   EXPECT_EQ(run(Path("in")).exit_code, 3);
   EXPECT_EQ(Map("127.0.0.1:1", "test.echo", {"--executors=2"}).exit_code, 2);
 }
@@ -233,7 +233,7 @@ TEST_F(InvokerMapTest, ACallMayLeaseItsExecutor) {
   const Finished refused = call({"--upload=tests/functions/c_functions.so"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.errors, HasSubstr("--upload=tests/functions/c_functions.so"));
-  EXPECT_THAT(refused.errors, HasSubstr("--allow_upload"));
+  EXPECT_THAT(refused.errors, HasSubstr("--allow-upload"));
   EXPECT_EQ(call({"--executors=100"}).exit_code, 2);
   const Finished bad = call({"--polling=lukewarm"});
   EXPECT_EQ(bad.exit_code, 2);
@@ -263,7 +263,7 @@ TEST_F(InvokerMapTest, TheShortestLimitIsALimitAndNotNone) {
   Rendezvous rendezvous;
   const Finished finished =
       RunToEnd({.command = {"tools/invoker", "call", "test.rendezvous",
-                            "--server=" + server->address(), "--lease", "--call_limit=1ns"},
+                            "--server=" + server->address(), "--lease", "--call-limit=1ns"},
                 .input = rendezvous.path()});
   EXPECT_EQ(finished.exit_code, 1);
   EXPECT_THAT(finished.errors, HasSubstr("\"test.rendezvous\" ran for longer than 1us"));
@@ -279,7 +279,7 @@ TEST_F(InvokerMapTest, OnCtrlCWhatIsUnderWayIsFinishedAndNoMoreCalled) {
   }
   absl::StatusOr<std::unique_ptr<ChildProcess>> child = ChildProcess::Start(
       {.command = {"tools/invoker", "map", "test.rendezvous", "--server=" + server->address(),
-                   "--lease", "--max_in_flight=1", "--inputs=" + Path("meet"),
+                   "--lease", "--max-in-flight=1", "--inputs=" + Path("meet"),
                    "--outputs=" + Path("out")}});
   ASSERT_TRUE(child.ok()) << child.status();
   ASSERT_TRUE(rendezvous.WaitUntilRunning());

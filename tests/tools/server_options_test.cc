@@ -47,7 +47,7 @@ TEST(ServerOptionsTest, WithoutFlagsTheMachineIsLeasedAndNothingIsStartedForIt) 
 }
 
 TEST(ServerOptionsTest, MemoryForLargePayloadsIsASize) {
-  const auto settings = Parsed({"--bulk_memory=64M"});
+  const auto settings = Parsed({"--bulk-memory=64M"});
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->worker.bulk_bytes, uint64_t{64} << 20);
 }
@@ -62,34 +62,34 @@ TEST(ServerOptionsTest, PollingIsOneOfThree) {
   };
   EXPECT_EQ(hot_timeout({"--polling=hot"}), absl::InfiniteDuration());
   EXPECT_EQ(hot_timeout({"--polling=warm"}), absl::ZeroDuration());
-  EXPECT_EQ(hot_timeout({"--polling=adaptive", "--hot_timeout=3ms"}), absl::Milliseconds(3));
-  EXPECT_EQ(hot_timeout({"--hot_timeout=3ms"}), absl::Milliseconds(3));
+  EXPECT_EQ(hot_timeout({"--polling=adaptive", "--hot-timeout=3ms"}), absl::Milliseconds(3));
+  EXPECT_EQ(hot_timeout({"--hot-timeout=3ms"}), absl::Milliseconds(3));
   const absl::Duration adaptive = hot_timeout({"--polling=adaptive"});
   EXPECT_GT(adaptive, absl::ZeroDuration());
   EXPECT_LT(adaptive, absl::InfiniteDuration());
-  EXPECT_THAT(Error({"--polling=warm", "--hot_timeout=3ms"}), HasSubstr("--polling=warm"));
-  EXPECT_THAT(Error({"--polling=hot", "--hot_timeout=3ms"}), HasSubstr("--polling=hot"));
+  EXPECT_THAT(Error({"--polling=warm", "--hot-timeout=3ms"}), HasSubstr("--polling=warm"));
+  EXPECT_THAT(Error({"--polling=hot", "--hot-timeout=3ms"}), HasSubstr("--polling=hot"));
 }
 
 TEST(ServerOptionsTest, LeasesThatAreAskedForAreTold) {
-  for (const char* flag : {"--lease_cores=2", "--lease_memory=1G", "--prestart=1",
-                           "--python=/usr/bin/python3", "--sandbox=bwrap", "--allow_upload=all"}) {
+  for (const char* flag : {"--lease-cores=2", "--lease-memory=1G", "--prestart=1",
+                           "--python=/usr/bin/python3", "--sandbox=bwrap", "--allow-upload=all"}) {
     const auto settings = Parsed({flag});
     ASSERT_TRUE(settings.ok()) << settings.status();
     EXPECT_TRUE(settings->leases_asked_for) << flag;
   }
-  EXPECT_EQ(Parsed({"--lease_cores=0"})->policy.total.cores, 0u);
+  EXPECT_EQ(Parsed({"--lease-cores=0"})->policy.total.cores, 0u);
 }
 
 TEST(ServerOptionsTest, WhatContradictsItselfIsRefused) {
-  EXPECT_THAT(Error({"--lease_cores=0", "--prestart=1"}), HasSubstr("--prestart"));
-  EXPECT_THAT(Error({"--lease_cores=0", "--allow_upload=all"}), HasSubstr("--allow_upload"));
-  EXPECT_THAT(Error({"--lease_cores=2", "--prestart=3"}), HasSubstr("--lease_cores is 2"));
-  EXPECT_THAT(Error({"--lease_cores=2", "--prestart_python=1"}), HasSubstr("--python=PATH"));
-  EXPECT_THAT(Error({"--lease_memory=1M", "--executor_memory=2M"}),
-              HasSubstr("no more than --lease_memory"));
-  EXPECT_THAT(Error({"--upload_cache=/tmp/x"}), HasSubstr("--allow_upload"));
-  EXPECT_THAT(Error({"--max_ttl=0"}), HasSubstr("--max_ttl"));
+  EXPECT_THAT(Error({"--lease-cores=0", "--prestart=1"}), HasSubstr("--prestart"));
+  EXPECT_THAT(Error({"--lease-cores=0", "--allow-upload=all"}), HasSubstr("--allow-upload"));
+  EXPECT_THAT(Error({"--lease-cores=2", "--prestart=3"}), HasSubstr("--lease-cores is 2"));
+  EXPECT_THAT(Error({"--lease-cores=2", "--prestart-python=1"}), HasSubstr("--python=PATH"));
+  EXPECT_THAT(Error({"--lease-memory=1M", "--executor-memory=2M"}),
+              HasSubstr("no more than --lease-memory"));
+  EXPECT_THAT(Error({"--upload-cache=/tmp/x"}), HasSubstr("--allow-upload"));
+  EXPECT_THAT(Error({"--max-ttl=0"}), HasSubstr("--max-ttl"));
 }
 
 }  // namespace

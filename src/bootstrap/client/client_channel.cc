@@ -41,7 +41,7 @@ absl::Status CheckPlaintext(const HostPort& address,
       FormatHostPort(address),
       " is another machine's address, and the connection would not be encrypted",
       credentials.token_file.empty() ? "" : ", nor the token that goes over it",
-      ": name the file of the authorities that sign its certificate (--tls_ca, INVOKER_TLS_CA, "
+      ": name the file of the authorities that sign its certificate (--tls-ca, INVOKER_TLS_CA, "
       "tls_ca=), or say that the network is trusted (--plaintext, INVOKER_PLAINTEXT=1, "
       "plaintext=True)"));
 }

@@ -20,7 +20,7 @@ absl::Status ExplainTls(const HostPort& target, const TlsSettings* tls, absl::Du
   return absl::FailedPreconditionError(absl::StrCat(
       FormatHostPort(target),
       " speaks TLS, and this client does not: name the file of the authorities that sign its "
-      "certificate (--tls_ca, INVOKER_TLS_CA, tls_ca=)"));
+      "certificate (--tls-ca, INVOKER_TLS_CA, tls_ca=)"));
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ absl::Status ExplainFailure(const HostPort& target, const FailedCall& call, cons
       "could not ", call.operation, " at ", where,
       ": something accepts connections there, but either it does not speak gRPC and is no "
       "invoker_server, or the server went away just now, or it has as many connections as it may "
-      "have (--max_connections); check the address (",
+      "have (--max-connections); check the address (",
       call.status.message(), ")"));
 }
 

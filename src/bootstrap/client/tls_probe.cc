@@ -233,7 +233,7 @@ absl::Status ExplainVerification(Probe* probe, const std::string& where,
       return absl::UnauthenticatedError(
           absl::StrCat(whose, "is for ", probe->names(), ", and not for ", expected,
                        "; connect by a name that it has, or give one of them as the server's name "
-                       "(--tls_server_name, INVOKER_TLS_SERVER_NAME, tls_server_name=)"));
+                       "(--tls-server-name, INVOKER_TLS_SERVER_NAME, tls_server_name=)"));
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
@@ -255,13 +255,13 @@ absl::Status ExplainRefusal(const Probe& probe, const std::string& where,
     if (!probe.asked_in_vain() && !IsAlert(probe.reason())) return absl::OkStatus();
     return absl::UnauthenticatedError(absl::StrCat(
         where,
-        " asks clients for a certificate, and there is none: give --tls_cert and --tls_key, "
+        " asks clients for a certificate, and there is none: give --tls-cert and --tls-key, "
         "INVOKER_TLS_CERT and INVOKER_TLS_KEY, or tls_cert= and tls_key="));
   }
   return absl::UnauthenticatedError(
       absl::StrCat(where, " does not accept the certificate in ", settings.certificate_file,
                    ": it is not signed by an authority that the server knows (its "
-                   "--tls_client_ca), or has expired"));
+                   "--tls-client-ca), or has expired"));
 }
 
 }  // namespace
@@ -284,13 +284,13 @@ absl::Status ProbeTls(const HostPort& target, const TlsSettings& settings, absl:
         return absl::UnavailableError(absl::StrCat(
             where,
             " closes the connection without a word of TLS: it has as many connections as it may "
-            "have (--max_connections), is stopping, or is no invoker_server; try again later"));
+            "have (--max-connections), is stopping, or is no invoker_server; try again later"));
       }
       if (!IsNoTls(probe.reason())) return absl::OkStatus();
       return absl::FailedPreconditionError(absl::StrCat(
           where,
           " does not speak TLS: it is no invoker_server, or one that was started without "
-          "--tls_cert; connect in plaintext only where the network is trusted"));
+          "--tls-cert; connect in plaintext only where the network is trusted"));
     }
     case Probe::Result::kDone:
       break;

@@ -46,7 +46,7 @@ class SessionHost {
     (void)lease;
     if (terms.executors != 0) {
       observer->OnGranted(absl::ResourceExhaustedError(
-          "this worker leases no executors: it was started without --lease_cores"));
+          "this worker leases no executors: it was started without --lease-cores"));
       return;
     }
     observer->OnGranted(terms);

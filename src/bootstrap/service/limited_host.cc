@@ -112,7 +112,7 @@ absl::Status LimitedHost::Check(const Lease& mine, uint64_t lease, const Session
     return absl::ResourceExhaustedError(
         absl::StrCat("the lease has ", mine.sessions,
                      " sessions, which is as many as this server allows one "
-                     "(--max_sessions_per_lease); close some"));
+                     "(--max-sessions-per-lease); close some"));
   }
   if (terms.allowed != nullptr) {
     const auto held = of_tenant_.find(terms.tenant);
@@ -130,7 +130,7 @@ absl::Status LimitedHost::Check(const Lease& mine, uint64_t lease, const Session
   if (sessions_ >= limits_.total) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the server has ", sessions_,
-                     " sessions, which is as many as it may have (--max_sessions); "
+                     " sessions, which is as many as it may have (--max-sessions); "
                      "try again later, or use another worker"));
   }
   if (terms.executors > 0) {
@@ -144,7 +144,7 @@ absl::Status LimitedHost::Check(const Lease& mine, uint64_t lease, const Session
              limits_.window_memory - std::min(shared_bytes_, limits_.window_memory)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the windows of the session take ", session.bytes, " bytes; of the ", limits_.window_memory,
-        " bytes that this server has for windows (--window_memory), ", shared_bytes_,
+        " bytes that this server has for windows (--window-memory), ", shared_bytes_,
         " are taken; ask for smaller ones, lease an executor, or use another worker"));
   }
   const auto at = endpoints_.find(session.endpoint);

@@ -190,7 +190,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
     return absl::InvalidArgumentError(absl::StrCat(
         "other machines reach ", FormatHostPort(*address),
         ", and nothing that goes there would be encrypted: give a certificate and its key "
-        "(--tls_cert, --tls_key), listen on 127.0.0.1, or say --allow_plaintext if the network is "
+        "(--tls-cert, --tls-key), listen on 127.0.0.1, or say --allow-plaintext if the network is "
         "trusted"));
   }
   const absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials =

@@ -224,7 +224,7 @@ absl::Status FabricSession::Prove() {
       offer_.identity.address_format, "; this side's fabric address is ",
       transport::DescribeSource(reactor.info()),
       ". Check that the fabric's own traffic can pass between the hosts (firewall, interface: "
-      "--fabric_address)"));
+      "--fabric-address)"));
 }
 
 absl::Status FabricSession::Probe() {

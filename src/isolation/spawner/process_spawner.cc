@@ -76,7 +76,7 @@ absl::StatusOr<uid_t> ProcessTable::ChooseUser() {
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "executors run as all of the users ", user_.uid, " to ", user_.last_uid,
-      " that they may; give --executor_user as many as there can be executors, and some more for ",
+      " that they may; give --executor-user as many as there can be executors, and some more for ",
       "those that are ending"));
 }
 

@@ -212,7 +212,7 @@ void ProcessTable::FindGroups() {
   notes_.push_back(
       "executors run as the server's own user, to whom these cgroups belong: a hostile function "
       "can lift its limits and leave its group; use --sandbox=bwrap, or run the server as root "
-      "with another --executor_user");
+      "with another --executor-user");
 }
 
 absl::Status ProcessTable::Prepare() {

@@ -86,7 +86,7 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
                    absl::StrCat("an input of ", descriptor.input_length, " bytes and an output of ",
                                 descriptor.output_capacity, " are more than the ", limit,
                                 " bytes that the worker gives to large payloads: of its own "
-                                "executors --bulk_memory, of a lease's its memory sets that"),
+                                "executors --bulk-memory, of a lease's its memory sets that"),
                    /*counted=*/nullptr};
   }
   parts.reactor = reactor_;

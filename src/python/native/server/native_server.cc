@@ -57,7 +57,7 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const NativeServer::Options& opt
   return worker;
 }
 
-// As `invoker_server --peer_timeout`.
+// As `invoker_server --peer-timeout`.
 absl::Status CheckPeerTimeout(double seconds) {
   constexpr double kLeast = 0.1;
   constexpr double kMost = 24 * 3600;
