@@ -37,8 +37,8 @@ CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, std::optional<uint64_t>* value,
                       const std::string& help);
 
-// Parses. Option names are written with dashes; underscores in a name are read as dashes. Returns -1
-// to go on, or the status to exit with. Help and version go to standard output with kExitOk; an
+// Parses. Option names are written with dashes; underscores in a name are read as dashes. Returns
+// -1 to go on, or the status to exit with. Help and version go to standard output with kExitOk; an
 // error goes to standard error, with a pointer to --help.
 int Parse(CLI::App* app, int argc, char** argv);
 

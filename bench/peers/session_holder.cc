@@ -40,7 +40,7 @@ struct Settings {
   uint32_t count = 1;
 };
 
-struct HeldLease {
+struct ClientLease {
   std::unique_ptr<bootstrap::BootstrapClient> client;
   std::unique_ptr<bootstrap::Lease> lease;
 };
@@ -90,7 +90,7 @@ class Holder {
 
   const Settings& settings_;
   std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<HeldLease> leases_;
+  std::vector<ClientLease> leases_;
   std::vector<std::unique_ptr<RawEndpoint>> raws_;
 };
 

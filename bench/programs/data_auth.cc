@@ -15,7 +15,7 @@
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/programs/invoker_contender.h"
-#include "src/invoke/wire/message_seal.h"
+#include "src/invoke/wire/message_authenticator.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -78,14 +78,14 @@ double NanosecondsOfATag(size_t payload_bytes) {
   constexpr int kRuns = 201;
   constexpr size_t kBytesOfARun = 100'000;
   const DataKey key = {std::byte{1}, std::byte{2}, std::byte{3}};
-  const MessageSeal seal(DataAuth::kFull, key);
+  const MessageAuthenticator authenticator(DataAuth::kFull, key);
   std::vector<std::byte> message(kHeaderBytes + payload_bytes + kTagBytes);
   const size_t tags = std::max<size_t>(1, kBytesOfARun / message.size());
   std::vector<double> runs;
   for (int run = 0; run < kRuns; ++run) {
     const int64_t start_ns = transport::MonotonicNs();
     for (size_t i = 0; i < tags; ++i) {
-      seal.Close(message.data(), static_cast<uint32_t>(payload_bytes));
+      authenticator.Close(message.data(), static_cast<uint32_t>(payload_bytes));
     }
     runs.push_back(static_cast<double>(transport::MonotonicNs() - start_ns) /
                    static_cast<double>(tags));

@@ -37,7 +37,7 @@
 
 namespace invoker {
 
-class HeldLease;
+class ClientLease;
 
 // Every 0, and kDefault, leaves the choice to the worker; Lease::terms says what it was.
 struct LeaseOptions {
@@ -114,10 +114,10 @@ class Lease {
   absl::StatusOr<bootstrap::LeaseEnd> Release();
 
  private:
-  Lease(std::shared_ptr<HeldLease> held, std::vector<std::unique_ptr<Client>> clients);
+  Lease(std::shared_ptr<ClientLease> held, std::vector<std::unique_ptr<Client>> clients);
   absl::StatusOr<bootstrap::LeaseEnd> ReleaseWithin(absl::Duration limit);
 
-  const std::shared_ptr<HeldLease> held_;
+  const std::shared_ptr<ClientLease> held_;
   const std::vector<std::unique_ptr<Client>> clients_;
   std::atomic<bool> released_{false};
 };

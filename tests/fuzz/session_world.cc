@@ -272,7 +272,7 @@ void SessionWorld::PollExecutor() {
   executor_reactor_->Poll();
   if (executor_ == nullptr) return;
   executor_->Continue();
-  // As FabricPort does.
+  // As ExecutorEndpoint does.
   if (!executor_->failure().ok()) EndExecutor();
 }
 

@@ -14,7 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/invoke/wire/message_seal.h"
+#include "src/invoke/wire/message_authenticator.h"
 #include "src/invoke/wire/sequence_window.h"
 #include "src/transport/provider/provider_profile.h"
 #include "tests/hostile/attacks.h"
@@ -127,8 +127,9 @@ void ReplaysInAnyOrder(Battle* battle, uint64_t tries) {
   constexpr uint32_t kFirst = 100;
   const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
   const bootstrap::OpenSessionReply& reply = battle->own->reply();
-  std::optional<MessageSeal> seal;
-  if (reply.data_auth != DataAuth::kOff) seal.emplace(reply.data_auth, reply.data_keys.request);
+  std::optional<MessageAuthenticator> authenticator;
+  if (reply.data_auth != DataAuth::kOff)
+    authenticator.emplace(reply.data_auth, reply.data_keys.request);
   absl::StatusOr<Drops> drops = ReadDrops(battle->own.get());
   absl::StatusOr<Counts> before = ReadCounts(battle->own.get());
   if (!drops.ok()) return battle->Unmet(drops.status());
@@ -146,7 +147,7 @@ void ReplaysInAnyOrder(Battle* battle, uint64_t tries) {
           OwnRequest(battle, first_sequence + battle->own_calls + (cell - kFirst) / 2);
       header.function_id = battle->own->FunctionId("own_call");
       std::vector<std::byte> message = Encode(header, "");
-      if (seal.has_value()) seal->Close(message.data(), 0);
+      if (authenticator.has_value()) authenticator->Close(message.data(), 0);
       const bool left = Insist(battle, [&] {
         return attacker->Write(reply.request_window, battle->geometry.OffsetOf(cell), message,
                                OwnToken(*battle, cell));

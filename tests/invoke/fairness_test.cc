@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/invoke/executor/fabric_port.h"
+#include "src/invoke/executor/executor_endpoint.h"
 #include "src/invoke/session/client_session.h"
 #include "tests/invoke/served_client.h"
 #include "tests/invoke/session_pair.h"
@@ -23,7 +23,7 @@ constexpr int kQuantum = kQuantumCalls;
 // A session whose requests lie in the executor's window, and of which the executor has not heard.
 class Tenant {
  public:
-  Tenant(FabricPort* port, const char* provider, uint8_t mark)
+  Tenant(ExecutorEndpoint* port, const char* provider, uint8_t mark)
       : mark_(mark), reactor_(OpenReactor(provider)) {
     ClientSession::Options options;
     options.window_bytes = kWindow;
@@ -107,8 +107,8 @@ class FairnessTest : public testing::TestWithParam<const char*> {
     shared_.on_session_failed = [](SessionKey, const absl::Status& status) {
       ADD_FAILURE() << status;
     };
-    port_ = std::make_unique<FabricPort>(0, *DiscoverLoopback(GetParam()), &shared_, 1,
-                                         transport::ReactorOptions());
+    port_ = std::make_unique<ExecutorEndpoint>(0, *DiscoverLoopback(GetParam()), &shared_, 1,
+                                               transport::ReactorOptions());
     EXPECT_TRUE(port_->Open().ok());
   }
   ~FairnessTest() override {
@@ -162,7 +162,7 @@ class FairnessTest : public testing::TestWithParam<const char*> {
   FunctionRegistry registry_;
   ExecutorWatch watch_;
   ExecutorShared shared_;
-  std::unique_ptr<FabricPort> port_;
+  std::unique_ptr<ExecutorEndpoint> port_;
   std::vector<std::unique_ptr<Tenant>> tenants_;
 };
 

@@ -69,12 +69,13 @@ TEST_P(WaitingRequestTest, OnlyCallsUnderWayCountAsBytesUnderWay) {
   EXPECT_TRUE(pair.AllFree());
 }
 
-using FarewellTest = WaitingRequestTest;
+using QuiesceWriteTest = WaitingRequestTest;
 
 // Where a client that goes away writes to its window once more.
-INSTANTIATE_TEST_SUITE_P(Quiet, FarewellTest, testing::ValuesIn({kWays[0], kWays[1]}), NameOfWay);
+INSTANTIATE_TEST_SUITE_P(Quiet, QuiesceWriteTest, testing::ValuesIn({kWays[0], kWays[1]}),
+                         NameOfWay);
 
-TEST_P(FarewellTest, ARequestThatHasNotRunYetRunsAsItIs) {
+TEST_P(QuiesceWriteTest, ARequestThatHasNotRunYetRunsAsItIs) {
   SessionPair pair(GetParam(), {});
   ASSERT_TRUE(pair.client_reactor().profile().close_needs_quiet);
   pair.CheckEcho("so that there is a connection");
@@ -86,10 +87,10 @@ TEST_P(FarewellTest, ARequestThatHasNotRunYetRunsAsItIs) {
   ASSERT_NE(pair.StartEcho(text, 16), nullptr);
   pair.client().Flush();
   pair.client().Fail(absl::UnavailableError("the bootstrap's network is cut"));
-  pair.client().SayFarewell();
+  pair.client().PostQuiesceWrite();
   const int64_t give_up_ns = transport::MonotonicNs() + kMinuteNs;
   // The worker's fabric goes on while the worker runs another function.
-  while (!pair.client_reactor().AwaitFarewell(absl::Microseconds(100))) {
+  while (!pair.client_reactor().AwaitQuiesceWrite(absl::Microseconds(100))) {
     ASSERT_LT(transport::MonotonicNs(), give_up_ns);
     pair.executor_reactor().LetProviderWork();
   }

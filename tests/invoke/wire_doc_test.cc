@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "gtest/gtest.h"
-#include "src/invoke/wire/message_seal.h"
+#include "src/invoke/wire/message_authenticator.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/base/ring_message.h"
 
@@ -254,7 +254,7 @@ TEST_F(WireDocTest, TheTagIsAsTheExampleSays) {
   for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::byte>(i);
   Bytes message = Block("request");
   message.resize(message.size() + kTagBytes);
-  MessageSeal(DataAuth::kFull, key).Close(message.data(), 5);
+  MessageAuthenticator(DataAuth::kFull, key).Close(message.data(), 5);
   EXPECT_EQ(Bytes(message.end() - kTagBytes, message.end()), Block("request_tag"));
   EXPECT_TRUE(absl::StrContains(text_, absl::StrCat(message.size(), " in all")));
 }

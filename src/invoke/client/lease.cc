@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "src/code/upload_client.h"
 #include "src/invoke/client/open_sessions.h"
+#include "src/invoke/connect/client_lease.h"
 #include "src/invoke/connect/connect_times.h"
 #include "src/invoke/connect/connection.h"
-#include "src/invoke/connect/held_lease.h"
 #include "src/invoke/connect/worker_contact.h"
 
 namespace invoker {
@@ -47,10 +47,10 @@ absl::StatusOr<std::unique_ptr<Lease>> Lease::Acquire(absl::string_view server,
       WorkerContact::Find(server, options.client);
   if (!contact.ok()) return contact.status();
   if (absl::Status status = (*contact)->Usable(); !status.ok()) return status;
-  absl::StatusOr<std::shared_ptr<HeldLease>> held = [&] {
+  absl::StatusOr<std::shared_ptr<ClientLease>> held = [&] {
     const ConnectStep step(options.client.times, &ConnectTimes::lease);
-    return HeldLease::Acquire(*std::move(contact), TermsOf(options), options.client.connect_timeout,
-                              options.on_queued);
+    return ClientLease::Acquire(*std::move(contact), TermsOf(options),
+                                options.client.connect_timeout, options.on_queued);
   }();
   if (!held.ok()) return held.status();
   if ((*held)->terms().executors != options.executors) {
@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Lease>> Lease::Acquire(absl::string_view server,
   return std::unique_ptr<Lease>(new Lease(*std::move(held), *std::move(clients)));
 }
 
-Lease::Lease(std::shared_ptr<HeldLease> held, std::vector<std::unique_ptr<Client>> clients)
+Lease::Lease(std::shared_ptr<ClientLease> held, std::vector<std::unique_ptr<Client>> clients)
     : held_(std::move(held)), clients_(std::move(clients)) {}
 
 Lease::~Lease() {

@@ -44,7 +44,7 @@ absl::Status ForEach(size_t count, size_t most_threads,
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<Client>>> OpenSessions(
-    const std::shared_ptr<HeldLease>& lease, size_t sessions, const ClientOptions& options) {
+    const std::shared_ptr<ClientLease>& lease, size_t sessions, const ClientOptions& options) {
   const bool own = lease->terms().executors != 0;
   std::vector<std::unique_ptr<Client>> clients(own ? lease->terms().executors : sessions);
   // A worker gives a session to the executor with the fewest, and does not count those that are

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/invoke/client.h"
-#include "src/invoke/connect/held_lease.h"
+#include "src/invoke/connect/client_lease.h"
 
 namespace invoker {
 
@@ -17,7 +17,7 @@ namespace invoker {
 // many with those that the worker shares. Blocks as Client::Connect does. Any thread. All or none:
 // the error is that of the first executor that failed.
 absl::StatusOr<std::vector<std::unique_ptr<Client>>> OpenSessions(
-    const std::shared_ptr<HeldLease>& lease, size_t sessions, const ClientOptions& options);
+    const std::shared_ptr<ClientLease>& lease, size_t sessions, const ClientOptions& options);
 
 }  // namespace invoker
 

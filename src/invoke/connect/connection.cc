@@ -24,19 +24,18 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view s
       WorkerContact::Find(server, options);
   if (!contact.ok()) return contact.status();
   if (absl::Status status = (*contact)->Usable(); !status.ok()) return status;
-  absl::StatusOr<std::shared_ptr<HeldLease>> lease = [&] {
+  absl::StatusOr<std::shared_ptr<ClientLease>> lease = [&] {
     ConnectStep step(options.times, &ConnectTimes::lease);
     bootstrap::LeaseTerms terms;
     terms.peer_timeout = options.peer_timeout;
-    return HeldLease::Acquire(*std::move(contact), terms, options.connect_timeout);
+    return ClientLease::Acquire(*std::move(contact), terms, options.connect_timeout);
   }();
   if (!lease.ok()) return lease.status();
   return OpenUnder(*std::move(lease), /*executor=*/0, options);
 }
 
-absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenUnder(std::shared_ptr<HeldLease> lease,
-                                                                  uint32_t executor,
-                                                                  const ClientOptions& options) {
+absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenUnder(
+    std::shared_ptr<ClientLease> lease, uint32_t executor, const ClientOptions& options) {
   std::unique_ptr<Connection> connection(new Connection(std::move(lease), options));
   absl::StatusOr<WorkerContact::Opened> opened = connection->contact_->OpenSession(
       connection->lease_->id(), executor, connection->watch_.get(), &connection->options_);
@@ -52,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenUnder(std::shared_pt
   return connection;
 }
 
-Connection::Connection(std::shared_ptr<HeldLease> lease, const ClientOptions& options)
+Connection::Connection(std::shared_ptr<ClientLease> lease, const ClientOptions& options)
     : options_(options),
       lease_(std::move(lease)),
       contact_(lease_->shared_contact()),

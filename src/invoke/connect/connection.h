@@ -16,8 +16,8 @@
 #include "absl/synchronization/mutex.h"
 #include "src/bootstrap/messages/messages.h"
 #include "src/invoke/client_options.h"
+#include "src/invoke/connect/client_lease.h"
 #include "src/invoke/connect/fabric_session.h"
-#include "src/invoke/connect/held_lease.h"
 #include "src/invoke/connect/session_watch.h"
 #include "src/invoke/session/call_driver.h"
 
@@ -31,7 +31,7 @@ class Connection {
                                                           const ClientOptions& options);
   // With the lease's executor of that number. Several at the same time, for one lease, if
   // options.times is nullptr.
-  static absl::StatusOr<std::unique_ptr<Connection>> OpenUnder(std::shared_ptr<HeldLease> lease,
+  static absl::StatusOr<std::unique_ptr<Connection>> OpenUnder(std::shared_ptr<ClientLease> lease,
                                                                uint32_t executor,
                                                                const ClientOptions& options);
   ~Connection();
@@ -71,10 +71,10 @@ class Connection {
   void AddFunctions(std::vector<bootstrap::FunctionInfo> functions) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  Connection(std::shared_ptr<HeldLease> lease, const ClientOptions& options);
+  Connection(std::shared_ptr<ClientLease> lease, const ClientOptions& options);
 
   ClientOptions options_;
-  std::shared_ptr<HeldLease> lease_;  // nullptr once closed
+  std::shared_ptr<ClientLease> lease_;  // nullptr once closed
   // Outlives the lease here, since sessions refer to it.
   const std::shared_ptr<const WorkerContact> contact_;
   const std::shared_ptr<SessionWatch> watch_;

@@ -8,7 +8,7 @@
 #include "src/base/random.h"
 #include "src/invoke/connect/connect_times.h"
 #include "src/invoke/fabrics/fabric_identity.h"
-#include "src/invoke/wire/message_seal.h"
+#include "src/invoke/wire/message_authenticator.h"
 #include "src/transport/self_test/method_trial.h"
 
 namespace invoker {

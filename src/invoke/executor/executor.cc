@@ -60,23 +60,23 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
   const uint16_t first_session = options.first_session.value_or(static_cast<uint16_t>(Draw()));
   transport::ReactorOptions reactor = options.reactor;
   if (always_hot_) reactor.use = transport::ReactorUse::kHot;
-  std::vector<std::unique_ptr<FabricLine>> second_lines;
+  std::vector<std::unique_ptr<EndpointSet>> second_lines;
   for (transport::FabricChoice& fabric : fabrics) {
     const uint16_t place = static_cast<uint16_t>(lines_.size());
     absl::StatusOr<transport::FabricChoice> copy = absl::NotFoundError("no second port");
     if (fabric.profile.wait_slows_polling) copy = transport::CopyOf(fabric);
     lines_.push_back(
-        std::make_unique<FabricLine>(place, std::move(fabric), &shared_, first_session, reactor));
+        std::make_unique<EndpointSet>(place, std::move(fabric), &shared_, first_session, reactor));
     second_lines_.push_back(nullptr);
     if (!copy.ok()) continue;
     transport::ReactorOptions other = reactor;
     other.use = reactor.use == transport::ReactorUse::kHot ? transport::ReactorUse::kBlocking
                                                            : transport::ReactorUse::kHot;
     second_lines.push_back(
-        std::make_unique<FabricLine>(place, *std::move(copy), &shared_, first_session, other));
+        std::make_unique<EndpointSet>(place, *std::move(copy), &shared_, first_session, other));
     second_lines_.back() = second_lines.back().get();
   }
-  for (std::unique_ptr<FabricLine>& line : second_lines) lines_.push_back(std::move(line));
+  for (std::unique_ptr<EndpointSet>& line : second_lines) lines_.push_back(std::move(line));
   live_.reserve(lines_.size());
   leaving_.reserve(lines_.size());
   reactors_.reserve(lines_.size());
@@ -108,7 +108,7 @@ void Executor::ThreadMain() {
     // One at least, however many tasks come.
     for (int i = 0; i < turns_per_look && (i == 0 || !inbox_.HasTasks()); ++i) {
       bool now = false;
-      for (FabricPort* port : live_) now |= port->Turn();
+      for (ExecutorEndpoint* port : live_) now |= port->Turn();
       active |= now;
       ++turns;
       if (!now && may_sleep) break;
@@ -161,7 +161,7 @@ int Executor::LookForRequests() {
 void Executor::Search() {
   const auto find = [this](SessionKey key,
                            uint64_t sequence) -> absl::StatusOr<bootstrap::RequestState> {
-    FabricPort* port = PortOf(key);
+    ExecutorEndpoint* port = PortOf(key);
     if (port == nullptr) return SessionHasEnded();
     return port->Find(key)->FindRequest(sequence);
   };
@@ -175,9 +175,9 @@ void Executor::Arrange() {
   leaving_.clear();
   reactors_.clear();
   checking_ = false;
-  for (const std::unique_ptr<FabricLine>& line : lines_) {
+  for (const std::unique_ptr<EndpointSet>& line : lines_) {
     line->PutSettledAway();
-    line->ForEach([this](FabricPort* port) {
+    line->ForEach([this](ExecutorEndpoint* port) {
       if (!port->open() || (!port->live() && port->settled())) return;
       (port->live() ? live_ : leaving_).push_back(port);
       reactors_.push_back(port->reactor());
@@ -197,14 +197,14 @@ void Executor::Sleep() {
 }
 
 void Executor::PollLeaving() {
-  for (FabricPort* port : leaving_) {
+  for (ExecutorEndpoint* port : leaving_) {
     port->Turn();
     if (port->settled()) shared_.rearrange = true;
   }
 }
 
 void Executor::Publish() {
-  for (FabricPort* port : live_) port->Publish();
+  for (ExecutorEndpoint* port : live_) port->Publish();
   UsageCounters& usage = shared_.usage;
   if (polling_since_ticks_ != 0) {
     const uint64_t now = ReadTicks();
@@ -229,16 +229,16 @@ void Executor::FinishPorts() {
   bool finishing = true;
   while (finishing && transport::MonotonicNs() < stop_deadline_ns_.load()) {
     finishing = false;
-    for (const std::unique_ptr<FabricLine>& line : lines_) {
-      line->ForEach([&finishing](FabricPort* port) {
+    for (const std::unique_ptr<EndpointSet>& line : lines_) {
+      line->ForEach([&finishing](ExecutorEndpoint* port) {
         if (!port->open() || !port->finishing()) return;
         port->Turn();
         finishing = true;
       });
     }
   }
-  for (const std::unique_ptr<FabricLine>& line : lines_) {
-    line->ForEach([](FabricPort* port) {
+  for (const std::unique_ptr<EndpointSet>& line : lines_) {
+    line->ForEach([](ExecutorEndpoint* port) {
       if (port->open()) port->EndAll();
     });
   }
@@ -272,7 +272,7 @@ bool Executor::RunLater(std::function<void()> task) {
 absl::Status Executor::SwitchNotification(SessionKey key, transport::Notification notification) {
   absl::Status status = SessionHasEnded();
   RunOnThread([&] {
-    if (FabricPort* port = PortOf(key); port != nullptr) {
+    if (ExecutorEndpoint* port = PortOf(key); port != nullptr) {
       port->Find(key)->SetNotification(notification);
       status = absl::OkStatus();
     }
@@ -294,7 +294,7 @@ absl::StatusOr<bootstrap::RequestState> Executor::FindRequest(SessionKey key, ui
 
 void Executor::CloseSessionLater(SessionKey key, std::function<void()> closed) {
   const bool runs = RunLater([this, key, closed] {
-    if (FabricPort* port = PortOf(key); port != nullptr) port->EndSession(key.number);
+    if (ExecutorEndpoint* port = PortOf(key); port != nullptr) port->EndSession(key.number);
     closed();
   });
   if (!runs) closed();
@@ -303,7 +303,7 @@ void Executor::CloseSessionLater(SessionKey key, std::function<void()> closed) {
 absl::Status Executor::CloseSession(SessionKey key) {
   absl::Status status = SessionHasEnded();
   RunOnThread([&] {
-    if (FabricPort* port = PortOf(key); port != nullptr) {
+    if (ExecutorEndpoint* port = PortOf(key); port != nullptr) {
       port->EndSession(key.number);
       status = absl::OkStatus();
     }
@@ -314,7 +314,7 @@ absl::Status Executor::CloseSession(SessionKey key) {
 ExecutorCounters Executor::Counters() {
   ExecutorCounters sum;
   const auto add = [&] {
-    for (const std::unique_ptr<FabricLine>& line : lines_) sum.Add(line->Counters());
+    for (const std::unique_ptr<EndpointSet>& line : lines_) sum.Add(line->Counters());
     LoadShared(shared_.watch->dropped(), &sum.dropped);
     Publish();
     const UsageCounters& usage = shared_.usage;
@@ -333,9 +333,9 @@ std::vector<Executor::FabricUse> Executor::Uses() {
   const auto add = [&] {
     for (size_t fabric = 0; fabric < second_lines_.size(); ++fabric) {
       FabricUse use;
-      for (const FabricLine* line : {lines_[fabric].get(), second_lines_[fabric]}) {
+      for (const EndpointSet* line : {lines_[fabric].get(), second_lines_[fabric]}) {
         if (line == nullptr) continue;
-        line->ForEach([&use](FabricPort* port) {
+        line->ForEach([&use](ExecutorEndpoint* port) {
           if (!port->open()) return;
           use.open = true;
           use.live_sessions += port->live_sessions();

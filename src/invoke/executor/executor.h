@@ -1,4 +1,4 @@
-// One worker thread and its endpoints, one on each fabric that is offered (FabricLine has what may
+// One worker thread and its endpoints, one on each fabric that is offered (EndpointSet has what may
 // be beside it). It polls for requests
 // and runs functions inline, one at a time whatever fabric they came over.
 //
@@ -28,10 +28,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages/messages.h"
+#include "src/invoke/executor/endpoint_set.h"
+#include "src/invoke/executor/executor_endpoint.h"
 #include "src/invoke/executor/executor_inbox.h"
 #include "src/invoke/executor/executor_watch.h"
-#include "src/invoke/executor/fabric_line.h"
-#include "src/invoke/executor/fabric_port.h"
 #include "src/invoke/executor/lent_windows.h"
 #include "src/invoke/executor/request_search.h"
 #include "src/invoke/executor/usage_meter.h"
@@ -144,7 +144,7 @@ class Executor {
   // longer than `limit`; nullopt: the thread has not got round to it, or has stopped.
 
   // The open endpoints that take new sessions. Does not block.
-  std::vector<std::shared_ptr<FabricPort>> OpenPorts() const;
+  std::vector<std::shared_ptr<ExecutorEndpoint>> OpenPorts() const;
   // What a port has done so far.
   struct Activity {
     uint64_t turns = 0;     // how often it has been polled
@@ -152,13 +152,14 @@ class Executor {
   };
   // Polls the port from now on, whether or not it has sessions, until the check with this nonce has
   // come or another is expected; 0: none.
-  std::optional<Activity> ExpectCheck(const std::shared_ptr<FabricPort>& port, uint64_t nonce,
+  std::optional<Activity> ExpectCheck(const std::shared_ptr<ExecutorEndpoint>& port, uint64_t nonce,
                                       absl::Duration limit);
-  std::optional<Activity> ActivityOf(const std::shared_ptr<FabricPort>& port, absl::Duration limit);
+  std::optional<Activity> ActivityOf(const std::shared_ptr<ExecutorEndpoint>& port,
+                                     absl::Duration limit);
   // The port no longer answers new peers, for this reason: new sessions get another endpoint, if
   // there may be one more. With `end_sessions` its own sessions end, else they stay. Returns what
   // to log; "" if the port takes no sessions any more in any case, or stays in use.
-  std::optional<std::string> ReplaceSilent(const std::shared_ptr<FabricPort>& port,
+  std::optional<std::string> ReplaceSilent(const std::shared_ptr<ExecutorEndpoint>& port,
                                            const absl::Status& reason, bool end_sessions,
                                            absl::Duration limit);
   // Closes endpoints that have been replaced, have settled, and can be closed. Returns whether some
@@ -192,7 +193,7 @@ class Executor {
   Executor(std::vector<transport::FabricChoice> fabrics, const FunctionRegistry* functions,
            const ExecutorOptions& options, SessionFailed on_session_failed);
 
-  static Activity ActivityOf(const FabricPort& port);
+  static Activity ActivityOf(const ExecutorEndpoint& port);
 
   void ThreadMain();
   void Arrange();
@@ -206,9 +207,9 @@ class Executor {
   void EndPolling();
   void FinishPorts();
   // The line that the fabric's next session goes to. Any thread.
-  FabricLine& LineFor(size_t fabric) const;
+  EndpointSet& LineFor(size_t fabric) const;
   // nullptr if no open port of the fabric has such a session.
-  FabricPort* PortOf(SessionKey key);
+  ExecutorEndpoint* PortOf(SessionKey key);
 
   // Runs `task` on the thread and waits for it. False if the thread has stopped.
   bool RunOnThread(std::function<void()> task);
@@ -223,11 +224,11 @@ class Executor {
   FunctionRegistry functions_;  // the thread's, once it runs
   ExecutorShared shared_;
   // One for each fabric, and then the second ones.
-  std::vector<std::unique_ptr<FabricLine>> lines_;
+  std::vector<std::unique_ptr<EndpointSet>> lines_;
   // By fabric: where an endpoint that is polled hot does without a wait object, a line of the other
   // kind than its first one; else nullptr. The one without serves the first few sessions while the
   // executor is always hot: polling it takes longer with every peer.
-  std::vector<FabricLine*> second_lines_;
+  std::vector<EndpointSet*> second_lines_;
   ExecutorInbox inbox_;
   LentWindows lent_;
   RequestSearch search_;
@@ -236,10 +237,10 @@ class Executor {
   ExecutorWatch own_watch_;  // where nobody has given another
 
   // The thread's.
-  uint64_t polling_since_ticks_ = 0;  // up to which awake_ns_ goes; 0: the thread does not poll
-  uint64_t awake_ns_ = 0;             // that the thread has polled, functions included
-  std::vector<FabricPort*> live_;     // with sessions: polled on every turn
-  std::vector<FabricPort*> leaving_;  // without, but not settled: polled now and then
+  uint64_t polling_since_ticks_ = 0;     // up to which awake_ns_ goes; 0: the thread does not poll
+  uint64_t awake_ns_ = 0;                // that the thread has polled, functions included
+  std::vector<ExecutorEndpoint*> live_;  // with sessions: polled on every turn
+  std::vector<ExecutorEndpoint*> leaving_;     // without, but not settled: polled now and then
   std::vector<transport::Reactor*> reactors_;  // of both: what a sleep is ended by
   uint64_t turns_at_look_ = 0;                 // of the first of live_: when search_ looked last
   // Nothing has come since the last session was opened. On a machine whose cores are all in use,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/invoke/executor/executor.h"
-#include "src/invoke/wire/message_seal.h"
+#include "src/invoke/wire/message_authenticator.h"
 
 namespace invoker {
 namespace {
@@ -17,20 +17,20 @@ constexpr uint32_t kFewSessions = 16;
 
 }  // namespace
 
-FabricLine& Executor::LineFor(size_t fabric) const {
-  FabricLine* first = lines_[fabric].get();
-  FabricLine* second = second_lines_[fabric];
+EndpointSet& Executor::LineFor(size_t fabric) const {
+  EndpointSet* first = lines_[fabric].get();
+  EndpointSet* second = second_lines_[fabric];
   if (second == nullptr) return *first;
-  FabricLine* hot = first->use() == transport::ReactorUse::kHot ? first : second;
-  FabricLine* other = hot == first ? second : first;
+  EndpointSet* hot = first->use() == transport::ReactorUse::kHot ? first : second;
+  EndpointSet* other = hot == first ? second : first;
   const bool hot_is_better =
       always_hot_.load(std::memory_order_relaxed) && hot->current()->live_sessions() < kFewSessions;
   return hot->healthy() && (hot_is_better || !other->healthy()) ? *hot : *other;
 }
 
-FabricPort* Executor::PortOf(SessionKey key) {
-  for (const FabricLine* line : {lines_[key.fabric].get(), second_lines_[key.fabric]}) {
-    FabricPort* port = line == nullptr ? nullptr : line->PortOf(key);
+ExecutorEndpoint* Executor::PortOf(SessionKey key) {
+  for (const EndpointSet* line : {lines_[key.fabric].get(), second_lines_[key.fabric]}) {
+    ExecutorEndpoint* port = line == nullptr ? nullptr : line->PortOf(key);
     if (port != nullptr) return port;
   }
   return nullptr;
@@ -42,7 +42,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
   if (shared_.draining.load(std::memory_order_relaxed)) {
     return absl::UnavailableError("the worker is shutting down");
   }
-  FabricLine& line = LineFor(fabric);
+  EndpointSet& line = LineFor(fabric);
   // Mapped and opened here, so that the thread only registers.
   absl::StatusOr<transport::HostBuffer> staging =
       transport::HostBuffer::Allocate(request.window_bytes);
@@ -60,16 +60,16 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
   bool again = true;
   while (again) {
     again = false;
-    const std::shared_ptr<FabricPort> port = line.current();
+    const std::shared_ptr<ExecutorEndpoint> port = line.current();
     if (absl::Status status = port->Open(); !status.ok()) return status;
-    std::vector<std::shared_ptr<FabricPort>> closed;
+    std::vector<std::shared_ptr<ExecutorEndpoint>> closed;
     std::string note;
     RunOnThread([&] {
       if (shared_.draining.load(std::memory_order_relaxed)) {
         reply = absl::UnavailableError("the worker is shutting down");
         return;
       }
-      for (const std::unique_ptr<FabricLine>& each : lines_) each->TakeClosed(&closed);
+      for (const std::unique_ptr<EndpointSet>& each : lines_) each->TakeClosed(&closed);
       again = line.current() != port;
       if (again) return;
       if (absl::Status full = port->TakesSessions(); !full.ok()) {

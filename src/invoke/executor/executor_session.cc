@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
     Parts parts, const bootstrap::OpenSessionRequest& request) {
   absl::StatusOr<WindowGeometry> geometry = WindowGeometry::Make(request.window_bytes);
   if (!geometry.ok()) return geometry.status();
-  std::unique_ptr<SessionSeals> seals;
+  std::unique_ptr<SessionAuthenticators> authenticators;
   if (parts.data_auth != DataAuth::kOff) {
     geometry = geometry->WithTags();
     transport::HostBuffer copies;
@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
       if (!buffer.ok()) return buffer.status();
       copies = *std::move(buffer);
     }
-    seals = std::make_unique<SessionSeals>(parts.data_auth, parts.data_keys, std::move(copies));
+    authenticators = std::make_unique<SessionAuthenticators>(parts.data_auth, parts.data_keys,
+                                                             std::move(copies));
     Wipe(&parts.data_keys);
   }
   absl::StatusOr<DoorbellQueue> waiting = DoorbellQueue::Allocate(geometry->cells());
@@ -52,14 +53,15 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
   if (!peer.ok()) return peer.status();
   return std::unique_ptr<ExecutorSession>(
       new ExecutorSession(std::move(parts), *peer, *std::move(requests), *std::move(staging),
-                          request, *geometry, std::move(seals), *std::move(waiting)));
+                          request, *geometry, std::move(authenticators), *std::move(waiting)));
 }
 
 ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                                  transport::MemoryRegion requests, transport::MemoryRegion staging,
                                  const bootstrap::OpenSessionRequest& request,
                                  const WindowGeometry& geometry,
-                                 std::unique_ptr<SessionSeals> seals, DoorbellQueue waiting)
+                                 std::unique_ptr<SessionAuthenticators> authenticators,
+                                 DoorbellQueue waiting)
     : parts_(std::move(parts)),
       watched_as_(ExecutorWatch::SessionOf(parts_.epoch)),
       peer_(peer),
@@ -71,7 +73,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                  transport::GetNotifier(parts_.notification, parts_.reactor->profile().send_order),
                  this),
       control_(parts_.reactor),
-      seals_(std::move(seals)),
+      authenticators_(std::move(authenticators)),
       windows_(parts_.bulk_budget == nullptr
                    ? nullptr
                    : std::make_shared<SessionWindows>(peer->address, parts_.reactor->profile())),
@@ -186,11 +188,12 @@ bool ExecutorSession::AsksForMore(RequestHeader request, const std::byte* payloa
 
 // Whether the tag is right. The cheap question first: a doorbell that is rung again for a message
 // that has been served costs no look at its payload.
-const std::byte* ExecutorSession::OpenSealed(HeaderSnapshot snapshot, uint64_t sequence,
-                                             uint32_t payload_bytes, const std::byte* payload) {
+const std::byte* ExecutorSession::OpenAuthenticated(HeaderSnapshot snapshot, uint64_t sequence,
+                                                    uint32_t payload_bytes,
+                                                    const std::byte* payload) {
   if (!CountVerdict(sequences_.Judge(sequence))) return nullptr;
-  const std::byte* opened =
-      seals_->requests.Open(snapshot, payload, payload_bytes, seals_->copies.data());
+  const std::byte* opened = authenticators_->requests.Open(snapshot, payload, payload_bytes,
+                                                           authenticators_->copies.data());
   if (opened == nullptr) Drop(&DropCounters::bad_tag);
   return opened;
 }
@@ -199,9 +202,9 @@ const std::byte* ExecutorSession::OpenSealed(HeaderSnapshot snapshot, uint64_t s
 // opened. Messages that are under way lie beside one another, and so do these.
 const std::byte* ExecutorSession::KeepInput(const RequestHeader& header, const std::byte* payload,
                                             uint32_t cell) {
-  if (seals_ == nullptr || seals_->copies.data() == nullptr) return payload;
-  std::byte* kept =
-      seals_->copies.data() + geometry_.window_bytes() + geometry_.OffsetOf(cell) + kHeaderBytes;
+  if (authenticators_ == nullptr || authenticators_->copies.data() == nullptr) return payload;
+  std::byte* kept = authenticators_->copies.data() + geometry_.window_bytes() +
+                    geometry_.OffsetOf(cell) + kHeaderBytes;
   memcpy(kept, payload, header.payload_bytes);
   return kept;
 }
@@ -217,8 +220,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ExecutorSession::Admit(const HeaderSnap
     Drop(&DropCounters::bad_response_run);
     return false;
   }
-  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) {
-    *payload = OpenSealed(snapshot, header.sequence, header.payload_bytes, *payload);
+  if (ABSL_PREDICT_FALSE(authenticators_ != nullptr)) {
+    *payload = OpenAuthenticated(snapshot, header.sequence, header.payload_bytes, *payload);
     if (*payload == nullptr) return false;
   }
   return CountVerdict(sequences_.Accept(header.sequence));

@@ -26,8 +26,8 @@
 #include "src/invoke/executor/usage_meter.h"
 #include "src/invoke/function/function_registry.h"
 #include "src/invoke/wire/drop_counters.h"
+#include "src/invoke/wire/message_authenticator.h"
 #include "src/invoke/wire/message_batch.h"
-#include "src/invoke/wire/message_seal.h"
 #include "src/invoke/wire/sequence_window.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/reactor/reactor.h"
@@ -184,16 +184,17 @@ class ExecutorSession final : public transport::OperationOwner,
  private:
   ExecutorSession(Parts parts, const transport::Peer* peer, transport::MemoryRegion requests,
                   transport::MemoryRegion staging, const bootstrap::OpenSessionRequest& request,
-                  const WindowGeometry& geometry, std::unique_ptr<SessionSeals> seals,
-                  DoorbellQueue waiting);
+                  const WindowGeometry& geometry,
+                  std::unique_ptr<SessionAuthenticators> authenticators, DoorbellQueue waiting);
 
   bool Admit(const HeaderSnapshot& snapshot, const RequestHeader& header,
              const std::byte** payload);
   // Headers go to what is rarely called by value: whose address is taken stays in memory, for every
   // message. nullptr: dropped.
-  ABSL_ATTRIBUTE_NOINLINE const std::byte* OpenSealed(HeaderSnapshot snapshot, uint64_t sequence,
-                                                      uint32_t payload_bytes,
-                                                      const std::byte* payload);
+  ABSL_ATTRIBUTE_NOINLINE const std::byte* OpenAuthenticated(HeaderSnapshot snapshot,
+                                                             uint64_t sequence,
+                                                             uint32_t payload_bytes,
+                                                             const std::byte* payload);
   const std::byte* KeepInput(const RequestHeader& header, const std::byte* payload, uint32_t cell);
   bool CountVerdict(SequenceWindow::Verdict verdict);
   ABSL_ATTRIBUTE_NOINLINE bool QuantumIsOver();
@@ -241,7 +242,7 @@ class ExecutorSession final : public transport::OperationOwner,
   transport::MemoryRegion staging_;
   MessageBatch responses_;
   CallControl control_;
-  std::unique_ptr<SessionSeals> seals_;  // nullptr: messages have no tags
+  std::unique_ptr<SessionAuthenticators> authenticators_;  // nullptr: messages have no tags
   const std::shared_ptr<SessionWindows> windows_;
   std::unique_ptr<BulkSession> bulk_;  // nullptr: there has been no bulk call
   SequenceWindow sequences_;

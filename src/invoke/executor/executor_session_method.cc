@@ -29,8 +29,9 @@ void ExecutorSession::AnswerProbe(RequestHeader request, const std::byte* payloa
 
 void ExecutorSession::AddSpecial(ResponseHeader header, uint32_t cell) {
   const uint32_t repeat = responses_.PutHeader(cell, Pack(header));
-  if (seals_ != nullptr) {
-    seals_->responses.Close(staging_.data() + geometry_.OffsetOf(cell), header.payload_bytes);
+  if (authenticators_ != nullptr) {
+    authenticators_->responses.Close(staging_.data() + geometry_.OffsetOf(cell),
+                                     header.payload_bytes);
   }
   const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
   responses_.AddRepeat(MessageKind::kResponse, cell, message_bytes, repeat);

@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "src/invoke/executor/fabric_port.h"
+#include "src/invoke/executor/executor_endpoint.h"
 #include "src/invoke/executor/session_windows.h"
 
 namespace invoker {

@@ -26,8 +26,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages/messages.h"
+#include "src/invoke/executor/executor_endpoint.h"
 #include "src/invoke/executor/executor_watch.h"
-#include "src/invoke/executor/fabric_port.h"
 
 namespace invoker {
 

@@ -76,8 +76,8 @@ absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOpt
   }
   bootstrap::LeaseTerms terms;
   terms.peer_timeout = options.peer_timeout;
-  absl::StatusOr<std::shared_ptr<HeldLease>> lease =
-      HeldLease::Acquire(*std::move(contact), terms, options.connect_timeout);
+  absl::StatusOr<std::shared_ptr<ClientLease>> lease =
+      ClientLease::Acquire(*std::move(contact), terms, options.connect_timeout);
   if (!lease.ok()) return lease.status();
   return OpenSessions(*lease, sessions, options);
 }

@@ -42,7 +42,7 @@ CallDriver::CallDriver(std::unique_ptr<transport::Reactor> reactor, absl::Durati
 
 CallDriver::~CallDriver() {
   Close();
-  if (session_ != nullptr && !quiet_ && !reactor_->abandoned()) session_->SayFarewell();
+  if (session_ != nullptr && !quiet_ && !reactor_->abandoned()) session_->PostQuiesceWrite();
   session_.reset();
   transport::Reactor::Dispose(std::move(reactor_), quiet_);
 }

@@ -34,8 +34,8 @@ void CallDriver::SettleTransfersLocked() {
   while (driven_) WaitLocked(nullptr, kForever);
   if (settled_ || reactor_->abandoned()) return;
   driven_ = true;
-  session_->SayFarewell();
-  settled_ = reactor_->AwaitFarewell(kLimit);
+  session_->PostQuiesceWrite();
+  settled_ = reactor_->AwaitQuiesceWrite(kLimit);
   quiet_ = settled_;
   driven_ = false;
   LeaveLocked();

@@ -78,7 +78,7 @@ absl::Status ClientSession::Attach(const bootstrap::OpenSessionReply& reply) {
                                             reply.request_window.length, " bytes; ",
                                             geometry_.window_bytes(), " were asked for"));
   }
-  if (absl::Status status = AttachSeals(reply); !status.ok()) return status;
+  if (absl::Status status = AttachAuthenticators(reply); !status.ok()) return status;
   absl::StatusOr<const transport::Peer*> peer = reactor_->peers().Insert(reply.endpoint_address);
   if (!peer.ok()) return peer.status();
   peer_ = *peer;
@@ -218,7 +218,7 @@ void ClientSession::TakeFailure(ResponseHeader header, const std::byte* payload,
   FailCall(call, std::move(status));
 }
 
-template <bool kSealed>
+template <bool kAuthenticated>
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const HeaderSnapshot& snapshot,
                                                                      const ResponseHeader& header,
                                                                      uint32_t cell,
@@ -241,8 +241,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const Heade
     ++dropped_.too_long;
     return false;
   }
-  if constexpr (kSealed) {
-    payload = OpenSealed(snapshot, header.payload_bytes, cell, payload);
+  if constexpr (kAuthenticated) {
+    payload = OpenAuthenticated(snapshot, header.payload_bytes, cell, payload);
     if (payload == nullptr) return false;
   } else {
     static_cast<void>(snapshot);
@@ -262,7 +262,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const Heade
   return true;
 }
 
-template <bool kSealed>
+template <bool kAuthenticated>
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeMessages(uint32_t cell) {
   bool more = true;
   while (more) {
@@ -278,11 +278,11 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeMessages(uint32_t ce
       return;
     }
     const uint64_t bytes =
-        uint64_t{kHeaderBytes} + header.payload_bytes + (kSealed ? kTagBytes : 0);
+        uint64_t{kHeaderBytes} + header.payload_bytes + (kAuthenticated ? kTagBytes : 0);
     // Those behind one that is refused may be sound. Whose length is no reason to refuse it lies in
     // the window.
     if (ABSL_PREDICT_FALSE(
-            !TakeResponse<kSealed>(snapshot, header, cell, message + kHeaderBytes)) &&
+            !TakeResponse<kAuthenticated>(snapshot, header, cell, message + kHeaderBytes)) &&
         !geometry_.Fits(cell, bytes)) {
       return;
     }
@@ -291,12 +291,12 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeMessages(uint32_t ce
   }
 }
 
-void ClientSession::TakeSealedMessages(uint32_t cell) { TakeMessages<true>(cell); }
+void ClientSession::TakeAuthenticatedMessages(uint32_t cell) { TakeMessages<true>(cell); }
 
 void ClientSession::OnToken(uint64_t token) {
   if (ABSL_PREDICT_FALSE(token >> kCellBits != response_mark_)) return TakeRareToken(token);
   const uint32_t cell = Immediate::Split(static_cast<uint32_t>(token)).cell;
-  if (ABSL_PREDICT_FALSE(seals_ != nullptr)) return TakeSealedMessages(cell);
+  if (ABSL_PREDICT_FALSE(authenticators_ != nullptr)) return TakeAuthenticatedMessages(cell);
   TakeMessages<false>(cell);
 }
 

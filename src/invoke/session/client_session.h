@@ -28,8 +28,8 @@
 #include "src/invoke/session/cell_allocator.h"
 #include "src/invoke/session/path_check.h"
 #include "src/invoke/wire/drop_counters.h"
+#include "src/invoke/wire/message_authenticator.h"
 #include "src/invoke/wire/message_batch.h"
-#include "src/invoke/wire/message_seal.h"
 #include "src/invoke/wire/sequence_window.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/reactor/reactor.h"
@@ -188,10 +188,10 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // failed because the other side has ended, the lease says why, and that is the better reason.
   void HoldFailures(int64_t hold_ns) { hold_ns_ = hold_ns; }
 
-  // Reactor::PostFarewell, if there is anybody to say it to. The session has failed: requests that
-  // have left may still run, as they are.
-  void SayFarewell() {
-    if (requests_.has_value()) reactor_->PostFarewell(requests_->window(), last_byte_);
+  // Reactor::PostQuiesceWrite, if there is anybody to say it to. The session has failed: requests
+  // that have left may still run, as they are.
+  void PostQuiesceWrite() {
+    if (requests_.has_value()) reactor_->PostQuiesceWrite(requests_->window(), last_byte_);
   }
 
   // Ends every call and refuses new ones. The first reason stays.
@@ -296,19 +296,19 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   }
   void WakeRoomWaiters();
   void HandleFailedPosts(int64_t now_ns);
-  absl::Status AttachSeals(const bootstrap::OpenSessionReply& reply);
+  absl::Status AttachAuthenticators(const bootstrap::OpenSessionReply& reply);
   // Of a write whose first message is at `cell`. Without tags nothing of theirs is in the code.
-  template <bool kSealed>
+  template <bool kAuthenticated>
   void TakeMessages(uint32_t cell);
-  ABSL_ATTRIBUTE_NOINLINE void TakeSealedMessages(uint32_t cell);
-  template <bool kSealed>
+  ABSL_ATTRIBUTE_NOINLINE void TakeAuthenticatedMessages(uint32_t cell);
+  template <bool kAuthenticated>
   bool TakeResponse(const HeaderSnapshot& snapshot, const ResponseHeader& header, uint32_t cell,
                     const std::byte* payload);
   // Headers go to what is rarely called by value: whose address is taken stays in memory, for every
   // message. nullptr: the tag is wrong.
-  ABSL_ATTRIBUTE_NOINLINE const std::byte* OpenSealed(HeaderSnapshot snapshot,
-                                                      uint32_t payload_bytes, uint32_t cell,
-                                                      const std::byte* payload);
+  ABSL_ATTRIBUTE_NOINLINE const std::byte* OpenAuthenticated(HeaderSnapshot snapshot,
+                                                             uint32_t payload_bytes, uint32_t cell,
+                                                             const std::byte* payload);
   void TakeLateResponse(Call* call);
   ABSL_ATTRIBUTE_NOINLINE void TakeFailure(ResponseHeader header, const std::byte* payload,
                                            Call* call);
@@ -316,10 +316,10 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   transport::Reactor* reactor_;
   Options options_;
   WindowGeometry geometry_;
-  transport::MemoryRegion staging_;      // requests are encoded here
-  transport::MemoryRegion responses_;    // the executor writes here
-  std::unique_ptr<SessionSeals> seals_;  // nullptr: messages have no tags
-  const std::byte* response_bytes_;      // where callers read them: responses_, or copies
+  transport::MemoryRegion staging_;                        // requests are encoded here
+  transport::MemoryRegion responses_;                      // the executor writes here
+  std::unique_ptr<SessionAuthenticators> authenticators_;  // nullptr: messages have no tags
+  const std::byte* response_bytes_;  // where callers read them: responses_, or copies
   DataAuth data_auth_ = DataAuth::kOff;
   const transport::Peer* peer_ = nullptr;
   uint32_t epoch_ = 0;

@@ -30,7 +30,7 @@ void ClientSession::AddSpecial(const Request& request, const Call& call, uint32_
   }
   std::byte* const message = staging_.data() + geometry_.OffsetOf(cell);
   CopyInput(request, call, message);
-  if (seals_ != nullptr) seals_->requests.Close(message, header.payload_bytes);
+  if (authenticators_ != nullptr) authenticators_->requests.Close(message, header.payload_bytes);
   const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
   requests_->AddRepeat(header.kind, cell, message_bytes, repeat);
 }

@@ -42,7 +42,7 @@ inline constexpr uint8_t kBulk = 0x02;  // of a request: the payload begins with
 inline constexpr uint8_t kCancelled = 0x04;
 // What is set after a message has been tagged, and so is not under the tag: kMoreFollows, when
 // another message joins it, and kCancelled.
-inline constexpr uint8_t kUnsealedFlags = kMoreFollows | kCancelled;
+inline constexpr uint8_t kUnauthenticatedFlags = kMoreFollows | kCancelled;
 inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk | kCancelled;
 inline constexpr uint8_t kKnownResponseFlags = kMoreFollows;
 

@@ -124,7 +124,7 @@ void EndpointWatch::ThreadMain() {
 
 void EndpointWatch::Round(bool doubted) {
   for (const std::unique_ptr<Executor>& executor : executors_) {
-    for (const std::shared_ptr<FabricPort>& port : executor->OpenPorts()) {
+    for (const std::shared_ptr<ExecutorEndpoint>& port : executor->OpenPorts()) {
       const transport::Profile& profile = port->profile();
       if (profile.peers_share_locks || (!doubted && !profile.peers_connect)) continue;
       if (stopping()) return;
@@ -133,7 +133,7 @@ void EndpointWatch::Round(bool doubted) {
   }
 }
 
-void EndpointWatch::Check(Executor* executor, const std::shared_ptr<FabricPort>& port) {
+void EndpointWatch::Check(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& port) {
   const MoreDescriptors more;
   Verdict verdict = Verdict::kUnknown;
   for (int i = 0; i < 2; ++i) {
@@ -151,7 +151,7 @@ void EndpointWatch::Check(Executor* executor, const std::shared_ptr<FabricPort>&
 }
 
 EndpointWatch::Verdict EndpointWatch::Ask(Executor* executor,
-                                          const std::shared_ptr<FabricPort>& port) {
+                                          const std::shared_ptr<ExecutorEndpoint>& port) {
   absl::StatusOr<transport::FabricChoice> choice = transport::CopyOf(port->choice());
   if (!choice.ok()) return Verdict::kUnknown;
   absl::StatusOr<std::unique_ptr<transport::CheckingEndpoint>> asking =
@@ -169,7 +169,7 @@ EndpointWatch::Verdict EndpointWatch::Ask(Executor* executor,
 }
 
 EndpointWatch::Verdict EndpointWatch::AwaitCheck(Executor* executor,
-                                                 const std::shared_ptr<FabricPort>& port,
+                                                 const std::shared_ptr<ExecutorEndpoint>& port,
                                                  const Executor::Activity& before,
                                                  transport::CheckingEndpoint* asking) {
   const int64_t patience_ns = absl::ToInt64Nanoseconds(options_.patience);

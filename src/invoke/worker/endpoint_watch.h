@@ -66,9 +66,9 @@ class EndpointWatch {
 
   void ThreadMain() ABSL_LOCKS_EXCLUDED(mutex_);
   void Round(bool doubted);
-  void Check(Executor* executor, const std::shared_ptr<FabricPort>& port);
-  Verdict Ask(Executor* executor, const std::shared_ptr<FabricPort>& port);
-  Verdict AwaitCheck(Executor* executor, const std::shared_ptr<FabricPort>& port,
+  void Check(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& port);
+  Verdict Ask(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& port);
+  Verdict AwaitCheck(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& port,
                      const Executor::Activity& before, transport::CheckingEndpoint* asking);
   void CloseReplaced();
   bool stopping() ABSL_LOCKS_EXCLUDED(mutex_);

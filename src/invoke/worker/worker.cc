@@ -204,7 +204,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
         "every executor's endpoint of provider ", profile.provider,
         " has failed or keeps as many addresses of former sessions as it may, and each executor "
         "has ",
-        FabricLine::kMostOthers, " such endpoints already (see the server's log); ",
+        EndpointSet::kMostOthers, " such endpoints already (see the server's log); ",
         profile.close_needs_quiet ? "" : "try again when sessions have ended, or ",
         "restart the server");
     Note(note);

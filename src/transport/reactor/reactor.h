@@ -90,7 +90,7 @@ class Reactor {
   ~Reactor();
 
   // Ends a reactor. Unless `quiet`, a peer's write may be half received; on a fabric whose
-  // endpoints cannot be closed then, it is closed once PostFarewell's write is over, which this
+  // endpoints cannot be closed then, it is closed once PostQuiesceWrite's write is over, which this
   // waits for for some milliseconds. If that takes longer, as with a peer that is stopped, or there
   // is none, the reactor is set aside, with its memory: each further Dispose looks whether it can
   // be closed. One that was abandoned is not looked at again.
@@ -249,11 +249,11 @@ class Reactor {
   // it yet. It is delivered behind what the peer has begun to send, or fails because the connection
   // has gone, and what was half received with it. Does nothing where endpoints can be closed at any
   // time.
-  void PostFarewell(const RemoteWindow& window, std::byte last);
+  void PostQuiesceWrite(const RemoteWindow& window, std::byte last);
 
   // Polls until that write is over, but no longer than `limit`. True if nothing is half received
-  // any more. False at once where PostFarewell does nothing. Driver thread; blocks.
-  bool AwaitFarewell(absl::Duration limit);
+  // any more. False at once where PostQuiesceWrite does nothing. Driver thread; blocks.
+  bool AwaitQuiesceWrite(absl::Duration limit);
 
   // Whether the endpoint has atomics that add 64-bit numbers. Any thread.
   bool native_atomics() const { return native_atomics_; }
@@ -325,8 +325,8 @@ class Reactor {
   Reactor(Fabric fabric, Domain domain, const ReactorOptions& options,
           std::shared_ptr<QuarantineTotal> total);
 
-  // Hears of PostFarewell's write.
-  struct Farewell final : public OperationOwner {
+  // Hears of PostQuiesceWrite's write.
+  struct QuiesceWrite final : public OperationOwner {
     void OnOperationFailed(const Operation& operation, const absl::Status& status) override;
     void OnTransferDone(uint64_t) override { over = true; }
     bool under_way() const { return posted && !failed && !over; }
@@ -336,7 +336,7 @@ class Reactor {
     bool over = false;  // and nothing is half received
   };
 
-  bool QuietAfterFarewell() const;
+  bool QuietAfterQuiesceWrite() const;
   static std::vector<std::unique_ptr<Reactor>> TakeQuiet();
   absl::Status OpenEndpoint(const ReactorOptions& options);
   void HandleEntry(const fi_cq_data_entry& entry);
@@ -378,7 +378,7 @@ class Reactor {
   std::deque<Retired> retired_;
   std::vector<Retired> held_;
   OperationPool operations_;
-  Farewell farewell_;
+  QuiesceWrite quiesce_write_;
   bool abandoned_ = false;
   std::vector<MemoryRegion> staging_;  // of the slots, one for each time that slots were added
   // Memory under posted receives cannot be released before the endpoint on some fabrics.

@@ -9,7 +9,7 @@
 namespace invoker::transport {
 namespace {
 
-// In which Dispose looks for the end of each farewell: some milliseconds.
+// In which Dispose looks for the end of each quiesce write: some milliseconds.
 constexpr int kTurns = 1024;
 
 // Of a reactor that nobody uses any more.
@@ -34,38 +34,40 @@ Aside& GetAside() {
 }  // namespace
 
 // Whatever else may have failed, such as want of memory, says nothing of the connection.
-void Reactor::Farewell::OnOperationFailed(const Operation& operation, const absl::Status& status) {
+void Reactor::QuiesceWrite::OnOperationFailed(const Operation& operation,
+                                              const absl::Status& status) {
   static_cast<void>(operation);
   failed = true;
   over = absl::IsUnavailable(status) || absl::IsCancelled(status);
 }
 
-void Reactor::PostFarewell(const RemoteWindow& window, std::byte last) {
-  if (!profile().close_needs_quiet || farewell_.posted) return;
+void Reactor::PostQuiesceWrite(const RemoteWindow& window, std::byte last) {
+  if (!profile().close_needs_quiet || quiesce_write_.posted) return;
   const MemoryRegion& source = staging_.front();
   std::byte* const copy = source.data() + source.size() - 1;
   *copy = last;
-  farewell_.posted = PostTransfer(TransferDirection::kWrite, window, window.length - 1, copy,
-                                  source.descriptor(), /*length=*/1, &farewell_, /*tag=*/0);
+  quiesce_write_.posted =
+      PostTransfer(TransferDirection::kWrite, window, window.length - 1, copy, source.descriptor(),
+                   /*length=*/1, &quiesce_write_, /*tag=*/0);
 }
 
 // A provider that is to write one byte and has nothing else of ours under way refuses that only
 // while it has no connection to the peer, and there has been one: what was half received has gone
 // with it. It may refuse for ever, since it tries to connect each time.
-bool Reactor::QuietAfterFarewell() const {
+bool Reactor::QuietAfterQuiesceWrite() const {
   const Operation* const refused = retry_head_;
-  return farewell_.over ||
-         (refused != nullptr && refused->owner == &farewell_ && operations_.outstanding() == 1);
+  return quiesce_write_.over || (refused != nullptr && refused->owner == &quiesce_write_ &&
+                                 operations_.outstanding() == 1);
 }
 
-bool Reactor::AwaitFarewell(absl::Duration limit) {
+bool Reactor::AwaitQuiesceWrite(absl::Duration limit) {
   const int64_t deadline_ns = MonotonicNs() + absl::ToInt64Nanoseconds(limit);
-  while (farewell_.under_way() && !QuietAfterFarewell()) {
+  while (quiesce_write_.under_way() && !QuietAfterQuiesceWrite()) {
     const int64_t left_ns = deadline_ns - MonotonicNs();
     if (left_ns <= 0) return false;
     if (Poll() == 0) Wait(absl::Nanoseconds(left_ns));
   }
-  return QuietAfterFarewell();
+  return QuietAfterQuiesceWrite();
 }
 
 // While it closes, an endpoint may still send from a region (docs/providers.md), so the region must
@@ -82,11 +84,12 @@ std::vector<std::unique_ptr<Reactor>> Reactor::TakeQuiet() {
   Aside& aside = GetAside();
   absl::MutexLock lock(&aside.mutex);
   for (std::unique_ptr<Reactor>& reactor : aside.reactors) {
-    for (int i = 0; i < kTurns && reactor->farewell_.under_way() && !reactor->QuietAfterFarewell();
+    for (int i = 0;
+         i < kTurns && reactor->quiesce_write_.under_way() && !reactor->QuietAfterQuiesceWrite();
          ++i) {
       reactor->Poll();
     }
-    (reactor->QuietAfterFarewell() ? quiet : rest).push_back(std::move(reactor));
+    (reactor->QuietAfterQuiesceWrite() ? quiet : rest).push_back(std::move(reactor));
   }
   aside.reactors = std::move(rest);
   return quiet;

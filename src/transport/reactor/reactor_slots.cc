@@ -33,7 +33,7 @@ constexpr int64_t kNothingToWaitForNs = 1'000'000'000;
 }  // namespace
 
 // Makes and registers memory for so many slots, which UseStaging then gives to them, and one byte
-// behind them, which is the farewell's.
+// behind them, which is the quiesce write's.
 absl::Status Reactor::AddStaging(size_t slots) {
   absl::StatusOr<HostBuffer> buffer = HostBuffer::Allocate(slots * StagingBytes(profile()) + 1);
   if (!buffer.ok()) return buffer.status();

@@ -1,7 +1,7 @@
 // Endpoints that take no more sessions, and those that take their places. The test's own thread
 // drives every port.
 
-#include "src/invoke/executor/fabric_line.h"
+#include "src/invoke/executor/endpoint_set.h"
 
 #include <memory>
 #include <set>
@@ -19,9 +19,9 @@ namespace {
 
 constexpr uint64_t kWindow = 4096;
 
-class FabricLineTest : public testing::TestWithParam<const char*> {
+class EndpointSetTest : public testing::TestWithParam<const char*> {
  protected:
-  FabricLineTest()
+  EndpointSetTest()
       : registry_(MakeTestFunctions(&functions_)),
         client_(OpenReactor(GetParam())),
         closable_(!DiscoverLoopback(GetParam())->profile.close_needs_quiet) {
@@ -41,23 +41,23 @@ class FabricLineTest : public testing::TestWithParam<const char*> {
     options_.quarantine_bytes = 1;
     options_.retirement = absl::Milliseconds(1);
   }
-  ~FabricLineTest() override {
+  ~EndpointSetTest() override {
     for (const auto& line : lines_) {
-      line->ForEach([](FabricPort* port) {
+      line->ForEach([](ExecutorEndpoint* port) {
         if (port->open()) port->EndAll();
       });
     }
   }
 
-  FabricLine* AddLine() {
+  EndpointSet* AddLine() {
     lines_.push_back(
-        std::make_unique<FabricLine>(0, *DiscoverLoopback(GetParam()), &shared_, 1, options_));
+        std::make_unique<EndpointSet>(0, *DiscoverLoopback(GetParam()), &shared_, 1, options_));
     EXPECT_TRUE(lines_.back()->current()->Open().ok());
     return lines_.back().get();
   }
 
   // A session for a client that never calls.
-  SessionKey OpenSession(FabricLine* line) {
+  SessionKey OpenSession(EndpointSet* line) {
     auto reply = line->current()->OpenSession(
         session_->MakeRequest(transport::Notification::kWriteImm),
         transport::Notification::kWriteImm, *transport::HostBuffer::Allocate(kWindow),
@@ -66,7 +66,7 @@ class FabricLineTest : public testing::TestWithParam<const char*> {
     return reply.ok() ? SessionKey{reply->request_session, reply->epoch} : SessionKey();
   }
 
-  void EndSession(FabricLine* line, SessionKey key) { line->PortOf(key)->EndSession(key.number); }
+  void EndSession(EndpointSet* line, SessionKey key) { line->PortOf(key)->EndSession(key.number); }
 
   // Drives all that is to be driven until `done`.
   template <typename Done>
@@ -75,7 +75,7 @@ class FabricLineTest : public testing::TestWithParam<const char*> {
     while (!done() && transport::MonotonicNs() < give_up) {
       for (const auto& line : lines_) {
         line->PutSettledAway();
-        line->ForEach([](FabricPort* port) {
+        line->ForEach([](ExecutorEndpoint* port) {
           if (port->open()) port->Turn();
         });
       }
@@ -84,7 +84,7 @@ class FabricLineTest : public testing::TestWithParam<const char*> {
   }
 
   // Opens a session on the current port and ends it; then the port keeps all that it may.
-  absl::Status Fill(FabricLine* line) {
+  absl::Status Fill(EndpointSet* line) {
     EndSession(line, OpenSession(line));
     EXPECT_TRUE(DriveUntil([line] { return !line->current()->TakesSessions().ok(); }));
     return line->current()->TakesSessions();
@@ -98,20 +98,20 @@ class FabricLineTest : public testing::TestWithParam<const char*> {
   ExecutorWatch watch_;
   ExecutorShared shared_;
   transport::ReactorOptions options_;
-  std::vector<std::unique_ptr<FabricLine>> lines_;
+  std::vector<std::unique_ptr<EndpointSet>> lines_;
 };
 
 std::string Name(const testing::TestParamInfo<const char*>& info) { return NameOfProvider(info); }
 
-INSTANTIATE_TEST_SUITE_P(Providers, FabricLineTest, testing::Values("tcp;ofi_rxm", "shm"), Name);
+INSTANTIATE_TEST_SUITE_P(Providers, EndpointSetTest, testing::Values("tcp;ofi_rxm", "shm"), Name);
 
-TEST_P(FabricLineTest, SessionsStayWhereTheyAreAndNewOnesGoToTheNextEndpoint) {
-  FabricLine* line = AddLine();
-  const std::shared_ptr<FabricPort> first = line->current();
+TEST_P(EndpointSetTest, SessionsStayWhereTheyAreAndNewOnesGoToTheNextEndpoint) {
+  EndpointSet* line = AddLine();
+  const std::shared_ptr<ExecutorEndpoint> first = line->current();
   const SessionKey stays = OpenSession(line);
   const absl::Status full = Fill(line);
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
-  EXPECT_FALSE(first->in_order());
+  EXPECT_FALSE(first->healthy());
   EXPECT_TRUE(line->healthy());
   shared_.rearrange = false;
   const auto note = line->Replace(full);
@@ -119,7 +119,7 @@ TEST_P(FabricLineTest, SessionsStayWhereTheyAreAndNewOnesGoToTheNextEndpoint) {
   EXPECT_TRUE(absl::StrContains(*note, GetParam())) << *note;
   EXPECT_TRUE(absl::StrContains(*note, "its 1 stay")) << *note;
   EXPECT_TRUE(shared_.rearrange);
-  const std::shared_ptr<FabricPort> second = line->current();
+  const std::shared_ptr<ExecutorEndpoint> second = line->current();
   ASSERT_NE(first, second);
   ASSERT_TRUE(second->Open().ok());
   EXPECT_NE(first->reactor()->address(), second->reactor()->address());
@@ -135,13 +135,13 @@ TEST_P(FabricLineTest, SessionsStayWhereTheyAreAndNewOnesGoToTheNextEndpoint) {
   EXPECT_EQ(watch_.dropped().unknown_session, 1u);
 }
 
-TEST_P(FabricLineTest, AnEndpointThatIsReplacedIsClosedAfterItsLastSessionWhereThatCanBe) {
-  FabricLine* line = AddLine();
-  std::weak_ptr<FabricPort> first = line->current();
+TEST_P(EndpointSetTest, AnEndpointThatIsReplacedIsClosedAfterItsLastSessionWhereThatCanBe) {
+  EndpointSet* line = AddLine();
+  std::weak_ptr<ExecutorEndpoint> first = line->current();
   const SessionKey stays = OpenSession(line);
   ASSERT_TRUE(line->Replace(Fill(line)).ok());
   ASSERT_TRUE(line->current()->Open().ok());
-  std::vector<std::shared_ptr<FabricPort>> closed;
+  std::vector<std::shared_ptr<ExecutorEndpoint>> closed;
   EXPECT_FALSE(first.lock()->settled());
   line->PutSettledAway();
   line->TakeClosed(&closed);
@@ -150,7 +150,7 @@ TEST_P(FabricLineTest, AnEndpointThatIsReplacedIsClosedAfterItsLastSessionWhereT
   size_t visited = 0;
   ASSERT_TRUE(DriveUntil([&] {
     visited = 0;
-    line->ForEach([&visited](FabricPort*) { ++visited; });
+    line->ForEach([&visited](ExecutorEndpoint*) { ++visited; });
     return visited == 1;
   }));
   const uint64_t kept = line->Counters().quarantined_bytes;
@@ -162,18 +162,18 @@ TEST_P(FabricLineTest, AnEndpointThatIsReplacedIsClosedAfterItsLastSessionWhereT
   EXPECT_EQ(line->Counters().quarantined_bytes, closable_ ? 0 : kept);
 }
 
-TEST_P(FabricLineTest, ThereAreSoManyEndpointsAndNoMore) {
-  FabricLine* line = AddLine();
+TEST_P(EndpointSetTest, ThereAreSoManyEndpointsAndNoMore) {
+  EndpointSet* line = AddLine();
   std::vector<SessionKey> stay;
   std::set<std::string> addresses;
-  for (size_t i = 0; i < FabricLine::kMostOthers; ++i) {
+  for (size_t i = 0; i < EndpointSet::kMostOthers; ++i) {
     addresses.insert(line->current()->reactor()->address());
     stay.push_back(OpenSession(line));
     const auto note = line->Replace(Fill(line));
     ASSERT_TRUE(note.ok()) << note.status();
     ASSERT_TRUE(line->current()->Open().ok());
   }
-  EXPECT_EQ(addresses.size(), FabricLine::kMostOthers);
+  EXPECT_EQ(addresses.size(), EndpointSet::kMostOthers);
   EXPECT_TRUE(line->healthy());
   const absl::Status full = Fill(line);
   EXPECT_FALSE(line->healthy());
@@ -183,12 +183,12 @@ TEST_P(FabricLineTest, ThereAreSoManyEndpointsAndNoMore) {
   // Sessions of the first of them are as they were.
   EXPECT_NE(line->PortOf(stay.front()), nullptr);
   EndSession(line, stay.front());
-  std::vector<std::shared_ptr<FabricPort>> closed;
+  std::vector<std::shared_ptr<ExecutorEndpoint>> closed;
   size_t visited = 0;
   ASSERT_TRUE(DriveUntil([&] {
     visited = 0;
-    line->ForEach([&visited](FabricPort*) { ++visited; });
-    return visited == FabricLine::kMostOthers;
+    line->ForEach([&visited](ExecutorEndpoint*) { ++visited; });
+    return visited == EndpointSet::kMostOthers;
   }));
   line->TakeClosed(&closed);
   EXPECT_EQ(closed.size(), closable_ ? 1u : 0u);
@@ -196,11 +196,11 @@ TEST_P(FabricLineTest, ThereAreSoManyEndpointsAndNoMore) {
   EXPECT_EQ(line->Replace(full).ok(), closable_);
 }
 
-TEST_P(FabricLineTest, WhatAllKeepTogetherHasALimit) {
+TEST_P(EndpointSetTest, WhatAllKeepTogetherHasALimit) {
   options_.quarantine_bytes = uint64_t{1} << 40;
   shared_.quarantine_total = std::make_shared<transport::QuarantineTotal>(/*most_bytes=*/1);
-  FabricLine* one = AddLine();
-  FabricLine* other = AddLine();
+  EndpointSet* one = AddLine();
+  EndpointSet* other = AddLine();
   EXPECT_TRUE(other->current()->TakesSessions().ok());
   const SessionKey stays = OpenSession(other);
   const absl::Status full = Fill(one);
@@ -216,7 +216,7 @@ TEST_P(FabricLineTest, WhatAllKeepTogetherHasALimit) {
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   ASSERT_EQ(one->Replace(full).ok(), closable_);
   if (!closable_) return;
-  std::vector<std::shared_ptr<FabricPort>> closed;
+  std::vector<std::shared_ptr<ExecutorEndpoint>> closed;
   ASSERT_TRUE(DriveUntil([&] {
     one->TakeClosed(&closed);
     return !closed.empty();

@@ -1,8 +1,8 @@
 // One lease on a worker as a client holds it, and the sessions under it that hear what becomes of
 // it.
 
-#ifndef INVOKER_SRC_INVOKE_CONNECT_HELD_LEASE_H_
-#define INVOKER_SRC_INVOKE_CONNECT_HELD_LEASE_H_
+#ifndef INVOKER_SRC_INVOKE_CONNECT_CLIENT_LEASE_H_
+#define INVOKER_SRC_INVOKE_CONNECT_CLIENT_LEASE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -26,14 +26,14 @@
 namespace invoker {
 
 // Any thread, where nothing else is said.
-class HeldLease {
+class ClientLease {
  public:
   // Blocks until the worker has granted it, for `timeout` at most, and terms.wait beyond that.
-  static absl::StatusOr<std::shared_ptr<HeldLease>> Acquire(
+  static absl::StatusOr<std::shared_ptr<ClientLease>> Acquire(
       std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
       absl::Duration timeout, std::function<void(uint32_t ahead)> on_queued = {});
   // Gives it back and does not wait. Not on a thread of its own, such as that of a callback.
-  ~HeldLease();
+  ~ClientLease();
 
   uint64_t id() const { return lease_->id(); }
   // As granted.
@@ -57,7 +57,7 @@ class HeldLease {
   }
 
  private:
-  HeldLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout);
+  ClientLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout);
 
   std::vector<std::shared_ptr<SessionWatch>> watches() const ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -84,4 +84,4 @@ class HeldLease {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_CONNECT_HELD_LEASE_H_
+#endif  // INVOKER_SRC_INVOKE_CONNECT_CLIENT_LEASE_H_

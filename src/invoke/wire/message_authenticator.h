@@ -4,8 +4,8 @@
 //
 // Constant once made; any thread. Wipes its keys.
 
-#ifndef INVOKER_SRC_INVOKE_WIRE_MESSAGE_SEAL_H_
-#define INVOKER_SRC_INVOKE_WIRE_MESSAGE_SEAL_H_
+#ifndef INVOKER_SRC_INVOKE_WIRE_MESSAGE_AUTHENTICATOR_H_
+#define INVOKER_SRC_INVOKE_WIRE_MESSAGE_AUTHENTICATOR_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,16 +18,16 @@
 
 namespace invoker {
 
-class MessageSeal {
+class MessageAuthenticator {
  public:
   // kHeader or kFull.
-  MessageSeal(DataAuth auth, const DataKey& key);
-  ~MessageSeal();
-  MessageSeal(const MessageSeal&) = delete;
-  MessageSeal& operator=(const MessageSeal&) = delete;
+  MessageAuthenticator(DataAuth auth, const DataKey& key);
+  ~MessageAuthenticator();
+  MessageAuthenticator(const MessageAuthenticator&) = delete;
+  MessageAuthenticator& operator=(const MessageAuthenticator&) = delete;
 
   // Writes the tag behind the payload of a message that stands complete at `message`, in memory
-  // that nobody else writes to. Its flags have none of kUnsealedFlags yet.
+  // that nobody else writes to. Its flags have none of kUnauthenticatedFlags yet.
   void Close(std::byte* message, uint32_t payload_bytes) const;
 
   // Checks what a peer can write to. Returns the payload that may be used: in kFull that of a
@@ -43,12 +43,12 @@ class MessageSeal {
 };
 
 // What one end of a session with tags has.
-struct SessionSeals {
-  SessionSeals(DataAuth auth, const DataKeys& keys, transport::HostBuffer buffer)
+struct SessionAuthenticators {
+  SessionAuthenticators(DataAuth auth, const DataKeys& keys, transport::HostBuffer buffer)
       : requests(auth, keys.request), responses(auth, keys.response), copies(std::move(buffer)) {}
 
-  MessageSeal requests;
-  MessageSeal responses;
+  MessageAuthenticator requests;
+  MessageAuthenticator responses;
   // For private copies, in kFull: no peer can write to it.
   transport::HostBuffer copies;
 };
@@ -61,4 +61,4 @@ void Wipe(DataKeys* keys);
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_WIRE_MESSAGE_SEAL_H_
+#endif  // INVOKER_SRC_INVOKE_WIRE_MESSAGE_AUTHENTICATOR_H_

@@ -1,4 +1,4 @@
-#include "src/invoke/wire/message_seal.h"
+#include "src/invoke/wire/message_authenticator.h"
 
 #include <sodium.h>
 
@@ -27,43 +27,43 @@ Tag Compute(const DataKey& key, const std::byte* bytes, size_t size) {
   return tag;
 }
 
-// The header as it was when its message was sealed.
-HeaderSnapshot Sealed(const HeaderSnapshot& header) {
-  HeaderSnapshot sealed = header;
-  sealed.data()[kFlagsOffset] &= ~static_cast<std::byte>(kUnsealedFlags);
-  return sealed;
+// The header as it was when its message was authenticated.
+HeaderSnapshot WithoutMutableFlags(const HeaderSnapshot& header) {
+  HeaderSnapshot covered = header;
+  covered.data()[kFlagsOffset] &= ~static_cast<std::byte>(kUnauthenticatedFlags);
+  return covered;
 }
 
 }  // namespace
 
-MessageSeal::MessageSeal(DataAuth auth, const DataKey& key)
+MessageAuthenticator::MessageAuthenticator(DataAuth auth, const DataKey& key)
     : covers_payload_(auth == DataAuth::kFull), key_(key) {}
 
-MessageSeal::~MessageSeal() { sodium_memzero(key_.data(), key_.size()); }
+MessageAuthenticator::~MessageAuthenticator() { sodium_memzero(key_.data(), key_.size()); }
 
-void MessageSeal::Close(std::byte* message, uint32_t payload_bytes) const {
+void MessageAuthenticator::Close(std::byte* message, uint32_t payload_bytes) const {
   const Tag tag =
       Compute(key_, message, size_t{kHeaderBytes} + (covers_payload_ ? payload_bytes : 0));
   memcpy(message + kHeaderBytes + payload_bytes, tag.data(), kTagBytes);
 }
 
-const std::byte* MessageSeal::Open(const HeaderSnapshot& header, const std::byte* payload,
-                                   uint32_t payload_bytes, std::byte* copy) const {
+const std::byte* MessageAuthenticator::Open(const HeaderSnapshot& header, const std::byte* payload,
+                                            uint32_t payload_bytes, std::byte* copy) const {
   Tag given;
   memcpy(given.data(), payload + payload_bytes, kTagBytes);
   // The tag lies behind the payload: where a fabric places the bytes of a write in their order, the
   // payload that is read after it is there as well, however early the doorbell was.
   std::atomic_thread_fence(std::memory_order_acquire);
-  const HeaderSnapshot sealed = Sealed(header);
+  const HeaderSnapshot covered = WithoutMutableFlags(header);
   Tag wanted;
   if (covers_payload_) {
-    memcpy(copy, sealed.data(), kHeaderBytes);
+    memcpy(copy, covered.data(), kHeaderBytes);
     memcpy(copy + kHeaderBytes, payload, payload_bytes);
     // What is checked is the copy, and it is made once.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     wanted = Compute(key_, copy, size_t{kHeaderBytes} + payload_bytes);
   } else {
-    wanted = Compute(key_, sealed.data(), kHeaderBytes);
+    wanted = Compute(key_, covered.data(), kHeaderBytes);
   }
   // In a time that says nothing of how much of it was right.
   if (sodium_memcmp(given.data(), wanted.data(), kTagBytes) != 0) return nullptr;

@@ -7,7 +7,7 @@
 
 namespace invoker {
 
-absl::Status ClientSession::AttachSeals(const bootstrap::OpenSessionReply& reply) {
+absl::Status ClientSession::AttachAuthenticators(const bootstrap::OpenSessionReply& reply) {
   if (reply.data_auth < options_.data_auth) {
     return absl::FailedPreconditionError(
         absl::StrCat("the client wants data_auth=", DataAuthName(options_.data_auth),
@@ -24,16 +24,17 @@ absl::Status ClientSession::AttachSeals(const bootstrap::OpenSessionReply& reply
     response_bytes_ = copies.data();
   }
   geometry_ = geometry_.WithTags();
-  seals_ = std::make_unique<SessionSeals>(data_auth_, reply.data_keys, std::move(copies));
+  authenticators_ =
+      std::make_unique<SessionAuthenticators>(data_auth_, reply.data_keys, std::move(copies));
   return absl::OkStatus();
 }
 
 // Its run is that of a call that still waits, so the copy is at nobody else's place.
-const std::byte* ClientSession::OpenSealed(HeaderSnapshot snapshot, uint32_t payload_bytes,
-                                           uint32_t cell, const std::byte* payload) {
-  std::byte* copies = seals_->copies.data();
+const std::byte* ClientSession::OpenAuthenticated(HeaderSnapshot snapshot, uint32_t payload_bytes,
+                                                  uint32_t cell, const std::byte* payload) {
+  std::byte* copies = authenticators_->copies.data();
   std::byte* copy = copies == nullptr ? nullptr : copies + geometry_.OffsetOf(cell);
-  const std::byte* opened = seals_->responses.Open(snapshot, payload, payload_bytes, copy);
+  const std::byte* opened = authenticators_->responses.Open(snapshot, payload, payload_bytes, copy);
   if (opened == nullptr) ++dropped_.bad_tag;
   return opened;
 }

@@ -3,12 +3,12 @@
 // The endpoint is opened at the first session. From then on it is polled while it has sessions;
 // after the last one, until nothing that they left is under way any more (settled()). Then it is
 // left as it is, idle but open, for the next session: closing it would gain nothing and could cost
-// a late peer its connection. One that takes no more sessions is replaced (FabricLine).
+// a late peer its connection. One that takes no more sessions is replaced (EndpointSet).
 //
 // The executor's thread, for everything but Open and the accessors that say so.
 
-#ifndef INVOKER_SRC_INVOKE_EXECUTOR_FABRIC_PORT_H_
-#define INVOKER_SRC_INVOKE_EXECUTOR_FABRIC_PORT_H_
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_ENDPOINT_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_ENDPOINT_H_
 
 #include <atomic>
 #include <cstdint>
@@ -85,15 +85,15 @@ struct ExecutorShared {
   std::atomic<bool> draining{false};
 };
 
-class FabricPort final : public transport::ReactorHandler {
+class ExecutorEndpoint final : public transport::ReactorHandler {
  public:
   // `shared` outlives the port. `fabric` is the port's place in the executor, `first_number` where
   // the numbering of sessions begins.
-  FabricPort(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
-             uint16_t first_number, const transport::ReactorOptions& options);
+  ExecutorEndpoint(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
+                   uint16_t first_number, const transport::ReactorOptions& options);
   // Closes the endpoint or sets it aside (Reactor::Dispose). Any thread, once the executor's has
   // ended.
-  ~FabricPort() override;
+  ~ExecutorEndpoint() override;
 
   // Any thread, and several at once: opens the endpoint if it is not open yet. Blocks for some
   // milliseconds then, which is why the executor's thread does not do it: calls on other fabrics
@@ -106,7 +106,7 @@ class FabricPort final : public transport::ReactorHandler {
   transport::ReactorUse use() const { return options_.use; }
   // False once the endpoint can no longer be trusted (Reactor::health), or has no room for more
   // sessions: it takes none any more. As of the last tick.
-  bool in_order() const { return in_order_.load(std::memory_order_relaxed); }
+  bool healthy() const { return healthy_.load(std::memory_order_relaxed); }
   bool open() const { return open_.load(std::memory_order_acquire); }
   uint32_t live_sessions() const { return live_sessions_.load(std::memory_order_relaxed); }
 
@@ -189,7 +189,7 @@ class FabricPort final : public transport::ReactorHandler {
 
   absl::Mutex open_mutex_;         // one thread opens
   std::atomic<bool> open_{false};  // reactor_ is there, and stays
-  std::atomic<bool> in_order_{true};
+  std::atomic<bool> healthy_{true};
   std::atomic<uint32_t> live_sessions_{0};
   std::unique_ptr<transport::Reactor> reactor_;
 
@@ -216,4 +216,4 @@ class FabricPort final : public transport::ReactorHandler {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_EXECUTOR_FABRIC_PORT_H_
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_ENDPOINT_H_

@@ -10,8 +10,8 @@
 //
 // The executor's thread, but for what says otherwise.
 
-#ifndef INVOKER_SRC_INVOKE_EXECUTOR_FABRIC_LINE_H_
-#define INVOKER_SRC_INVOKE_EXECUTOR_FABRIC_LINE_H_
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_ENDPOINT_SET_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_ENDPOINT_SET_H_
 
 #include <atomic>
 #include <cstddef>
@@ -26,31 +26,31 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "src/invoke/executor/fabric_port.h"
+#include "src/invoke/executor/executor_endpoint.h"
 #include "src/transport/discovery/discovery.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 
-class FabricLine {
+class EndpointSet {
  public:
   // Endpoints beside the one that takes sessions, at a time: each keeps its descriptors, and up to
   // 4 TiB of addresses, so that all of them stay within QuarantineTotal::kMostBytes.
   static constexpr size_t kMostOthers = 16;
 
-  // As FabricPort's.
-  FabricLine(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
-             uint16_t first_number, const transport::ReactorOptions& options);
+  // As ExecutorEndpoint's.
+  EndpointSet(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
+              uint16_t first_number, const transport::ReactorOptions& options);
 
   // Any thread, for these.
 
   const transport::Profile& profile() const { return profile_; }
   transport::ReactorUse use() const { return options_.use; }
   // The port that takes sessions; it may take none any more, or be another one at the next moment.
-  std::shared_ptr<FabricPort> current() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::shared_ptr<ExecutorEndpoint> current() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether that takes sessions, or can be replaced.
   bool healthy() const {
-    return others_.load(std::memory_order_relaxed) < kMostOthers || current()->in_order();
+    return others_.load(std::memory_order_relaxed) < kMostOthers || current()->healthy();
   }
 
   // The current port, which is open, takes no more sessions, for this reason: another takes its
@@ -63,16 +63,16 @@ class FabricLine {
   absl::StatusOr<std::string> ReplaceSilent(const absl::Status& reason, bool end_sessions);
 
   // Ports that may have to be polled: the current one, and those before it.
-  void ForEach(absl::FunctionRef<void(FabricPort*)> visit) const;
+  void ForEach(absl::FunctionRef<void(ExecutorEndpoint*)> visit) const;
   // nullptr if none of them has such a session.
-  FabricPort* PortOf(SessionKey key) const;
+  ExecutorEndpoint* PortOf(SessionKey key) const;
 
   // Of the ports before the current one, those that need no polling any more are visited no more.
   void PutSettledAway();
   // Moves those of them that are to be closed to `closed`. Whoever lets go of them closes them, on
   // any thread, which takes some milliseconds; the executor's inbox must know nothing of them any
   // more (ExecutorInbox::AwaitWakers).
-  void TakeClosed(std::vector<std::shared_ptr<FabricPort>>* closed);
+  void TakeClosed(std::vector<std::shared_ptr<ExecutorEndpoint>>* closed);
 
   // Whether ports before the current one still have to be polled.
   bool settling() const { return !before_.empty(); }
@@ -90,14 +90,14 @@ class FabricLine {
   const transport::ReactorOptions options_;
 
   mutable absl::Mutex mutex_;
-  std::shared_ptr<FabricPort> current_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<FabricPort>> before_;
-  std::vector<std::shared_ptr<FabricPort>> away_;
+  std::shared_ptr<ExecutorEndpoint> current_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<ExecutorEndpoint>> before_;
+  std::vector<std::shared_ptr<ExecutorEndpoint>> away_;
   std::atomic<size_t> others_{0};  // of both
-  std::vector<std::shared_ptr<FabricPort>> closing_;
+  std::vector<std::shared_ptr<ExecutorEndpoint>> closing_;
   ExecutorCounters closed_;  // what those that have been closed add to Counters()
 };
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_EXECUTOR_FABRIC_LINE_H_
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_ENDPOINT_SET_H_

@@ -1,4 +1,4 @@
-#include "src/invoke/wire/message_seal.h"
+#include "src/invoke/wire/message_authenticator.h"
 
 #include <algorithm>
 #include <array>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr uint32_t kPayload = 100;
 
-class MessageSealTest : public testing::TestWithParam<DataAuth> {
+class MessageAuthenticatorTest : public testing::TestWithParam<DataAuth> {
  protected:
-  MessageSealTest() : seal_(GetParam(), keys_.request) {
+  MessageAuthenticatorTest() : authenticator_(GetParam(), keys_.request) {
     RequestHeader header;
     header.function_id = 7;
     header.payload_bytes = kPayload;
@@ -26,27 +26,27 @@ class MessageSealTest : public testing::TestWithParam<DataAuth> {
     header.response_capacity = 64;
     Pack(header).CopyTo(message_.data());
     memset(message_.data() + kHeaderBytes, 'p', kPayload);
-    seal_.Close(message_.data(), kPayload);
+    authenticator_.Close(message_.data(), kPayload);
   }
 
-  const std::byte* Open(const MessageSeal& seal) {
-    return seal.Open(HeaderSnapshot::Take(message_.data()), message_.data() + kHeaderBytes,
-                     kPayload, copy_.data());
+  const std::byte* Open(const MessageAuthenticator& authenticator) {
+    return authenticator.Open(HeaderSnapshot::Take(message_.data()), message_.data() + kHeaderBytes,
+                              kPayload, copy_.data());
   }
   bool full() const { return GetParam() == DataAuth::kFull; }
 
   DataKeys keys_ = *DrawDataKeys();
-  MessageSeal seal_;
+  MessageAuthenticator authenticator_;
   std::array<std::byte, kHeaderBytes + kPayload + kTagBytes> message_;
   std::array<std::byte, kHeaderBytes + kPayload> copy_ = {};
 };
 
-INSTANTIATE_TEST_SUITE_P(Auths, MessageSealTest,
+INSTANTIATE_TEST_SUITE_P(Auths, MessageAuthenticatorTest,
                          testing::Values(DataAuth::kHeader, DataAuth::kFull),
                          [](const auto& info) { return std::string(DataAuthName(info.param)); });
 
-TEST_P(MessageSealTest, AnUntouchedMessageOpens) {
-  const std::byte* payload = Open(seal_);
+TEST_P(MessageAuthenticatorTest, AnUntouchedMessageOpens) {
+  const std::byte* payload = Open(authenticator_);
   ASSERT_NE(payload, nullptr);
   // What is used in full is what was checked, and not what a peer can write to.
   EXPECT_EQ(payload, full() ? copy_.data() + kHeaderBytes : message_.data() + kHeaderBytes);
@@ -54,55 +54,56 @@ TEST_P(MessageSealTest, AnUntouchedMessageOpens) {
                           [](std::byte byte) { return byte == std::byte{'p'}; }));
 }
 
-TEST_P(MessageSealTest, EveryBitOfTheHeaderIsUnderTheTagButTwo) {
+TEST_P(MessageAuthenticatorTest, EveryBitOfTheHeaderIsUnderTheTagButTwo) {
   for (uint32_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
     const std::byte flip{static_cast<uint8_t>(1u << (bit % 8))};
     message_[bit / 8] ^= flip;
-    const bool unsealed = bit / 8 == 1 && (flip & std::byte{kUnsealedFlags}) != std::byte{0};
-    EXPECT_EQ(Open(seal_) != nullptr, unsealed) << bit;
+    const bool uncovered =
+        bit / 8 == 1 && (flip & std::byte{kUnauthenticatedFlags}) != std::byte{0};
+    EXPECT_EQ(Open(authenticator_) != nullptr, uncovered) << bit;
     message_[bit / 8] ^= flip;
   }
 }
 
-TEST_P(MessageSealTest, EveryBitOfTheTagCounts) {
+TEST_P(MessageAuthenticatorTest, EveryBitOfTheTagCounts) {
   for (uint32_t bit = 0; bit < 8 * kTagBytes; ++bit) {
     std::byte& byte = message_[kHeaderBytes + kPayload + bit / 8];
     byte ^= std::byte{static_cast<uint8_t>(1u << (bit % 8))};
-    EXPECT_EQ(Open(seal_), nullptr) << bit;
+    EXPECT_EQ(Open(authenticator_), nullptr) << bit;
     byte ^= std::byte{static_cast<uint8_t>(1u << (bit % 8))};
   }
 }
 
-TEST_P(MessageSealTest, ThePayloadIsUnderTheTagInFullOnly) {
+TEST_P(MessageAuthenticatorTest, ThePayloadIsUnderTheTagInFullOnly) {
   for (uint32_t at = 0; at < kPayload; ++at) {
     message_[kHeaderBytes + at] ^= std::byte{0x10};
-    EXPECT_EQ(Open(seal_) != nullptr, !full()) << at;
+    EXPECT_EQ(Open(authenticator_) != nullptr, !full()) << at;
     message_[kHeaderBytes + at] ^= std::byte{0x10};
   }
 }
 
-TEST_P(MessageSealTest, TheOtherDirectionsKeyDoesNotOpenIt) {
-  const MessageSeal other(GetParam(), keys_.response);
+TEST_P(MessageAuthenticatorTest, TheOtherDirectionsKeyDoesNotOpenIt) {
+  const MessageAuthenticator other(GetParam(), keys_.response);
   EXPECT_EQ(Open(other), nullptr);
 }
 
-TEST_P(MessageSealTest, ACopyIsNotWrittenToBesideTheMessage) {
+TEST_P(MessageAuthenticatorTest, ACopyIsNotWrittenToBesideTheMessage) {
   std::vector<std::byte> copy(copy_.size() + 16, std::byte{0xaa});
-  ASSERT_NE(seal_.Open(HeaderSnapshot::Take(message_.data()), message_.data() + kHeaderBytes,
-                       kPayload, copy.data()),
+  ASSERT_NE(authenticator_.Open(HeaderSnapshot::Take(message_.data()),
+                                message_.data() + kHeaderBytes, kPayload, copy.data()),
             nullptr);
   for (size_t at = copy_.size(); at < copy.size(); ++at) EXPECT_EQ(copy[at], std::byte{0xaa});
 }
 
 // The vector of the algorithm's authors, so that another implementation of this format agrees:
 // key 00..0f, input 00..3e.
-TEST(MessageSeal, IsSipHash24) {
+TEST(MessageAuthenticator, IsSipHash24) {
   DataKey key;
   for (size_t i = 0; i < key.size(); ++i) key[i] = static_cast<std::byte>(i);
   constexpr size_t kInput = 63;
   std::array<std::byte, kInput + kTagBytes> message;
   for (size_t i = 0; i < kInput; ++i) message[i] = static_cast<std::byte>(i);
-  MessageSeal(DataAuth::kFull, key).Close(message.data(), kInput - kHeaderBytes);
+  MessageAuthenticator(DataAuth::kFull, key).Close(message.data(), kInput - kHeaderBytes);
   constexpr std::array<uint8_t, kTagBytes> kExpected = {0x72, 0x45, 0x06, 0xeb,
                                                         0x4c, 0x32, 0x8a, 0x95};
   EXPECT_EQ(memcmp(message.data() + kInput, kExpected.data(), kTagBytes), 0);

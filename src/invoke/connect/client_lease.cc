@@ -1,4 +1,4 @@
-#include "src/invoke/connect/held_lease.h"
+#include "src/invoke/connect/client_lease.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,15 +11,15 @@ constexpr absl::Duration kLongestAsk = absl::Seconds(1);
 
 }  // namespace
 
-HeldLease::HeldLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout)
+ClientLease::ClientLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout)
     : contact_(std::move(contact)), ask_timeout_(std::min(peer_timeout, kLongestAsk)) {}
 
-HeldLease::~HeldLease() = default;
+ClientLease::~ClientLease() = default;
 
-absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
+absl::StatusOr<std::shared_ptr<ClientLease>> ClientLease::Acquire(
     std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
     absl::Duration timeout, std::function<void(uint32_t)> on_queued) {
-  std::shared_ptr<HeldLease> held(new HeldLease(std::move(contact), terms.peer_timeout));
+  std::shared_ptr<ClientLease> held(new ClientLease(std::move(contact), terms.peer_timeout));
   bootstrap::LeaseEvents events;
   events.on_queued = std::move(on_queued);
   events.on_ended = [raw = held.get()](const bootstrap::LeaseEnd& end) {
@@ -41,7 +41,7 @@ absl::StatusOr<std::shared_ptr<HeldLease>> HeldLease::Acquire(
   return held;
 }
 
-void HeldLease::Add(std::shared_ptr<SessionWatch> watch) {
+void ClientLease::Add(std::shared_ptr<SessionWatch> watch) {
   absl::Status lost;
   {
     absl::MutexLock lock(&mutex_);
@@ -51,31 +51,31 @@ void HeldLease::Add(std::shared_ptr<SessionWatch> watch) {
   if (!lost.ok()) watch->OnLost(lost, SessionWatch::DeliveryDeadlineNs());
 }
 
-void HeldLease::Remove(const SessionWatch* watch) {
+void ClientLease::Remove(const SessionWatch* watch) {
   absl::MutexLock lock(&mutex_);
   watches_.erase(std::remove_if(watches_.begin(), watches_.end(),
                                 [watch](const auto& one) { return one.get() == watch; }),
                  watches_.end());
 }
 
-absl::Status HeldLease::status() const {
+absl::Status ClientLease::status() const {
   absl::MutexLock lock(&mutex_);
   return lost_;
 }
 
-absl::optional<bootstrap::LeaseEnd> HeldLease::end() const {
+absl::optional<bootstrap::LeaseEnd> ClientLease::end() const {
   absl::MutexLock lock(&mutex_);
   return end_;
 }
 
 // Watches are told without the lock: to end a session takes the lock of its calls, whose holder may
 // be about to open another one here.
-std::vector<std::shared_ptr<SessionWatch>> HeldLease::watches() const {
+std::vector<std::shared_ptr<SessionWatch>> ClientLease::watches() const {
   absl::MutexLock lock(&mutex_);
   return watches_;
 }
 
-void HeldLease::OnLost(const absl::Status& reason) {
+void ClientLease::OnLost(const absl::Status& reason) {
   {
     absl::MutexLock lock(&mutex_);
     lost_ = reason;
@@ -87,14 +87,14 @@ void HeldLease::OnLost(const absl::Status& reason) {
   for (const std::shared_ptr<SessionWatch>& watch : all) watch->OnLost(reason, deadline_ns);
 }
 
-uint64_t HeldLease::Answers() const {
+uint64_t ClientLease::Answers() const {
   uint64_t answers = 0;
   for (const std::shared_ptr<SessionWatch>& watch : watches()) answers += watch->Answers();
   return answers;
 }
 
 // Who has a watch has been given the lease: its id is there.
-void HeldLease::CheckPaths() {
+void ClientLease::CheckPaths() {
   for (const std::shared_ptr<SessionWatch>& watch : watches()) {
     watch->CheckPath([&](uint64_t handle, uint64_t sequence) {
       askers_.Run([this, id = lease_->id(), watch, handle, sequence] {
@@ -105,7 +105,7 @@ void HeldLease::CheckPaths() {
   }
 }
 
-void HeldLease::OnSessionClosed(uint64_t handle, absl::string_view reason) {
+void ClientLease::OnSessionClosed(uint64_t handle, absl::string_view reason) {
   for (const std::shared_ptr<SessionWatch>& watch : watches()) {
     watch->OnSessionClosed(handle, reason);
   }

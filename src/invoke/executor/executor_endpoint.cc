@@ -1,4 +1,4 @@
-#include "src/invoke/executor/fabric_port.h"
+#include "src/invoke/executor/executor_endpoint.h"
 
 #include <algorithm>
 #include <utility>
@@ -40,17 +40,18 @@ void ExecutorCounters::Add(const ExecutorCounters& other) {
   bytes_out += other.bytes_out;
 }
 
-FabricPort::FabricPort(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
-                       uint16_t first_number, const transport::ReactorOptions& options)
+ExecutorEndpoint::ExecutorEndpoint(uint16_t fabric, transport::FabricChoice choice,
+                                   ExecutorShared* shared, uint16_t first_number,
+                                   const transport::ReactorOptions& options)
     : fabric_(fabric),
       choice_(std::move(choice)),
       shared_(shared),
       options_(options),
       next_number_(first_number) {}
 
-FabricPort::~FabricPort() { transport::Reactor::Dispose(std::move(reactor_), quiet_); }
+ExecutorEndpoint::~ExecutorEndpoint() { transport::Reactor::Dispose(std::move(reactor_), quiet_); }
 
-absl::Status FabricPort::Open() {
+absl::Status ExecutorEndpoint::Open() {
   if (open()) return absl::OkStatus();
   absl::MutexLock lock(&open_mutex_);
   if (open()) return absl::OkStatus();
@@ -66,31 +67,31 @@ absl::Status FabricPort::Open() {
   return absl::OkStatus();
 }
 
-absl::Status FabricPort::TakesSessions() {
+absl::Status ExecutorEndpoint::TakesSessions() {
   const absl::Status& health = reactor_->health();
   const transport::Quarantine& quarantine = reactor_->quarantine();
-  if (!health.ok() || quarantine.full()) in_order_.store(false, std::memory_order_relaxed);
+  if (!health.ok() || quarantine.full()) healthy_.store(false, std::memory_order_relaxed);
   return health.ok() ? quarantine.HasRoom() : health;
 }
 
-void FabricPort::GiveUp(const absl::Status& reason) {
+void ExecutorEndpoint::GiveUp(const absl::Status& reason) {
   reactor_->GiveUp(reason);
-  in_order_.store(false, std::memory_order_relaxed);
+  healthy_.store(false, std::memory_order_relaxed);
 }
 
-bool FabricPort::worth_replacing() const {
+bool ExecutorEndpoint::worth_replacing() const {
   const transport::Quarantine& quarantine = reactor_->quarantine();
   // Another one has no room either before this one has been closed.
   if (quarantine.total_full()) return !profile().close_needs_quiet && quarantine.bytes() > 0;
   return !reactor_->health().ok() || quarantine.bytes() > 0;
 }
 
-void FabricPort::PutAway() {
+void ExecutorEndpoint::PutAway() {
   CountStrayMessages();
   quiet_ = false;
 }
 
-bool FabricPort::settled() const {
+bool ExecutorEndpoint::settled() const {
   if (reactor_->abandoned()) return numbers_.empty();
   return numbers_.empty() && reactor_->operations().outstanding() == 0 &&
          !reactor_->has_retired() && reactor_->peers().quarantined() == 0 &&
@@ -98,7 +99,7 @@ bool FabricPort::settled() const {
 }
 
 // A doorbell of no open session, or of a message without its header.
-void FabricPort::TakeRareToken(uint64_t token) {
+void ExecutorEndpoint::TakeRareToken(uint64_t token) {
   const auto low = static_cast<uint32_t>(token);
   const auto upper = static_cast<uint32_t>(token >> 32);
   const Immediate immediate = Immediate::Split(low);
@@ -115,7 +116,7 @@ void FabricPort::TakeRareToken(uint64_t token) {
   if (means_nothing || session->RestoreSequence(immediate.cell, upper)) OnToken(low);
 }
 
-void FabricPort::OnToken(uint64_t token) {
+void ExecutorEndpoint::OnToken(uint64_t token) {
   Immediate immediate = Immediate::Split(static_cast<uint32_t>(token));
   // With an upper half it is of neither kind.
   const uint64_t kind = token >> 30;
@@ -140,21 +141,21 @@ void FabricPort::OnToken(uint64_t token) {
 
 // Whether a doorbell that did not come alone is to wait. One session alone holds nobody up, as long
 // as the queue is read again after its quantum.
-bool FabricPort::MustWait(const ExecutorSession& session) const {
+bool ExecutorEndpoint::MustWait(const ExecutorSession& session) const {
   if (!ring_.empty()) return true;
   if (numbers_.size() > 1) return reactor_->entries_left() > 0;
   return gathering_ == &session && session.quantum_left() <= 0;
 }
 
-bool FabricPort::KeepForLater(ExecutorSession* session, MessageKind kind, uint32_t cell) {
+bool ExecutorEndpoint::KeepForLater(ExecutorSession* session, MessageKind kind, uint32_t cell) {
   if (!MustWait(*session)) return false;
   const int64_t arrived_ns = turn_began_ns_ != 0 ? turn_began_ns_ : transport::MonotonicNs();
   session->Wait(kind, cell, arrived_ns);
   return true;
 }
 
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricPort::Gather(ExecutorSession* session,
-                                                            uint16_t number) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorEndpoint::Gather(ExecutorSession* session,
+                                                                  uint16_t number) {
   if (gathering_ == session) return;
   // What another session has ready does not wait for this one's functions.
   if (gathering_ != nullptr) FlushGathering();
@@ -167,7 +168,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricPort::Gather(ExecutorSession* ses
 // Serves those who wait, each for a quantum at most, until a quantum's worth has run: then the
 // queue is read again, so that whoever has come meanwhile waits for those before it and no more.
 // `events` came in this turn's first read. Returns the turn's events.
-int FabricPort::ServeRing(int events) {
+int ExecutorEndpoint::ServeRing(int events) {
   for (int reads = 1; events == transport::Reactor::kMostEvents && reads < kMostReads; ++reads) {
     turn_began_ = false;
     events = reactor_->Poll();
@@ -184,7 +185,7 @@ int FabricPort::ServeRing(int events) {
 }
 
 // What the session has run in this turn has run.
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricPort::EndGathering() {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorEndpoint::EndGathering() {
   const uint64_t ticks = ReadTicks() - gathering_began_ticks_;
   gathering_->AddBusy(ticks);
   if (ABSL_PREDICT_FALSE(!gathering_->unpublished() || ticks >= kLongTicks)) {
@@ -192,7 +193,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void FabricPort::EndGathering() {
   }
 }
 
-void FabricPort::PublishLater(ExecutorSession* session, uint16_t number, uint64_t ticks) {
+void ExecutorEndpoint::PublishLater(ExecutorSession* session, uint16_t number, uint64_t ticks) {
   if (!session->unpublished()) {
     session->set_unpublished();
     unpublished_.push_back(number);
@@ -204,7 +205,7 @@ void FabricPort::PublishLater(ExecutorSession* session, uint16_t number, uint64_
   for (int i = 0; i < kLooksAfterLong; ++i) reactor_->LetProviderWork();
 }
 
-void FabricPort::Publish() {
+void ExecutorEndpoint::Publish() {
   if (unpublished_.empty()) return;
   shared_->scale.Refine(ReadTicks());
   for (const uint16_t number : unpublished_) {
@@ -217,7 +218,7 @@ void FabricPort::Publish() {
 }
 
 // Posts what the session has ready that was served last. Where there is no slot, another turn does.
-void FabricPort::FlushGathering() {
+void ExecutorEndpoint::FlushGathering() {
   EndGathering();
   const bool flushed = gathering_->Flush();
   gathering_ = nullptr;
@@ -228,7 +229,7 @@ void FabricPort::FlushGathering() {
 }
 
 // Whether any of the unfinished sessions can go on at once.
-bool FabricPort::FlushDirty() {
+bool ExecutorEndpoint::FlushDirty() {
   size_t kept = 0;
   bool moving = false;
   for (const uint16_t number : dirty_) {
@@ -249,22 +250,22 @@ bool FabricPort::FlushDirty() {
   return moving;
 }
 
-void FabricPort::CountStrayMessages() {
+void ExecutorEndpoint::CountStrayMessages() {
   const uint64_t stray = reactor_->counters().stray_messages;
   if (stray == stray_messages_) return;
   CountShared(&DropCounters::stray_message, stray - stray_messages_, &shared_->watch->dropped());
   stray_messages_ = stray;
 }
 
-void FabricPort::OnTick(int64_t now_ns) {
+void ExecutorEndpoint::OnTick(int64_t now_ns) {
   static_cast<void>(now_ns);
   CountStrayMessages();
   const absl::Status& health = reactor_->health();
   if (!health.ok()) {
-    in_order_.store(false, std::memory_order_relaxed);
+    healthy_.store(false, std::memory_order_relaxed);
     while (!numbers_.empty()) FailSession(numbers_.back(), health);
   } else if (reactor_->quarantine().full()) {
-    in_order_.store(false, std::memory_order_relaxed);
+    healthy_.store(false, std::memory_order_relaxed);
   }
   std::vector<uint16_t> failed;
   failed.swap(failed_);
@@ -277,13 +278,13 @@ void FabricPort::OnTick(int64_t now_ns) {
   }
 }
 
-void FabricPort::FailSession(uint16_t number, const absl::Status& status) {
+void ExecutorEndpoint::FailSession(uint16_t number, const absl::Status& status) {
   const SessionKey key = {number, sessions_[number]->epoch(), fabric_};
   EndSession(number);
   shared_->on_session_failed(key, status);
 }
 
-void FabricPort::EndSession(uint16_t number) {
+void ExecutorEndpoint::EndSession(uint16_t number) {
   if (gathering_ == sessions_[number].get()) {
     EndGathering();
     gathering_ = nullptr;
@@ -302,7 +303,7 @@ void FabricPort::EndSession(uint16_t number) {
   live_sessions_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-absl::StatusOr<uint16_t> FabricPort::FreeNumber() {
+absl::StatusOr<uint16_t> ExecutorEndpoint::FreeNumber() {
   for (uint32_t tries = 0; tries < kSessionNumbers; ++tries) {
     const uint16_t number = static_cast<uint16_t>(next_number_++);
     if (sessions_[number] == nullptr) return number;
@@ -312,12 +313,12 @@ absl::StatusOr<uint16_t> FabricPort::FreeNumber() {
                                                    profile().provider, ", which is all it can"));
 }
 
-ExecutorSession* FabricPort::Find(SessionKey key) {
+ExecutorSession* ExecutorEndpoint::Find(SessionKey key) {
   ExecutorSession* session = sessions_[key.number].get();
   return session != nullptr && session->epoch() == key.epoch ? session : nullptr;
 }
 
-absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
+absl::StatusOr<bootstrap::OpenSessionReply> ExecutorEndpoint::OpenSession(
     const bootstrap::OpenSessionRequest& request, transport::Notification notification,
     transport::HostBuffer request_window, transport::HostBuffer response_staging,
     const DataKeys& data_keys, std::shared_ptr<UsageMeter> meter) {
@@ -366,17 +367,17 @@ absl::StatusOr<bootstrap::OpenSessionReply> FabricPort::OpenSession(
   return reply;
 }
 
-bool FabricPort::finishing() const {
+bool ExecutorEndpoint::finishing() const {
   return reactor_->health().ok() &&
          (reactor_->operations().outstanding() > 0 || !dirty_.empty() || !ring_.empty());
 }
 
-void FabricPort::EndAll() {
+void ExecutorEndpoint::EndAll() {
   quiet_ = numbers_.empty() && !reactor_->has_retired();
   while (!numbers_.empty()) EndSession(numbers_.back());
 }
 
-ExecutorCounters FabricPort::Counters() const {
+ExecutorCounters ExecutorEndpoint::Counters() const {
   ExecutorCounters sum = ended_;
   for (uint16_t number : numbers_) {
     const ExecutorSessionCounters& counters = sessions_[number]->counters();

@@ -1,4 +1,4 @@
-#include "src/invoke/executor/fabric_line.h"
+#include "src/invoke/executor/endpoint_set.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,21 +21,21 @@ ExecutorCounters WithoutEndpoint(ExecutorCounters counters) {
 
 }  // namespace
 
-FabricLine::FabricLine(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
-                       uint16_t first_number, const transport::ReactorOptions& options)
+EndpointSet::EndpointSet(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
+                         uint16_t first_number, const transport::ReactorOptions& options)
     : fabric_(fabric),
       profile_(choice.profile),
       shared_(shared),
       options_(options),
-      current_(
-          std::make_shared<FabricPort>(fabric, std::move(choice), shared, first_number, options)) {}
+      current_(std::make_shared<ExecutorEndpoint>(fabric, std::move(choice), shared, first_number,
+                                                  options)) {}
 
-std::shared_ptr<FabricPort> FabricLine::current() const {
+std::shared_ptr<ExecutorEndpoint> EndpointSet::current() const {
   absl::MutexLock lock(&mutex_);
   return current_;
 }
 
-absl::Status FabricLine::Refusal(const absl::Status& reason, absl::string_view why) const {
+absl::Status EndpointSet::Refusal(const absl::Status& reason, absl::string_view why) const {
   return absl::Status(
       reason.code(),
       absl::StrCat("the endpoint of provider ", profile().provider,
@@ -46,16 +46,16 @@ absl::Status FabricLine::Refusal(const absl::Status& reason, absl::string_view w
                        : ", or when all sessions on one of the endpoints have ended"));
 }
 
-absl::StatusOr<std::string> FabricLine::Replace(const absl::Status& reason) {
+absl::StatusOr<std::string> EndpointSet::Replace(const absl::Status& reason) {
   if (!current()->worth_replacing()) {
     return Refusal(reason, "another one would have no room either");
   }
   return PutAnotherInPlace(reason, !current()->reactor()->health().ok());
 }
 
-absl::StatusOr<std::string> FabricLine::ReplaceSilent(const absl::Status& reason,
-                                                      bool end_sessions) {
-  const std::shared_ptr<FabricPort> silent = current();
+absl::StatusOr<std::string> EndpointSet::ReplaceSilent(const absl::Status& reason,
+                                                       bool end_sessions) {
+  const std::shared_ptr<ExecutorEndpoint> silent = current();
   // It may only be slow, so it is better than none.
   if (!end_sessions && others_.load(std::memory_order_relaxed) == kMostOthers) return "";
   absl::StatusOr<std::string> replaced = PutAnotherInPlace(reason, end_sessions);
@@ -63,16 +63,16 @@ absl::StatusOr<std::string> FabricLine::ReplaceSilent(const absl::Status& reason
   return replaced;
 }
 
-absl::StatusOr<std::string> FabricLine::PutAnotherInPlace(const absl::Status& reason,
-                                                          bool sessions_end) {
-  const std::shared_ptr<FabricPort> full = current();
+absl::StatusOr<std::string> EndpointSet::PutAnotherInPlace(const absl::Status& reason,
+                                                           bool sessions_end) {
+  const std::shared_ptr<ExecutorEndpoint> full = current();
   if (others_.load(std::memory_order_relaxed) == kMostOthers) {
     return Refusal(reason, absl::StrCat("there are ", kMostOthers, " endpoints before it already"));
   }
   absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(full->choice());
   if (!copy.ok()) return copy.status();
-  auto next = std::make_shared<FabricPort>(fabric_, *std::move(copy), shared_, full->next_number(),
-                                           options_);
+  auto next = std::make_shared<ExecutorEndpoint>(fabric_, *std::move(copy), shared_,
+                                                 full->next_number(), options_);
   before_.push_back(full);
   const size_t others = others_.fetch_add(1, std::memory_order_relaxed) + 1;
   {
@@ -89,23 +89,24 @@ absl::StatusOr<std::string> FabricLine::PutAnotherInPlace(const absl::Status& re
                                                   : ", and is closed when its sessions have ended");
 }
 
-void FabricLine::ForEach(absl::FunctionRef<void(FabricPort*)> visit) const {
+void EndpointSet::ForEach(absl::FunctionRef<void(ExecutorEndpoint*)> visit) const {
   visit(current().get());
-  for (const std::shared_ptr<FabricPort>& port : before_) visit(port.get());
+  for (const std::shared_ptr<ExecutorEndpoint>& port : before_) visit(port.get());
 }
 
-FabricPort* FabricLine::PortOf(SessionKey key) const {
-  FabricPort* found = nullptr;
-  ForEach([&](FabricPort* port) {
+ExecutorEndpoint* EndpointSet::PortOf(SessionKey key) const {
+  ExecutorEndpoint* found = nullptr;
+  ForEach([&](ExecutorEndpoint* port) {
     if (port->open() && port->Find(key) != nullptr) found = port;
   });
   return found;
 }
 
-void FabricLine::PutSettledAway() {
-  const auto settled = std::stable_partition(
-      before_.begin(), before_.end(),
-      [](const std::shared_ptr<FabricPort>& port) { return port->live() || !port->settled(); });
+void EndpointSet::PutSettledAway() {
+  const auto settled = std::stable_partition(before_.begin(), before_.end(),
+                                             [](const std::shared_ptr<ExecutorEndpoint>& port) {
+                                               return port->live() || !port->settled();
+                                             });
   for (auto port = settled; port != before_.end(); ++port) {
     (*port)->PutAway();
     if (profile().close_needs_quiet) {
@@ -118,22 +119,22 @@ void FabricLine::PutSettledAway() {
   before_.erase(settled, before_.end());
 }
 
-void FabricLine::TakeClosed(std::vector<std::shared_ptr<FabricPort>>* closed) {
-  for (std::shared_ptr<FabricPort>& port : closing_) {
+void EndpointSet::TakeClosed(std::vector<std::shared_ptr<ExecutorEndpoint>>* closed) {
+  for (std::shared_ptr<ExecutorEndpoint>& port : closing_) {
     closed_.Add(WithoutEndpoint(port->Counters()));
     closed->push_back(std::move(port));
   }
   closing_.clear();
 }
 
-ExecutorCounters FabricLine::Counters() const {
+ExecutorCounters EndpointSet::Counters() const {
   ExecutorCounters sum = closed_;
-  ForEach([&](FabricPort* port) {
+  ForEach([&](ExecutorEndpoint* port) {
     if (port->open()) port->CountStrayMessages();
     sum.Add(port->Counters());
   });
   for (const auto* ports : {&away_, &closing_}) {
-    for (const std::shared_ptr<FabricPort>& port : *ports) sum.Add(port->Counters());
+    for (const std::shared_ptr<ExecutorEndpoint>& port : *ports) sum.Add(port->Counters());
   }
   return sum;
 }

@@ -1,6 +1,6 @@
 // One lease with several sessions.
 
-#include "src/invoke/connect/held_lease.h"
+#include "src/invoke/connect/client_lease.h"
 
 #include <memory>
 #include <string>
@@ -71,7 +71,7 @@ class QuestionHost final : public bootstrap::SessionHost {
 };
 
 // One that takes its time does not keep the others' paths from being looked at.
-TEST(HeldLeaseTest, AsksForAllOfItsSessionsAtTheSameTime) {
+TEST(ClientLeaseTest, AsksForAllOfItsSessionsAtTheSameTime) {
   TestFunctions functions;
   WorkerOptions options;
   options.providers = {"tcp;ofi_rxm"};
