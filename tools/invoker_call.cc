@@ -46,18 +46,17 @@ int Write(const std::string& path, absl::string_view answer) {
 
 // What the session's windows do not take is read and written where it is.
 int CallLarge(const std::string& output, Client* client, const RemoteFunction& function,
-              absl::string_view input, uint64_t capacity, const CallOptions& options) {
+              absl::string_view input, uint64_t capacity, CallOptions options) {
   const std::unique_ptr<std::byte[]> room(
       capacity <= kMostBytes ? new (std::nothrow) std::byte[capacity] : nullptr);
   if (room == nullptr) {
     return Fail(absl::ResourceExhaustedError(
         absl::StrCat("there is no memory for an answer of ", capacity, " bytes")));
   }
-  const absl::StatusOr<uint64_t> size = client->InvokeLarge(
-      function, Bytes(reinterpret_cast<const std::byte*>(input.data()), input.size()),
-      absl::MakeSpan(room.get(), capacity), options);
-  if (!size.ok()) return Fail(size.status());
-  return Write(output, absl::string_view(reinterpret_cast<const char*>(room.get()), *size));
+  options.output = CallOutput(room.get(), capacity);
+  const absl::StatusOr<Response> response = client->Invoke(function, input, options);
+  if (!response.ok()) return Fail(response.status());
+  return Write(output, response->text());
 }
 
 int CallWith(const Settings& settings, Client* client, absl::string_view input) {

@@ -63,7 +63,7 @@ absl::Status InvokerContender::Burst(size_t bytes, absl::Span<int64_t> times_ns)
   const CallOptions options = RoomFor(bytes);
   Client& client = *client_;
   return TimeTrips(times_ns, [&]() -> absl::Status {
-    const absl::StatusOr<Response> response = client.Invoke(noop_, request_, bytes, options);
+    const absl::StatusOr<Response> response = client.Invoke(noop_, {request_, bytes}, options);
     if (!response.ok()) return response.status();
     if (response->size() != bytes) {
       return absl::DataLossError(absl::StrCat("noop returned ", response->size(), " bytes"));
@@ -80,7 +80,7 @@ absl::Status InvokerContender::Verify(const std::vector<size_t>& sizes) {
     // Differs from size to size, so that what an earlier call left behind is not taken for right.
     for (size_t i = 0; i < bytes; ++i) request[i] = static_cast<std::byte>(i * 31 + bytes + 7);
     const absl::StatusOr<Response> response =
-        client_->Invoke(echo_, request_, bytes, RoomFor(bytes));
+        client_->Invoke(echo_, {request_, bytes}, RoomFor(bytes));
     if (!response.ok()) {
       status = response.status();
     } else if (response->data() != Bytes(request)) {

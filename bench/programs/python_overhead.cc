@@ -64,7 +64,7 @@ class InPlace : public Contender {
   absl::Status Burst(size_t bytes, absl::Span<int64_t> times_ns) override {
     for (int64_t& time_ns : times_ns) {
       const int64_t begin_ns = transport::MonotonicNs();
-      const absl::StatusOr<Response> response = client_->Invoke(noop_, buffer_, bytes);
+      const absl::StatusOr<Response> response = client_->Invoke(noop_, {buffer_, bytes});
       time_ns = transport::MonotonicNs() - begin_ns;
       if (!response.ok()) return response.status();
     }

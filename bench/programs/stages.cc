@@ -122,7 +122,7 @@ class Pair {
     for (int i = 0; i < times; ++i) {
       const int64_t begin_ns = transport::MonotonicNs();
       {
-        absl::StatusOr<Response> response = client_->Invoke(*function_, buffer, buffer.size());
+        absl::StatusOr<Response> response = client_->Invoke(*function_, {buffer, buffer.size()});
         if (!response.ok()) return response.status();
       }
       if (plain_ns != nullptr) plain_ns->push_back(transport::MonotonicNs() - begin_ns);
@@ -136,7 +136,7 @@ class Pair {
       const int64_t invoke = ProbeTicks();
       int64_t returned;
       {
-        absl::StatusOr<Response> response = client_->Invoke(*function_, buffer, buffer.size());
+        absl::StatusOr<Response> response = client_->Invoke(*function_, {buffer, buffer.size()});
         returned = ProbeTicks();
         if (!response.ok()) return response.status();
       }

@@ -117,7 +117,7 @@ absl::Status Transfers::Touch(uint64_t bytes, int outstanding) {
   std::vector<Future> calls;
   for (const Buffer& buffer : *buffers) {
     memset(buffer.data().data(), 'i', buffer.size());
-    calls.push_back(client_->InvokeAsync(*echo, buffer, bytes, options));
+    calls.push_back(client_->InvokeAsync(*echo, {buffer, bytes}, options));
   }
   // Held until the last, so that each has had cells of its own.
   std::vector<Response> responses;
@@ -150,7 +150,7 @@ absl::StatusOr<double> Transfers::Turn(Direction direction, uint64_t bytes, int 
   TurnMeter meter(turn_ns, nullptr);
   std::vector<Future> calls;
   for (const Buffer& buffer : *buffers) {
-    calls.push_back(client_->InvokeAsync(*function, buffer, request_bytes, options));
+    calls.push_back(client_->InvokeAsync(*function, {buffer, request_bytes}, options));
   }
   // Once the turn is over, each is awaited and none is started.
   size_t under_way = calls.size();
@@ -158,7 +158,7 @@ absl::StatusOr<double> Transfers::Turn(Direction direction, uint64_t bytes, int 
     absl::Status status = CheckSize(calls[i].Get(), response_bytes);
     if (!status.ok()) return status;
     if (under_way == calls.size() && meter.Complete(0, ClockNs())) {
-      calls[i] = client_->InvokeAsync(*function, (*buffers)[i], request_bytes, options);
+      calls[i] = client_->InvokeAsync(*function, {(*buffers)[i], request_bytes}, options);
     } else {
       --under_way;
     }

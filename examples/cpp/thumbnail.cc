@@ -33,7 +33,7 @@ absl::Status MakeThumbnail(const std::string& server, const std::string& input,
   invoker::CallOptions options;
   options.timeout = absl::Seconds(30);
   absl::StatusOr<invoker::Response> response =
-      (*client)->Invoke(*thumbnail, *request, size, options);
+      (*client)->Invoke(*thumbnail, {*request, size}, options);
   if (!response.ok()) return response.status();
   std::ofstream file(output, std::ios::binary);
   file << response->text();

@@ -1,9 +1,11 @@
 // Calling functions on a worker.
 //
-//   absl::StatusOr<std::unique_ptr<invoker::Client>> client =
-//   invoker::Client::Connect("10.0.0.7:7000"); absl::StatusOr<invoker::RemoteFunction> echo =
-//   (*client)->Function("echo"); absl::StatusOr<invoker::Response> response =
-//   (*client)->Invoke(*echo, "hello"); if (response.ok()) std::cout << response->text();
+//   invoker::ClientOptions options;
+//   options.credentials.plaintext = true;
+//   auto client = invoker::Client::Connect("10.0.0.7:7000", options);
+//   auto echo = (*client)->Function("echo");
+//   absl::StatusOr<invoker::Response> response = (*client)->Invoke(*echo, "hello");
+//   if (response.ok()) std::cout << response->text();
 //
 // A Client is one session with one executor of the worker. All of its methods may be called from
 // any thread. A blocking call polls the fabric on the calling thread, so it needs no other thread;
@@ -33,22 +35,17 @@
 #include "src/bootstrap/messages/data_auth.h"
 #include "src/invoke/call_fate.h"
 #include "src/invoke/client_options.h"
+#include "src/invoke/registered_window.h"
 #include "src/invoke/response.h"
-#include "src/invoke/session/client_session.h"
 #include "src/invoke/wire/drop_counters.h"
-#include "src/security/client_credentials.h"
 #include "src/transport/provider/notification.h"
 
 namespace invoker {
 
-class BulkFuture;
 class CallDriver;
 class Connection;
-class RegisteredWindow;
-enum class WindowAccess : uint8_t;
-struct BulkInput;
-struct BulkOutput;
-struct BulkResult;
+class MemoryCall;
+struct Call;
 
 // A function of the worker, by name and id. A value; valid for the client that returned it.
 class RemoteFunction {
@@ -64,38 +61,48 @@ class RemoteFunction {
   uint16_t id_;
 };
 
-// A call under way. Dropping it abandons the result, not the call. Movable; one thread at a time.
+// A call under way. Movable; one thread at a time.
 class Future {
  public:
   Future(Future&& other) noexcept;
   Future& operator=(Future&& other) noexcept;
+  // Abandons the result, not the call. Waits for a call whose input or output is memory that was
+  // registered for it alone: afterwards nobody but the caller has access to that memory.
   ~Future();
 
-  // Blocks until the call has ended, and returns its result. Once only: a second Get is
-  // FAILED_PRECONDITION.
+  // Blocks until the call has ended, and returns its result. FAILED_PRECONDITION the second time,
+  // and for a call with a CallDone, which gets the result.
   absl::StatusOr<Response> Get();
 
   // Blocks until the call has ended or `limit` has passed. True if Get would not block.
   bool Wait(absl::Duration limit);
 
-  // Ends the call as CANCELLED, unless it has ended; true if so. A request that had not left is
+  // Ends the call as CANCELLED, unless it has ended; true if so. A request that has not left is
   // NOT_SENT and will not be executed. Any other is MAYBE_EXECUTED: the worker is told, and does
   // not begin with it if it has not yet; a function that runs already may ask (docs/functions.md).
+  // A CallDone of this call, and of others that have ended, may run inside. For a call with a
+  // CallDone: only while its client is open.
   bool Cancel();
 
  private:
   friend class Client;
-  Future(CallDriver* driver, Call* call) : driver_(driver), call_(call) {}
-  explicit Future(absl::Status status) : status_(std::move(status)) {}
+  Future(CallDriver* driver, Call* call, std::unique_ptr<MemoryCall> memory);
+  // For a call with a CallDone.
+  Future(CallDriver* driver, Call* call, uint64_t sequence);
+  explicit Future(absl::Status status);
 
-  CallDriver* driver_ = nullptr;  // which lives as long as any call that is not given back
-  Call* call_ = nullptr;          // nullptr once taken, or if it never started
-  absl::Status status_;           // why it never started
+  CallDriver* driver_ = nullptr;  // lives as long as any call that is not given back
+  Call* call_ = nullptr;          // nullptr: taken, or it has never started
+  uint64_t sequence_ = 0;         // of a call with a CallDone, which others may give back
+  bool has_callback_ = false;
+  absl::Status status_;                 // why it has never started
+  std::unique_ptr<MemoryCall> memory_;  // nullptr: all of it is in the session's windows
 };
 
 // Memory in the request window: a request that is built here is sent without a copy. The bytes
 // behind `data()` may be changed whenever no call with this buffer is under way. One call at a
-// time. May outlive the client.
+// time. May outlive the client. A call that has been started keeps the memory, so the buffer itself
+// may go.
 class Buffer {
  public:
   Buffer(Buffer&& other) noexcept;
@@ -107,12 +114,52 @@ class Buffer {
 
  private:
   friend class Client;
+  friend class RequestMaker;
   Buffer(std::shared_ptr<CallDriver> driver, HeldCells cells, size_t size);
 
   std::shared_ptr<CallDriver> driver_;
   HeldCells cells_;
   absl::Span<std::byte> data_;
   std::unique_ptr<bool> busy_;  // under the driver's turn lock
+};
+
+// What a call sends: bytes of any size, text, a Buffer's first bytes, or a piece of a
+// RegisteredWindow. It only points there.
+//
+// Bytes and text are copied into the request window before Invoke or InvokeAsync returns. Bytes
+// that do not fit there are registered for the call alone, and stay the call's until it has ended;
+// see registered_window.h for what that costs.
+class CallInput {
+ public:
+  // None of these is explicit, so that a call reads Invoke(function, "hello").
+  CallInput() = default;
+  CallInput(Bytes bytes) : bytes_(bytes) {}
+  CallInput(absl::Span<std::byte> bytes) : bytes_(bytes) {}
+  CallInput(const std::vector<std::byte>& bytes) : bytes_(bytes) {}
+  CallInput(absl::string_view text) : CallInput(text.data(), text.size()) {}
+  CallInput(const std::string& text) : CallInput(text.data(), text.size()) {}
+  CallInput(const char* text) : CallInput(absl::string_view(text)) {}
+  CallInput(const void* data, size_t size) : bytes_(static_cast<const std::byte*>(data), size) {}
+  // The first `size` bytes of the buffer, without a copy.
+  CallInput(const Buffer& buffer, size_t size)
+      : bytes_(buffer.data().data(), size), buffer_(&buffer) {}
+  // `length` bytes at `offset` of a window of this client, which outlives the call.
+  CallInput(const RegisteredWindow& window, uint64_t offset, uint64_t length)
+      : bytes_(static_cast<const std::byte*>(nullptr), length), window_(&window), offset_(offset) {}
+
+  size_t size() const { return bytes_.size(); }
+
+ private:
+  friend class Client;
+  friend class MemoryCall;
+  friend class RequestMaker;
+
+  bool is_bytes() const { return buffer_ == nullptr && window_ == nullptr; }
+
+  Bytes bytes_;
+  const Buffer* buffer_ = nullptr;
+  const RegisteredWindow* window_ = nullptr;
+  uint64_t offset_ = 0;
 };
 
 class Client {
@@ -124,7 +171,7 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view server,
                                                          const ClientOptions& options = {});
 
-  // Of a session that has been opened.
+  // Takes a session that has been opened.
   static std::unique_ptr<Client> Of(std::unique_ptr<Connection> connection);
 
   // Closes, unless Close has been called. Other threads may be inside a call, which ends, but none
@@ -143,67 +190,32 @@ class Client {
   absl::StatusOr<RemoteFunction> Function(absl::string_view name) const;
   std::vector<std::string> FunctionNames() const;
 
-  // Calls and waits. The input is copied into the request window before this returns.
-  absl::StatusOr<Response> Invoke(const RemoteFunction& function, Bytes input,
-                                  const CallOptions& options = {});
-  absl::StatusOr<Response> Invoke(const RemoteFunction& function, absl::string_view input,
-                                  const CallOptions& options = {});
+  // Calls and waits.
+  absl::StatusOr<Response> Invoke(const RemoteFunction& function, const CallInput& input,
+                                  const CallOptions& options = {}) {
+    return input.is_bytes() ? InvokeBytes(function, input.bytes_, options)
+                            : InvokeFrom(function, input, options);
+  }
 
-  // Calls with the first `size` bytes of the buffer, without a copy.
-  absl::StatusOr<Response> Invoke(const RemoteFunction& function, const Buffer& buffer, size_t size,
-                                  const CallOptions& options = {});
-
-  // Starts a call. Blocks only while the windows have no room. An error to start is in the future.
-  // The call is posted at once, unless more than four (with 16 or more under way: more than one)
-  // have been started without a wait in between: those leave together, when 16 have gathered, when
-  // a thread waits, or after 50 to 200 us at the latest.
-  Future InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options = {});
-  Future InvokeAsync(const RemoteFunction& function, absl::string_view input,
-                     const CallOptions& options = {});
-  Future InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
-                     const CallOptions& options = {});
-
-  // Starts a call whose result goes to `done`, exactly once, on the helper thread or on a thread
-  // that waits for another call of this client, cancels one or closes it, or on this thread if the
-  // call cannot start. `done` may make calls and wait for them, of other clients too, also after
-  // the worker has gone; other results of this client's wait meanwhile.
-  void InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
-                   CallDone done);
-  // With the first `size` bytes of the buffer, which may go at once: the call keeps their memory.
-  void InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
-                   const CallOptions& options, CallDone done);
-
-  // As above, but says whether the call has been started. If it has not, `done` has not been taken
-  // and is not called.
-  // With a `ticket`, which is set before `done` can be called, CancelCall can end the call.
-  absl::Status StartCall(const RemoteFunction& function, Bytes input, const CallOptions& options,
-                         CallDone& done, CallTicket* ticket = nullptr);
-  absl::Status StartCall(const RemoteFunction& function, const Buffer& buffer, size_t size,
-                         const CallOptions& options, CallDone& done, CallTicket* ticket = nullptr);
-  // As Future::Cancel, for a call with a `done`, which is called inside this, and others that are
-  // due perhaps too. False if the call has ended.
-  bool CancelCall(const CallTicket& ticket);
+  // Starts a call. Its result is the future's; or `done` gets it, exactly once: on the helper
+  // thread, on a thread that waits for another call of this client, cancels one or closes it, or
+  // on this thread if the call cannot start. `done` may make calls and wait for them, of other
+  // clients too, also after the worker has gone; other results of this client's wait meanwhile.
+  //
+  // Blocks only while the windows have no room, and for a round trip to the server where memory is
+  // registered for the call. An error to start is the call's result. The call is posted at once,
+  // unless more than four (with 16 or more under way: more than one) have been started without a
+  // wait in between: those leave together, when 16 have gathered, when a thread waits, or after 50
+  // to 200 us at the latest.
+  Future InvokeAsync(const RemoteFunction& function, const CallInput& input,
+                     const CallOptions& options = {}, CallDone done = nullptr);
 
   // RESOURCE_EXHAUSTED if the request window has no room for `size` adjacent bytes now.
   absl::StatusOr<Buffer> AllocateBuffer(size_t size);
 
-  // Payloads of any size: registered_window.h, which has the types, says how.
-
   // Gives the executor access to memory of the caller's, which outlives the window. Blocks for a
   // round trip to the server. FAILED_PRECONDITION if the fabric cannot do it.
   absl::StatusOr<RegisteredWindow> RegisterWindow(void* data, size_t size, WindowAccess access);
-  absl::StatusOr<BulkResult> InvokeBulk(const RemoteFunction& function, const BulkInput& input,
-                                        const BulkOutput& output, const CallOptions& options = {});
-  BulkFuture InvokeBulkAsync(const RemoteFunction& function, const BulkInput& input,
-                             const BulkOutput& output, const CallOptions& options = {});
-  // Calls with input and output of any size, in memory of the caller's own: registers for this call
-  // what does not fit in the session's windows, which the timeout includes, though a worker that
-  // is slow to answer that is given a second. A call that ends while its bytes are under way ends
-  // when they are, after 10 s at most, and then with the session. Returns how many bytes of output
-  // there are.
-  absl::StatusOr<uint64_t> InvokeLarge(const RemoteFunction& function, Bytes input,
-                                       absl::Span<std::byte> output,
-                                       const CallOptions& options = {});
 
   // A round trip through the executor that runs no function and returns the same bytes.
   absl::Status Ping(Bytes payload, const CallOptions& options = {});
@@ -237,25 +249,19 @@ class Client {
   ResponseDropCounters dropped_responses() const;
 
  private:
+  friend class CallStarter;
+  friend class MemoryCall;
   explicit Client(std::unique_ptr<Connection> connection);
 
-  absl::Status MakeRequest(uint16_t function, Bytes input, HeldCells cells, bool* busy,
-                           const CallOptions& options, ClientSession::Request* request) const;
-  absl::Status MakeRequest(uint16_t function, Bytes input, const CallOptions& options,
-                           ClientSession::Request* request) const;
-  absl::Status MakeRequest(uint16_t function, const Buffer& buffer, size_t size,
-                           const CallOptions& options, ClientSession::Request* request) const;
-  struct BulkRequest;
+  absl::StatusOr<Response> InvokeBytes(const RemoteFunction& function, Bytes input,
+                                       const CallOptions& options);
+  absl::StatusOr<Response> InvokeFrom(const RemoteFunction& function, const CallInput& input,
+                                      const CallOptions& options);
+  absl::StatusOr<Response> InvokeWithMemory(const RemoteFunction& function, const CallInput& input,
+                                            const CallOptions& options);
   absl::StatusOr<RegisteredWindow> RegisterWindowWithin(void* data, size_t size,
                                                         WindowAccess access,
                                                         absl::Duration timeout);
-  absl::Status MakeFlaggedRequest(uint16_t function, Bytes payload, uint8_t flags, bool* busy,
-                                  const CallOptions& options,
-                                  ClientSession::Request* request) const;
-  absl::Status MakeBulk(const RemoteFunction& function, const BulkInput& input,
-                        const BulkOutput& output, const CallOptions& options,
-                        BulkRequest* bulk) const;
-  Future StartAsync(const absl::Status& status, const ClientSession::Request& request);
 
   std::unique_ptr<Connection> connection_;
   std::shared_ptr<CallDriver> driver_;

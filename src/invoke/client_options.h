@@ -3,11 +3,13 @@
 #ifndef INVOKER_SRC_INVOKE_CLIENT_OPTIONS_H_
 #define INVOKER_SRC_INVOKE_CLIENT_OPTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "src/bootstrap/messages/data_auth.h"
 #include "src/security/client_credentials.h"
 #include "src/transport/provider/notification.h"
@@ -15,6 +17,7 @@
 namespace invoker {
 
 struct ConnectTimes;
+class RegisteredWindow;
 
 // Whether a call waits when it finds no room in the windows. A call that does not wait ends as
 // RESOURCE_EXHAUSTED, NOT_SENT.
@@ -77,6 +80,33 @@ struct ClientOptions {
   ConnectTimes* times = nullptr;
 };
 
+// Where a call's output goes: into the session's response window, or into memory of the caller's.
+class CallOutput {
+ public:
+  // The response window. CallOptions::response_capacity says how much fits.
+  CallOutput() = default;
+  // Memory of any size. It is the call's until the call has ended. What does not fit in the
+  // response window is registered for the call alone (registered_window.h).
+  CallOutput(absl::Span<std::byte> memory)
+      : kind_(Kind::kMemory), memory_(memory.data()), capacity_(memory.size()) {}
+  CallOutput(void* memory, size_t size)
+      : CallOutput(absl::MakeSpan(static_cast<std::byte*>(memory), size)) {}
+  // At most `capacity` bytes at `offset` of a window of this client, which outlives the call.
+  CallOutput(const RegisteredWindow& window, uint64_t offset, uint64_t capacity)
+      : kind_(Kind::kWindow), window_(&window), offset_(offset), capacity_(capacity) {}
+
+ private:
+  friend class MemoryCall;
+  friend class RequestMaker;
+  enum class Kind : uint32_t { kResponseWindow, kMemory, kWindow };
+
+  Kind kind_ = Kind::kResponseWindow;
+  std::byte* memory_ = nullptr;
+  const RegisteredWindow* window_ = nullptr;
+  uint64_t offset_ = 0;
+  uint64_t capacity_ = 0;
+};
+
 struct CallOptions {
   // From the start of the call to its end, waiting for free cells included. Infinite: none.
   absl::Duration timeout = absl::InfiniteDuration();
@@ -95,6 +125,9 @@ struct CallOptions {
   // permits the function to run more than once. The timeout covers all tries together, and so does
   // the fate: MAYBE_EXECUTED if one of them may have been executed.
   uint32_t retry = 0;
+  // Client only. With memory or a window of the caller's, the Response is a view of it, and
+  // response_capacity is of no effect. RESOURCE_EXHAUSTED says how much the response needs.
+  CallOutput output = CallOutput();
 };
 
 }  // namespace invoker

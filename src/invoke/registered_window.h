@@ -3,15 +3,18 @@
 //
 //   absl::StatusOr<invoker::RegisteredWindow> window =
 //       client->RegisterWindow(array.data(), array_bytes, invoker::WindowAccess::kRead);
-//   absl::StatusOr<invoker::BulkResult> result =
-//       client->InvokeBulk(*sum, {&*window, 0, array_bytes}, {});
+//   absl::StatusOr<invoker::Response> sum = client->Invoke(*function, {*window, 0, array_bytes});
 //
 // The bytes cross the fabric once in each direction, without a copy on the caller's side. While a
 // call is under way the memory that it names is the call's: the input stays as it is, the output is
 // not looked at. A call that has failed may have written some of the output.
 //
-// Registering takes a round trip to the server, and on fabrics that pin memory some time for every
-// megabyte, so a window that is used again is better kept.
+// Client::Invoke takes an input, and CallOptions::output memory, of any size, and registers for the
+// call what does not fit in the session's windows. Registering takes a round trip to the server,
+// and on fabrics that pin memory some time for every megabyte, so memory that is used again is
+// better kept in a RegisteredWindow. The timeout of a call includes the time to register; a worker
+// that is slow to answer is given a second. A call that ends while its bytes are under way ends
+// when they are, after 10 s at most, and then with the session.
 
 #ifndef INVOKER_SRC_INVOKE_REGISTERED_WINDOW_H_
 #define INVOKER_SRC_INVOKE_REGISTERED_WINDOW_H_
@@ -19,13 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "src/invoke/client.h"
-#include "src/invoke/response.h"
 
 namespace invoker {
 
@@ -57,49 +55,13 @@ class RegisteredWindow {
 
  private:
   friend class Client;
+  friend class MemoryCall;
   struct State;
   explicit RegisteredWindow(std::unique_ptr<State> state);
 
   bool TakeBack();
 
   std::unique_ptr<State> state_;  // nullptr once moved from
-};
-
-// Where a call's input is.
-struct BulkInput {
-  const RegisteredWindow* window = nullptr;  // nullptr: `bytes` are the input
-  uint64_t offset = 0;                       // in the window
-  uint64_t length = 0;
-  Bytes bytes;  // copied, as any call's; so many as a request takes beside a descriptor
-};
-
-// Where its output goes.
-struct BulkOutput {
-  const RegisteredWindow* window = nullptr;  // nullptr: into the response, as any call's
-  uint64_t offset = 0;                       // in the window
-  uint64_t capacity = 0;                     // for CallOptions::response_capacity
-};
-
-struct BulkResult {
-  uint64_t size = 0;                 // of the output, in bytes
-  std::optional<Response> response;  // with the output, if no window was named for it
-};
-
-// A bulk call under way. As Future, and its windows must outlive it.
-class BulkFuture {
- public:
-  absl::StatusOr<BulkResult> Get();
-  bool Wait(absl::Duration limit) { return future_.Wait(limit); }
-  // As Future::Cancel. The registered windows stay in use until the worker has stopped using them.
-  bool Cancel() { return future_.Cancel(); }
-
- private:
-  friend class Client;
-  BulkFuture(Future future, const BulkOutput& output)
-      : future_(std::move(future)), output_(output) {}
-
-  Future future_;
-  BulkOutput output_;
 };
 
 }  // namespace invoker

@@ -27,9 +27,9 @@ struct HeldCells {
 // Of a Response that goes: gives its cells back to the driver that made it.
 void ReleaseResponse(CallDriver* driver, HeldCells cells);
 
-// What a function returned: a view into the response window, without a copy. Holds its cells until
-// it is destroyed, and they are what further calls need: do not hoard responses. May outlive the
-// client.
+// What a function returned: a view into the response window, without a copy, or of the memory that
+// CallOptions::output names. In the response window it holds cells until it is destroyed, and
+// further calls need them: do not hoard responses. May outlive the client.
 class Response {
  public:
   Response(Response&& other) noexcept
@@ -54,10 +54,12 @@ class Response {
 
  private:
   friend class CallDriver;
+  friend class MemoryCall;
   Response(CallDriver* driver, HeldCells cells, Bytes data)
       : driver_(driver), cells_(cells), data_(data) {}
 
-  CallDriver* driver_;  // which lives as long as any response does; nullptr once moved from
+  CallDriver*
+      driver_;  // lives as long as any response in its window; nullptr: there is nothing to release
   HeldCells cells_;
   Bytes data_;
 };

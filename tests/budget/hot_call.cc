@@ -54,7 +54,7 @@ __attribute__((noinline)) void Waste() {
 // The counted call, to the end of its response.
 __attribute__((noinline)) bool CallOnce(Client* client, const RemoteFunction& function,
                                         const Buffer& buffer) {
-  absl::StatusOr<Response> response = client->Invoke(function, buffer, buffer.size());
+  absl::StatusOr<Response> response = client->Invoke(function, {buffer, buffer.size()});
   return response.ok() && response->size() == buffer.size();
 }
 

@@ -18,6 +18,7 @@
 #include "src/invoke/lease.h"
 #include "src/invoke/registered_window.h"
 #include "tests/conformance/calls_suite.h"
+#include "tests/invoke/with_output.h"
 
 namespace invoker::conformance {
 namespace {
@@ -188,10 +189,10 @@ TEST_P(Leases, APayloadLargerThanTheWindowGoesThroughRegisteredMemory) {
   ASSERT_TRUE(echo.ok()) << echo.status();
   CallOptions options;
   options.timeout = kPatience;
-  const absl::StatusOr<BulkResult> result =
-      executor.InvokeBulk(*echo, {&*from, 0, kBytes, {}}, {&*to, 0, kBytes}, options);
+  const absl::StatusOr<Response> result =
+      executor.Invoke(*echo, {*from, 0, kBytes}, WithOutput({*to, 0, kBytes}, options));
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->size, kBytes);
+  EXPECT_EQ(result->size(), kBytes);
   EXPECT_EQ(FirstDifference(output.data(), kBytes, 1), kBytes);
 }
 

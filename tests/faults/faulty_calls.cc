@@ -10,6 +10,7 @@
 #include "src/invoke/registered_window.h"
 #include "tests/faults/fault_plan.h"
 #include "tests/faults/faulty_world.h"
+#include "tests/invoke/with_output.h"
 
 namespace invoker::faults {
 namespace {
@@ -95,11 +96,11 @@ void CallLarge(Client* client, const RemoteFunction& function, const CallMix& mi
   const uint64_t number = book->Next();
   const std::string input = InputOf(number, kWindowBytes + bytes, dice);
   std::string output(input.size(), '\0');
-  const absl::StatusOr<uint64_t> size = client->InvokeLarge(
+  const absl::StatusOr<Response> response = client->Invoke(
       function, BytesOf(input),
-      absl::MakeSpan(reinterpret_cast<std::byte*>(output.data()), output.size()), options);
-  Check(mix, number, input, size.status(),
-        size.ok() ? absl::string_view(output).substr(0, *size) : "", book);
+      WithOutput(absl::MakeSpan(reinterpret_cast<std::byte*>(output.data()), output.size()),
+                 options));
+  Check(mix, number, input, response.status(), response.ok() ? response->text() : "", book);
 }
 
 }  // namespace

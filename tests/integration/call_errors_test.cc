@@ -120,15 +120,15 @@ TEST_P(CallErrorsTest, ABufferTakesOneCallAtATime) {
   ASSERT_LE(path.size(), buffer->size());
   memcpy(buffer->data().data(), path.data(), path.size());
   const RemoteFunction hold = FunctionNamed(*client_, "test.rendezvous");
-  Future first = client_->InvokeAsync(hold, *buffer, path.size());
+  Future first = client_->InvokeAsync(hold, {*buffer, path.size()});
   ASSERT_TRUE(rendezvous.WaitUntilRunning());
-  ExpectError(client_->Invoke(hold, *buffer, path.size()).status(),
+  ExpectError(client_->Invoke(hold, {*buffer, path.size()}).status(),
               absl::StatusCode::kFailedPrecondition, CallFate::kNotSent, {"in use"});
   rendezvous.Release();
   EXPECT_EQ(CheckAnswer({"test.rendezvous", path, "held"}, first.Get()), absl::OkStatus());
   rendezvous.Release();
   EXPECT_EQ(
-      CheckAnswer({"test.rendezvous", path, "held"}, client_->Invoke(hold, *buffer, path.size())),
+      CheckAnswer({"test.rendezvous", path, "held"}, client_->Invoke(hold, {*buffer, path.size()})),
       absl::OkStatus());
   ASSERT_TRUE(rendezvous.WaitUntilRunning());
 }

@@ -171,28 +171,25 @@ TEST_P(CancelTest, AnInterruptedCallIsCancelled) {
   EXPECT_FALSE(queued.HasBegun());
 }
 
-TEST_P(CancelTest, ACallWithACallbackIsCancelledByItsTicket) {
+TEST_P(CancelTest, ACallWithACallbackIsCancelledByItsFuture) {
   Rendezvous rendezvous;
   ServerProcess* server = StartServer();
   const std::unique_ptr<Client> client = Connect(server);
   ASSERT_NE(client, nullptr);
   absl::Notification ended;
   absl::Status status;
-  CallTicket ticket;
   CallDone done = [&](absl::StatusOr<Response> response) {
     status = response.status();
     ended.Notify();
   };
   const std::string path = rendezvous.path();
-  ASSERT_EQ(client->StartCall(FunctionNamed(*client, "test.until_cancelled"),
-                              {reinterpret_cast<const std::byte*>(path.data()), path.size()}, {},
-                              done, &ticket),
-            absl::OkStatus());
+  Future call = client->InvokeAsync(FunctionNamed(*client, "test.until_cancelled"), path, {},
+                                    std::move(done));
   ASSERT_TRUE(rendezvous.WaitUntilRunning());
-  EXPECT_TRUE(client->CancelCall(ticket));
+  EXPECT_TRUE(call.Cancel());
   EXPECT_TRUE(ended.HasBeenNotified());
   ExpectCancelled(status, "maybe_executed");
-  EXPECT_FALSE(client->CancelCall(ticket));
+  EXPECT_FALSE(call.Cancel());
   EXPECT_TRUE(rendezvous.WaitUntilRunning());
   EXPECT_EQ(client->Ping({}), absl::OkStatus());
 }

@@ -16,6 +16,7 @@
 #include "src/invoke/registered_window.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
+#include "tests/invoke/with_output.h"
 
 namespace invoker {
 namespace {
@@ -59,7 +60,7 @@ TEST_P(DataAuthOverServersTest, APartOfABufferLeavesTheRestAsItIs) {
     memset(buffer->data().data(), 'b', 100);
     for (const size_t size : {0, 50, 99, 100}) {
       const absl::StatusOr<Response> response =
-          client->Invoke(FunctionNamed(*client, "test.echo"), *buffer, size);
+          client->Invoke(FunctionNamed(*client, "test.echo"), {*buffer, size});
       ASSERT_TRUE(response.ok()) << response.status();
       EXPECT_EQ(response->text(), std::string(size, 'b'));
       EXPECT_TRUE(std::all_of(buffer->data().begin(), buffer->data().end(),
@@ -79,9 +80,10 @@ TEST_P(DataAuthOverServersTest, LargePayloadsAndInputsInTheMessageArriveWhole) {
   for (const size_t size : {size_t{1000}, size_t{5'000'000}}) {
     std::vector<std::byte> input(size), output(size);
     for (size_t i = 0; i < size; ++i) input[i] = static_cast<std::byte>(i * 31 >> 3);
-    const absl::StatusOr<uint64_t> bytes = client->InvokeLarge(echo, input, absl::MakeSpan(output));
-    ASSERT_TRUE(bytes.ok()) << bytes.status();
-    EXPECT_EQ(*bytes, size);
+    const absl::StatusOr<Response> response =
+        client->Invoke(echo, input, WithOutput(absl::MakeSpan(output)));
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->size(), size);
     EXPECT_EQ(input, output);
   }
 }

@@ -14,8 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "src/invoke/registered_window.h"
+#include "src/transport/fabric/memory_region.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/rendezvous.h"
+#include "tests/invoke/with_output.h"
 
 namespace invoker {
 namespace {
@@ -121,10 +123,10 @@ TEST_P(LargePayloadTest, AGigabyteCostsNoMoreMemoryThanItIs) {
     absl::StatusOr<RegisteredWindow> to =
         client->RegisterWindow(output.data(), bytes, WindowAccess::kWrite);
     ASSERT_TRUE(to.ok()) << to.status();
-    absl::StatusOr<BulkResult> result = client->InvokeBulk(
-        FunctionNamed(*client, "test.echo"), {&*from, 0, bytes, {}}, {&*to, 0, bytes});
+    absl::StatusOr<Response> result = client->Invoke(
+        FunctionNamed(*client, "test.echo"), {*from, 0, bytes}, WithOutput({*to, 0, bytes}));
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->size, bytes);
+    EXPECT_EQ(result->size(), bytes);
   }
   const uint64_t here = PeakOf(getpid()) - here_before;
   const uint64_t there = PeakOf(server->pid()) - there_before;
@@ -153,8 +155,8 @@ TEST_P(LargePayloadTest, ClosingTheClientInTheMiddleGivesTheMemoryBack) {
     absl::StatusOr<RegisteredWindow> window =
         client->RegisterWindow(memory.data(), memory.size(), WindowAccess::kReadWrite);
     ASSERT_TRUE(window.ok()) << window.status();
-    BulkFuture future = client->InvokeBulkAsync(
-        FunctionNamed(*client, "test.echo"), {&*window, 0, kBytes, {}}, {&*window, kBytes, kBytes});
+    Future future = client->InvokeAsync(FunctionNamed(*client, "test.echo"), {*window, 0, kBytes},
+                                        WithOutput({*window, kBytes, kBytes}));
     future.Wait(absl::Milliseconds(5 * round));
     client->Close();
     const absl::Status status = future.Get().status();
@@ -163,9 +165,10 @@ TEST_P(LargePayloadTest, ClosingTheClientInTheMiddleGivesTheMemoryBack) {
   const std::unique_ptr<Client> client = Connect(server);
   ASSERT_NE(client, nullptr);
   std::vector<std::byte> output(kBytes);
-  absl::StatusOr<uint64_t> size = client->InvokeLarge(
-      FunctionNamed(*client, "test.echo"), {memory.data(), kBytes}, absl::MakeSpan(output));
-  ASSERT_TRUE(size.ok()) << size.status();
+  absl::StatusOr<Response> response =
+      client->Invoke(FunctionNamed(*client, "test.echo"), {memory.data(), kBytes},
+                     WithOutput(absl::MakeSpan(output)));
+  ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(memcmp(output.data(), memory.data(), kBytes), 0);
   // A sanitizer keeps what has been freed.
   if (getenv("INVOKER_SANITIZER") != nullptr) return;
@@ -188,9 +191,9 @@ TEST_P(LargePayloadTest, AFunctionThatRunsOnLetsGoOfTheMemory) {
   const absl::Status status = rendezvous.RunBeyondDeadline([&](absl::Duration timeout) {
     options.timeout = timeout;
     return client
-        ->InvokeLarge(FunctionNamed(*client, "test.rendezvous"),
-                      {reinterpret_cast<const std::byte*>(path.data()), path.size()},
-                      {output.data(), kBytes}, options)
+        ->Invoke(FunctionNamed(*client, "test.rendezvous"),
+                 {reinterpret_cast<const std::byte*>(path.data()), path.size()},
+                 WithOutput({output.data(), kBytes}, options))
         .status();
   });
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;

@@ -16,6 +16,7 @@
 
 #include "src/invoke/registered_window.h"
 #include "tests/integration/fabric_test.h"
+#include "tests/invoke/with_output.h"
 
 namespace invoker {
 namespace {
@@ -54,9 +55,9 @@ class LentMemoryTest : public ServerTest {
   }
 
   // Returns once the worker has begun to write to output_.
-  BulkFuture StartEcho(Client* client, const RegisteredWindow& from, const RegisteredWindow& to) {
-    BulkFuture future = client->InvokeBulkAsync(FunctionNamed(*client, "test.echo"),
-                                                {&from, 0, kBytes, {}}, {&to, 0, kBytes});
+  Future StartEcho(Client* client, const RegisteredWindow& from, const RegisteredWindow& to) {
+    Future future = client->InvokeAsync(FunctionNamed(*client, "test.echo"), {from, 0, kBytes},
+                                        WithOutput({to, 0, kBytes}));
     const auto* first = reinterpret_cast<const std::atomic<uint8_t>*>(output_.data());
     while (first->load(std::memory_order_relaxed) == kUntouched) {
       if (future.Wait(absl::ZeroDuration())) break;
@@ -89,7 +90,7 @@ TEST_F(LentMemoryTest, AWorkerThatWasStoppedInTheMiddleWritesThereNoMore) {
       absl::StatusOr<RegisteredWindow> to =
           client->RegisterWindow(output_.data(), kBytes, WindowAccess::kWrite);
       ASSERT_TRUE(to.ok()) << to.status();
-      BulkFuture future = StartEcho(client.get(), *from, *to);
+      Future future = StartEcho(client.get(), *from, *to);
       server_->Suspend();
       const absl::Status status = future.Get().status();
       EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
@@ -154,9 +155,9 @@ TEST_F(LentMemoryTest, EachWindowOfACancelledCallIsTakenBackByItself) {
         ASSERT_TRUE(window.ok()) << window.status();
         to.emplace(*std::move(window));
       }
-      BulkFuture future =
-          while_writing ? StartEcho(client.get(), *from, *to)
-                        : client->InvokeBulkAsync(echo, {&*from, 0, kBytes, {}}, {&*to, 0, kBytes});
+      Future future = while_writing ? StartEcho(client.get(), *from, *to)
+                                    : client->InvokeAsync(echo, {*from, 0, kBytes},
+                                                          WithOutput({*to, 0, kBytes}));
       // Some of the input has been read then.
       if (!while_writing) future.Wait(absl::Milliseconds(10));
       future.Cancel();
@@ -192,7 +193,7 @@ TEST_F(LentMemoryTest, ClosingInTheMiddleLeavesNoEndpointBehind) {
     absl::StatusOr<RegisteredWindow> to =
         client->RegisterWindow(output_.data(), kBytes, WindowAccess::kWrite);
     ASSERT_TRUE(from.ok() && to.ok());
-    BulkFuture future = StartEcho(client.get(), *from, *to);
+    Future future = StartEcho(client.get(), *from, *to);
     const absl::Time begin = absl::Now();
     client->Close();
     const absl::Status status = future.Get().status();

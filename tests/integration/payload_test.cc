@@ -70,7 +70,7 @@ TEST_P(PayloadTest, ABufferIsSentAgainAndAgainWithoutACopy) {
     const size_t size = random() % (buffer->size() + 1);
     const std::string input = RandomBytes(size, random());
     memcpy(buffer->data().data(), input.data(), size);
-    ASSERT_EQ(CheckAnswer({"test.echo", input, input}, client->Invoke(echo, *buffer, size)),
+    ASSERT_EQ(CheckAnswer({"test.echo", input, input}, client->Invoke(echo, {*buffer, size})),
               absl::OkStatus());
   }
 }

@@ -13,6 +13,7 @@
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
 #include "tests/integration/rendezvous.h"
+#include "tests/invoke/with_output.h"
 
 namespace invoker {
 namespace {
@@ -56,11 +57,10 @@ TEST_P(PeerDeathTest, EveryCallEndsWhenTheServerIsStoppedAndItsSessionStaysEnded
   std::thread registers([&] {
     const std::string input(1 << 20, 'l');
     std::string output(1 << 20, 'o');
-    large =
-        client
-            ->InvokeLarge(echo, {reinterpret_cast<const std::byte*>(input.data()), input.size()},
-                          {reinterpret_cast<std::byte*>(output.data()), output.size()})
-            .status();
+    large = client
+                ->Invoke(echo, {reinterpret_cast<const std::byte*>(input.data()), input.size()},
+                         WithOutput({reinterpret_cast<std::byte*>(output.data()), output.size()}))
+                .status();
   });
   for (Future& future : futures) ExpectLost(future.Get().status());
   waiter.join();

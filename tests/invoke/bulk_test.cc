@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "src/invoke/registered_window.h"
 #include "tests/invoke/served_client.h"
+#include "tests/invoke/with_output.h"
 
 namespace invoker {
 namespace {
@@ -75,11 +76,10 @@ TEST_P(BulkTest, EverySizeFromAndToAnyOffsetArrivesAndNothingElseIsTouched) {
       SCOPED_TRACE(testing::Message()
                    << size << " bytes from " << input_offset << " to " << output_offset);
       std::fill(to.begin(), to.end(), std::byte{0});
-      absl::StatusOr<BulkResult> result = client_->InvokeBulk(
-          echo, {&input, input_offset, size, {}}, {&output, output_offset, size});
+      absl::StatusOr<Response> result = client_->Invoke(echo, {input, input_offset, size},
+                                                        WithOutput({output, output_offset, size}));
       ASSERT_TRUE(result.ok()) << result.status();
-      EXPECT_EQ(result->size, size);
-      EXPECT_FALSE(result->response.has_value());
+      EXPECT_EQ(result->size(), size);
       EXPECT_EQ(memcmp(to.data() + output_offset, from.data() + input_offset, size), 0);
       const auto untouched = [](std::byte byte) { return byte == std::byte{0}; };
       EXPECT_TRUE(std::all_of(to.begin(), to.begin() + output_offset, untouched));
@@ -95,10 +95,10 @@ TEST_P(BulkTest, OutputShorterThanItsRoomLeavesTheRestAlone) {
   std::vector<std::byte> to(5 * kPiece, std::byte{0x5a});
   const RegisteredWindow input = Register(&from, WindowAccess::kRead);
   const RegisteredWindow output = Register(&to, WindowAccess::kWrite);
-  absl::StatusOr<BulkResult> result = client_->InvokeBulk(
-      Find(*client_, "echo"), {&input, 0, from.size(), {}}, {&output, 0, to.size()});
+  absl::StatusOr<Response> result = client_->Invoke(Find(*client_, "echo"), {input, 0, from.size()},
+                                                    WithOutput({output, 0, to.size()}));
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->size, from.size());
+  EXPECT_EQ(result->size(), from.size());
   EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin()));
   EXPECT_TRUE(std::all_of(to.begin() + from.size(), to.end(),
                           [](std::byte byte) { return byte == std::byte{0x5a}; }));
@@ -108,8 +108,8 @@ TEST_P(BulkTest, InputAndOutputMayBeTheSameMemory) {
   ASSERT_NO_FATAL_FAILURE(Serve());
   std::vector<std::byte> memory = Stamped(4 * kPiece, 1);
   const RegisteredWindow window = Register(&memory, WindowAccess::kReadWrite);
-  absl::StatusOr<BulkResult> result = client_->InvokeBulk(
-      Find(*client_, "echo"), {&window, 0, 2 * kPiece, {}}, {&window, kPiece, 2 * kPiece});
+  absl::StatusOr<Response> result = client_->Invoke(Find(*client_, "echo"), {window, 0, 2 * kPiece},
+                                                    WithOutput({window, kPiece, 2 * kPiece}));
   ASSERT_TRUE(result.ok()) << result.status();
   const std::vector<std::byte> before = Stamped(4 * kPiece, 1);
   EXPECT_EQ(memcmp(memory.data() + kPiece, before.data(), 2 * kPiece), 0);
@@ -125,15 +125,13 @@ TEST_P(BulkTest, EitherSideMayBeAnOrdinaryPayload) {
   const RegisteredWindow window = Register(&memory, WindowAccess::kReadWrite);
   CallOptions options;
   options.response_capacity = 2000;
-  absl::StatusOr<BulkResult> result =
-      client_->InvokeBulk(echo, {&window, 10, 900, {}}, {}, options);
+  absl::StatusOr<Response> result = client_->Invoke(echo, {window, 10, 900}, options);
   ASSERT_TRUE(result.ok()) << result.status();
-  ASSERT_TRUE(result->response.has_value());
-  EXPECT_EQ(result->size, 900u);
-  EXPECT_EQ(memcmp(result->response->data().data(), memory.data() + 10, 900), 0);
-  result = client_->InvokeBulk(echo, {nullptr, 0, 0, small}, {&window, 100, 700});
+  EXPECT_EQ(result->size(), 900u);
+  EXPECT_EQ(memcmp(result->data().data(), memory.data() + 10, 900), 0);
+  result = client_->Invoke(echo, small, WithOutput({window, 100, 700}));
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->size, 700u);
+  EXPECT_EQ(result->size(), 700u);
   EXPECT_EQ(memcmp(memory.data() + 100, small.data(), 700), 0);
 }
 
@@ -142,16 +140,15 @@ TEST_P(BulkTest, ACallMayNameNoWindow) {
   ASSERT_NO_FATAL_FAILURE(Serve());
   const RemoteFunction echo = Find(*client_, "echo");
   const std::vector<std::byte> bytes = Stamped(5000, 3);
-  absl::StatusOr<BulkResult> result = client_->InvokeBulk(echo, {nullptr, 0, 0, bytes}, {});
+  absl::StatusOr<Response> result = client_->Invoke(echo, bytes);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->size, bytes.size());
-  ASSERT_TRUE(result->response.has_value());
-  EXPECT_EQ(result->response->data(), absl::MakeConstSpan(bytes));
-  { const BulkFuture dropped = client_->InvokeBulkAsync(echo, {nullptr, 0, 0, bytes}, {}); }
-  BulkFuture future = client_->InvokeBulkAsync(echo, {nullptr, 0, 0, bytes}, {});
+  EXPECT_EQ(result->size(), bytes.size());
+  EXPECT_EQ(result->data(), absl::MakeConstSpan(bytes));
+  { const Future dropped = client_->InvokeAsync(echo, bytes); }
+  Future future = client_->InvokeAsync(echo, bytes);
   result = future.Get();
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->response->data(), absl::MakeConstSpan(bytes));
+  EXPECT_EQ(result->data(), absl::MakeConstSpan(bytes));
   // The dropped one may not have left, where the fabric took nothing at first.
   EXPECT_GE(calls(), 2u);
   EXPECT_LE(calls(), 3u);
@@ -166,9 +163,10 @@ TEST_P(BulkTest, InvokeLargeTakesWhateverThereIs) {
       SCOPED_TRACE(testing::Message() << size << " bytes, room for " << room);
       const std::vector<std::byte> input = Stamped(size, 3);
       std::vector<std::byte> output(room);
-      absl::StatusOr<uint64_t> got = client_->InvokeLarge(echo, input, absl::MakeSpan(output));
+      absl::StatusOr<Response> got =
+          client_->Invoke(echo, input, WithOutput(absl::MakeSpan(output)));
       ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_EQ(*got, size);
+      EXPECT_EQ(got->size(), size);
       output.resize(size);
       EXPECT_EQ(output, input);
     }
@@ -177,7 +175,8 @@ TEST_P(BulkTest, InvokeLargeTakesWhateverThereIs) {
   for (const uint64_t size : {uint64_t{100}, kWindow, 3 * kPiece}) {
     const std::vector<std::byte> input = Stamped(size, 3);
     std::vector<std::byte> output(size - 1);
-    const absl::Status status = client_->InvokeLarge(echo, input, absl::MakeSpan(output)).status();
+    const absl::Status status =
+        client_->Invoke(echo, input, WithOutput(absl::MakeSpan(output))).status();
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), std::to_string(size))) << status;
     EXPECT_EQ(GetCallFate(status), CallFate::kExecuted);
@@ -193,10 +192,10 @@ TEST_P(BulkTest, ManyAtATimeWithOrdinaryCallsInBetween) {
   std::vector<std::byte> to(kCalls * kSize);
   const RegisteredWindow input = Register(&from, WindowAccess::kRead);
   const RegisteredWindow output = Register(&to, WindowAccess::kWrite);
-  std::vector<BulkFuture> futures;
+  std::vector<Future> futures;
   for (int i = 0; i < kCalls; ++i) {
-    futures.push_back(client_->InvokeBulkAsync(echo, {&input, i * kSize, kSize, {}},
-                                               {&output, i * kSize, kSize}));
+    futures.push_back(client_->InvokeAsync(echo, {input, i * kSize, kSize},
+                                           WithOutput({output, i * kSize, kSize})));
   }
   const std::unique_ptr<Client> other = served_->Connect();
   for (int i = 0; i < 100; ++i) {
@@ -207,10 +206,10 @@ TEST_P(BulkTest, ManyAtATimeWithOrdinaryCallsInBetween) {
       EXPECT_EQ(response->text(), text);
     }
   }
-  for (BulkFuture& future : futures) {
-    absl::StatusOr<BulkResult> result = future.Get();
+  for (Future& future : futures) {
+    absl::StatusOr<Response> result = future.Get();
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->size, kSize);
+    EXPECT_EQ(result->size(), kSize);
   }
   EXPECT_EQ(to, from);
 }
@@ -226,25 +225,25 @@ TEST_P(BulkTest, WhatCannotBeIsRefusedBeforeItIsSent) {
       client_->RegisterWindow(memory.data(), 0, WindowAccess::kRead).status()));
   const RegisteredWindow read = Register(&memory, WindowAccess::kRead);
   const RegisteredWindow write = Register(&memory, WindowAccess::kWrite);
-  const BulkInput input = {&read, 0, 1000, {}};
-  const BulkOutput output = {&write, 0, 1000};
-  const auto refused = [&](Client* client, const BulkInput& in, const BulkOutput& out) {
-    const absl::Status status = client->InvokeBulk(echo, in, out).status();
+  const CallInput input(read, 0, 1000);
+  const CallOutput output(write, 0, 1000);
+  const auto refused = [&](Client* client, const CallInput& in, const CallOutput& out) {
+    const absl::Status status = client->Invoke(echo, in, WithOutput(out)).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_EQ(GetCallFate(status), CallFate::kNotSent);
-    const absl::Status later = client->InvokeBulkAsync(echo, in, out).Get().status();
+    const absl::Status later = client->InvokeAsync(echo, in, WithOutput(out)).Get().status();
     EXPECT_TRUE(absl::IsInvalidArgument(later)) << later;
   };
-  refused(client_.get(), {&read, 1, 1000, {}}, output);
-  refused(client_.get(), {&read, ~uint64_t{0}, 1, {}}, output);
-  refused(client_.get(), {&read, 1, ~uint64_t{0}, {}}, output);
-  refused(client_.get(), {&write, 0, 10, {}}, output);
-  refused(client_.get(), input, {&write, 1001, 0});
-  refused(client_.get(), input, {&write, 1, 1000});
-  refused(client_.get(), input, {&read, 0, 10});
+  refused(client_.get(), {read, 1, 1000}, output);
+  refused(client_.get(), {read, ~uint64_t{0}, 1}, output);
+  refused(client_.get(), {read, 1, ~uint64_t{0}}, output);
+  refused(client_.get(), {write, 0, 10}, output);
+  refused(client_.get(), input, {write, 1001, 0});
+  refused(client_.get(), input, {write, 1, 1000});
+  refused(client_.get(), input, {read, 0, 10});
   refused(other.get(), input, output);
   EXPECT_EQ(calls(), 0u);
-  EXPECT_TRUE(client_->InvokeBulk(echo, input, output).ok());
+  EXPECT_TRUE(client_->Invoke(echo, input, WithOutput(output)).ok());
 }
 
 TEST_P(BulkTest, AFunctionThatFailsSaysWhyAndWritesNothing) {
@@ -253,13 +252,14 @@ TEST_P(BulkTest, AFunctionThatFailsSaysWhyAndWritesNothing) {
   std::vector<std::byte> to(2 * kPiece);
   const RegisteredWindow input = Register(&from, WindowAccess::kRead);
   const RegisteredWindow output = Register(&to, WindowAccess::kWrite);
-  const BulkInput in = {&input, 0, from.size(), {}};
+  const CallInput in(input, 0, from.size());
   absl::Status status =
-      client_->InvokeBulk(Find(*client_, "fail"), in, {&output, 0, to.size()}).status();
+      client_->Invoke(Find(*client_, "fail"), in, WithOutput({output, 0, to.size()})).status();
   EXPECT_TRUE(absl::IsUnknown(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "it did not work")) << status;
   EXPECT_EQ(GetCallFate(status), CallFate::kExecuted);
-  status = client_->InvokeBulk(Find(*client_, "echo"), in, {&output, 0, to.size() - 1}).status();
+  status =
+      client_->Invoke(Find(*client_, "echo"), in, WithOutput({output, 0, to.size() - 1})).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), std::to_string(from.size()))) << status;
   EXPECT_TRUE(
@@ -275,22 +275,23 @@ TEST_P(BulkTest, CallsThatWantMoreMemoryThanThereIsWaitForOneAnother) {
   std::vector<std::byte> to(kCalls * kSize);
   const RegisteredWindow input = Register(&from, WindowAccess::kRead);
   const RegisteredWindow output = Register(&to, WindowAccess::kWrite);
-  std::vector<BulkFuture> futures;
+  std::vector<Future> futures;
   for (int i = 0; i < kCalls; ++i) {
-    futures.push_back(client_->InvokeBulkAsync(echo, {&input, i * kSize, kSize, {}},
-                                               {&output, i * kSize, kSize}));
+    futures.push_back(client_->InvokeAsync(echo, {input, i * kSize, kSize},
+                                           WithOutput({output, i * kSize, kSize})));
   }
-  for (BulkFuture& future : futures) EXPECT_TRUE(future.Get().ok());
+  for (Future& future : futures) EXPECT_TRUE(future.Get().ok());
   EXPECT_EQ(to, from);
   // More than there will ever be.
   const uint64_t executed = calls();
   const absl::Status status =
-      client_->InvokeBulk(echo, {&input, 0, 3 * kPiece + 1, {}}, {&output, 0, 3 * kPiece}).status();
+      client_->Invoke(echo, {input, 0, 3 * kPiece + 1}, WithOutput({output, 0, 3 * kPiece}))
+          .status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_EQ(GetCallFate(status), CallFate::kNotExecuted);
   EXPECT_EQ(calls(), executed);
   EXPECT_TRUE(
-      client_->InvokeBulk(echo, {&input, 0, 3 * kPiece, {}}, {&output, 0, 3 * kPiece}).ok());
+      client_->Invoke(echo, {input, 0, 3 * kPiece}, WithOutput({output, 0, 3 * kPiece})).ok());
 }
 
 TEST_P(BulkTest, TheExecutorsOfAWorkerShareTheMemory) {
@@ -306,25 +307,25 @@ TEST_P(BulkTest, TheExecutorsOfAWorkerShareTheMemory) {
       other->RegisterWindow(others_memory.data(), others_memory.size(), WindowAccess::kReadWrite);
   ASSERT_TRUE(others_window.ok()) << others_window.status();
   // It holds all of the memory while it runs.
-  BulkFuture holds = client_->InvokeBulkAsync(Find(*client_, "gate"), {&window, 0, 3 * kPiece, {}},
-                                              {&window, 3 * kPiece, kPiece});
+  Future holds = client_->InvokeAsync(Find(*client_, "gate"), {window, 0, 3 * kPiece},
+                                      WithOutput({window, 3 * kPiece, kPiece}));
   served_->functions.entered.WaitForNotification();
   EXPECT_EQ(served_->worker->bulk_bytes_used(), 4 * kPiece);
   CallOptions options;
   options.timeout = absl::Milliseconds(50);
   const RemoteFunction echo = Find(*other, "echo");
-  const BulkInput in = {&*others_window, 0, kPiece, {}};
-  const BulkOutput out = {&*others_window, 2 * kPiece, kPiece};
+  const CallInput in(*others_window, 0, kPiece);
+  const CallOutput out(*others_window, 2 * kPiece, kPiece);
   const uint64_t executed = calls();
-  const absl::Status waits = other->InvokeBulk(echo, in, out, options).status();
+  const absl::Status waits = other->Invoke(echo, in, WithOutput(out, options)).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(waits)) << waits;
   EXPECT_EQ(calls(), executed);
   served_->functions.open.Notify();
   EXPECT_TRUE(holds.Get().ok());
-  EXPECT_TRUE(other->InvokeBulk(echo, in, out).ok());
+  EXPECT_TRUE(other->Invoke(echo, in, WithOutput(out)).ok());
   // One that alone wants more than there is on both together.
   const absl::Status more =
-      other->InvokeBulk(echo, {&*others_window, 0, 4 * kPiece, {}}, {&*others_window, 0, 1})
+      other->Invoke(echo, {*others_window, 0, 4 * kPiece}, WithOutput({*others_window, 0, 1}))
           .status();
   EXPECT_TRUE(absl::IsResourceExhausted(more)) << more;
 }
@@ -365,8 +366,8 @@ TEST_P(BulkTest, AfterADeadlineTheWindowGoesOnceTheExecutorHasAnswered) {
   options.timeout = absl::Milliseconds(20);
   // The executor runs the other call.
   const absl::Status status = client_
-                                  ->InvokeBulk(echo, {window.get(), 0, 2 * kPiece, {}},
-                                               {window.get(), 2 * kPiece, 2 * kPiece}, options)
+                                  ->Invoke(echo, {*window, 0, 2 * kPiece},
+                                           WithOutput({*window, 2 * kPiece, 2 * kPiece}, options))
                                   .status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   served_->functions.open.Notify();
@@ -395,7 +396,7 @@ TEST_P(BulkTest, WhileAFunctionRunsMemoryIsLentAndTakenBack) {
   for (int ms = 50; fate == CallFate::kNotSent && ms < 30'000; ms *= 4) {
     options.timeout = absl::Milliseconds(ms);
     const absl::Status status =
-        client_->InvokeLarge(Find(*client_, "echo"), memory, absl::MakeSpan(output), options)
+        client_->Invoke(Find(*client_, "echo"), memory, WithOutput(absl::MakeSpan(output), options))
             .status();
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
     fate = GetCallFate(status);
@@ -404,7 +405,8 @@ TEST_P(BulkTest, WhileAFunctionRunsMemoryIsLentAndTakenBack) {
   EXPECT_EQ(fate, CallFate::kMaybeExecuted);
   served_->functions.open.Notify();
   EXPECT_TRUE(gate.Get().ok());
-  EXPECT_TRUE(client_->InvokeLarge(Find(*client_, "echo"), memory, absl::MakeSpan(output)).ok());
+  EXPECT_TRUE(
+      client_->Invoke(Find(*client_, "echo"), memory, WithOutput(absl::MakeSpan(output))).ok());
   EXPECT_EQ(output, memory);
 }
 
@@ -414,7 +416,7 @@ TEST_P(BulkTest, ALargeCallWithoutTimeIsNotSent) {
   CallOptions options;
   options.timeout = absl::ZeroDuration();
   const absl::Status status =
-      client_->InvokeLarge(Find(*client_, "echo"), memory, absl::MakeSpan(memory), options)
+      client_->Invoke(Find(*client_, "echo"), memory, WithOutput(absl::MakeSpan(memory), options))
           .status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_EQ(GetCallFate(status), CallFate::kNotSent) << status;
@@ -427,7 +429,7 @@ TEST_P(BulkTest, AServerThatStopsRefusesWhatItHasNotRun) {
   const RemoteFunction echo = Find(*client_, "echo");
   served_->worker->Drain();
   const absl::Status status =
-      client_->InvokeBulk(echo, {&*window, 0, kPiece, {}}, {&*window, kPiece, kPiece}).status();
+      client_->Invoke(echo, {*window, 0, kPiece}, WithOutput({*window, kPiece, kPiece})).status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(calls(), 0u);
   served_.reset();

@@ -323,18 +323,18 @@ TEST_P(ClientTest, ABufferServesOneCallAtATime) {
   absl::StatusOr<Buffer> buffer = client->AllocateBuffer(100);
   ASSERT_TRUE(buffer.ok()) << buffer.status();
   memset(buffer->data().data(), 'b', 100);
-  Future gate = client->InvokeAsync(Find(*client, "gate"), *buffer, 10, Capacity(8));
+  Future gate = client->InvokeAsync(Find(*client, "gate"), {*buffer, 10}, Capacity(8));
   served.functions.entered.WaitForNotification();
-  absl::StatusOr<Response> busy = client->Invoke(Find(*client, "echo"), *buffer, 100);
+  absl::StatusOr<Response> busy = client->Invoke(Find(*client, "echo"), {*buffer, 100});
   EXPECT_TRUE(absl::IsFailedPrecondition(busy.status())) << busy.status();
   EXPECT_EQ(GetCallFate(busy.status()), CallFate::kNotSent);
   served.functions.open.Notify();
   EXPECT_TRUE(gate.Get().ok());
-  absl::StatusOr<Response> response = client->Invoke(Find(*client, "echo"), *buffer, 100);
+  absl::StatusOr<Response> response = client->Invoke(Find(*client, "echo"), {*buffer, 100});
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(response->text(), std::string(100, 'b'));
   EXPECT_TRUE(
-      absl::IsInvalidArgument(client->Invoke(Find(*client, "echo"), *buffer, 101).status()));
+      absl::IsInvalidArgument(client->Invoke(Find(*client, "echo"), {*buffer, 101}).status()));
 }
 
 // Both threads find it free at first and have to wait for room; only one may go on with it.
@@ -357,7 +357,7 @@ TEST_P(ClientTest, ABufferServesOneCallAtATimeAlsoForThreadsThatWaitedForRoom) {
         CallOptions options = Capacity(8);
         options.when_full = WhenFull::kWaitForResponses;
         waiting.fetch_add(1);
-        Future future = client->InvokeAsync(second_gate, *buffer, 8, options);
+        Future future = client->InvokeAsync(second_gate, {*buffer, 8}, options);
         started.fetch_add(1);
         const absl::Status status = future.Get().status();
         if (absl::IsFailedPrecondition(status)) {
@@ -417,7 +417,7 @@ TEST_P(ClientTest, ABufferThatGoesDuringItsCallIsFreedAfterIt) {
   std::unique_ptr<Client> client = served.Connect();
   absl::StatusOr<Buffer> buffer = client->AllocateBuffer(4000);
   ASSERT_TRUE(buffer.ok()) << buffer.status();
-  Future gate = client->InvokeAsync(Find(*client, "gate"), *buffer, 4000, Capacity(8));
+  Future gate = client->InvokeAsync(Find(*client, "gate"), {*buffer, 4000}, Capacity(8));
   served.functions.entered.WaitForNotification();
   buffer = absl::CancelledError("gone");
   EXPECT_TRUE(absl::IsResourceExhausted(client->AllocateBuffer(4000).status()));

@@ -79,7 +79,7 @@ TEST_P(NoAllocationTest, BlockingCallsAllocateNothing) {
       good &= client->Invoke(echo, text).ok();
       good &= client->Invoke(echo, text, with_deadline).ok();
       good &= client->Invoke(echo, large, with_room).ok();
-      good &= client->Invoke(echo, *buffer, 100).ok();
+      good &= client->Invoke(echo, {*buffer, 100}).ok();
     }
     return good;
   };

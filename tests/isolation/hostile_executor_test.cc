@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "src/isolation/spawner/executor_spawner.h"
 #include "src/transport/base/shared_files.h"
+#include "tests/invoke/with_output.h"
 #include "tests/isolation/isolated_server.h"
 
 namespace invoker {
@@ -162,10 +163,11 @@ TEST_F(HostileExecutorTest, AChildThatReturnsFromABulkCallIsGone) {
   const std::vector<std::byte> input((*client)->max_payload() + 1);
   std::vector<std::byte> output(64);
   for (int i = 0; i < 5; ++i) {
-    const absl::StatusOr<uint64_t> size = (*client)->InvokeLarge(
-        *(*client)->Function("bad.fork"), {input.data(), input.size()}, absl::MakeSpan(output));
-    ASSERT_TRUE(size.ok()) << size.status();
-    EXPECT_EQ(std::string(reinterpret_cast<const char*>(output.data()), *size), "the parent");
+    const absl::StatusOr<Response> response =
+        (*client)->Invoke(*(*client)->Function("bad.fork"), {input.data(), input.size()},
+                          WithOutput(absl::MakeSpan(output)));
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->text(), "the parent");
     EXPECT_EQ(*CallOn(client->get(), "bad.echo", absl::StrCat(i)), absl::StrCat(i));
   }
   EXPECT_FALSE(executor.ended());

@@ -19,6 +19,7 @@
 #include "src/invoke/registered_window.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/rendezvous.h"
+#include "tests/invoke/with_output.h"
 
 namespace invoker {
 namespace {
@@ -216,11 +217,11 @@ TEST_P(LeaseTest, APayloadThatTheLeasesMemoryHasNoRoomForIsRefusedAndTheLeaseSta
   ASSERT_TRUE(window.ok()) << window.status();
   constexpr uint64_t kHalf = kMemory / 2;
   const absl::Status refused =
-      executor.InvokeBulk(echo, {&*window, 0, kHalf, {}}, {&*window, kHalf, kHalf}).status();
+      executor.Invoke(echo, {*window, 0, kHalf}, WithOutput({*window, kHalf, kHalf})).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_EQ(GetCallFate(refused), CallFate::kNotExecuted);
   constexpr uint64_t kFits = kMemory / 8;
-  EXPECT_TRUE(executor.InvokeBulk(echo, {&*window, 0, kFits, {}}, {&*window, kHalf, kFits}).ok());
+  EXPECT_TRUE(executor.Invoke(echo, {*window, 0, kFits}, WithOutput({*window, kHalf, kFits})).ok());
   EXPECT_TRUE(lease->status().ok()) << lease->status();
 }
 
@@ -239,10 +240,10 @@ TEST_P(LeaseTest, AFunctionThatRunsOnLetsGoOfTheMemoryWhileOtherMemoryWaitsForIt
   Rendezvous rendezvous;
   const std::string& path = rendezvous.path();
   absl::Notification ended;
-  absl::StatusOr<uint64_t> second;
+  absl::StatusOr<Response> second = absl::UnknownError("not called");
   std::thread behind([&] {
     if (rendezvous.WaitUntilRunning()) {
-      second = executor.InvokeLarge(echo, {other.data(), 4}, absl::MakeSpan(other));
+      second = executor.Invoke(echo, {other.data(), 4}, WithOutput(absl::MakeSpan(other)));
     }
     ended.Notify();
   });
@@ -250,9 +251,9 @@ TEST_P(LeaseTest, AFunctionThatRunsOnLetsGoOfTheMemoryWhileOtherMemoryWaitsForIt
   options.timeout = absl::Seconds(4);
   const absl::Status status =
       executor
-          .InvokeLarge(FunctionOf(*lease, "test.rendezvous"),
-                       {reinterpret_cast<const std::byte*>(path.data()), path.size()},
-                       absl::MakeSpan(output), options)
+          .Invoke(FunctionOf(*lease, "test.rendezvous"),
+                  {reinterpret_cast<const std::byte*>(path.data()), path.size()},
+                  WithOutput(absl::MakeSpan(output), options))
           .status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_EQ(executor.status(), absl::OkStatus());
@@ -260,7 +261,7 @@ TEST_P(LeaseTest, AFunctionThatRunsOnLetsGoOfTheMemoryWhileOtherMemoryWaitsForIt
   rendezvous.Release();
   behind.join();
   ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ(*second, 4u);
+  EXPECT_EQ(second->size(), 4u);
   EXPECT_EQ(lease->status(), absl::OkStatus());
   EXPECT_EQ(std::count(output.begin(), output.end(), kBefore), static_cast<ptrdiff_t>(kBytes));
 }

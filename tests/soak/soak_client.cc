@@ -17,6 +17,7 @@
 #include "src/invoke/client.h"
 #include "src/invoke/lease.h"
 #include "src/invoke/registered_window.h"
+#include "tests/invoke/with_output.h"
 #include "tests/soak/bills.h"
 #include "tests/soak/ledger.h"
 
@@ -112,11 +113,11 @@ class SoakClient {
     Work work;
     const std::string input = Input(input_bytes, output_bytes, &work);
     std::string output(output_bytes + 1, '\0');
-    const absl::StatusOr<uint64_t> size = client_->InvokeLarge(
+    const absl::StatusOr<Response> response = client_->Invoke(
         function, Bytes(reinterpret_cast<const std::byte*>(input.data()), input.size()),
-        absl::MakeSpan(reinterpret_cast<std::byte*>(&output[0]), output.size()));
-    if (!size.ok()) return size.status();
-    return Check(work, absl::string_view(output).substr(0, *size));
+        WithOutput(absl::MakeSpan(reinterpret_cast<std::byte*>(&output[0]), output.size())));
+    if (!response.ok()) return response.status();
+    return Check(work, response->text());
   }
 
   absl::Status FinishAll() {

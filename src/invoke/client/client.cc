@@ -8,20 +8,16 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "src/invoke/client/call_starter.h"
+#include "src/invoke/client/memory_call.h"
+#include "src/invoke/client/request_maker.h"
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/session/call_driver.h"
 
 namespace invoker {
-namespace {
 
-// So that this many calls of the default capacity fit into a window.
-constexpr uint64_t kDefaultCallsPerWindow = 64;
-
-Bytes AsBytes(absl::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-absl::Status TooLarge(absl::string_view what, uint64_t bytes, const WindowGeometry& geometry) {
+absl::Status TooLargeForWindow(absl::string_view what, uint64_t bytes,
+                               const WindowGeometry& geometry) {
   return WithFate(
       absl::InvalidArgumentError(absl::StrCat(
           what, " of ", bytes, " bytes is more than the session's window takes: at most ",
@@ -29,7 +25,7 @@ absl::Status TooLarge(absl::string_view what, uint64_t bytes, const WindowGeomet
       CallFate::kNotSent);
 }
 
-absl::Status WrongBuffer(bool is_ours, size_t size, size_t has) {
+absl::Status RequestMaker::WrongBuffer(bool is_ours, size_t size, size_t has) {
   if (!is_ours) {
     return WithFate(absl::InvalidArgumentError("the buffer belongs to another client"),
                     CallFate::kNotSent);
@@ -39,14 +35,7 @@ absl::Status WrongBuffer(bool is_ours, size_t size, size_t has) {
                   CallFate::kNotSent);
 }
 
-ABSL_ATTRIBUTE_NOINLINE absl::Status NoRetry() {
-  return WithFate(absl::InvalidArgumentError(
-                      "a client has one executor, so that there is no other one to try: `retry` is "
-                      "for the calls of a ClientGroup"),
-                  CallFate::kNotSent);
-}
-
-absl::Status SetDeadline(absl::Duration timeout, ClientSession::Request* request) {
+absl::Status RequestMaker::SetDeadline(absl::Duration timeout, ClientSession::Request* request) {
   if (timeout <= absl::ZeroDuration()) {
     return WithFate(absl::DeadlineExceededError("the timeout is not positive; nothing was sent"),
                     CallFate::kNotSent);
@@ -56,8 +45,6 @@ absl::Status SetDeadline(absl::Duration timeout, ClientSession::Request* request
   request->deadline_ns = timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(absl::string_view server,
                                                         const ClientOptions& options) {
@@ -98,140 +85,106 @@ std::vector<std::string> Client::FunctionNames() const {
   return names;
 }
 
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
-    uint16_t function, Bytes input, HeldCells cells, bool* busy, const CallOptions& options,
-    ClientSession::Request* request) const {
-  const WindowGeometry& geometry = driver_->geometry();
-  if (ABSL_PREDICT_FALSE(input.size() > geometry.MaxPayload())) {
-    return TooLarge("a request", input.size(), geometry);
+absl::StatusOr<Response> Client::InvokeBytes(const RemoteFunction& function, Bytes input,
+                                             const CallOptions& options) {
+  if (ABSL_PREDICT_FALSE(RequestMaker::NeedsMemory(*driver_, input, options))) {
+    return InvokeWithMemory(function, input, options);
   }
-  uint32_t capacity = options.response_capacity;
-  if (ABSL_PREDICT_FALSE(capacity > geometry.MaxPayload())) {
-    return TooLarge("a response_capacity", capacity, geometry);
-  }
-  if (capacity == 0) {
-    const uint64_t share = geometry.window_bytes() / kDefaultCallsPerWindow - geometry.overhead();
-    capacity = static_cast<uint32_t>(std::max<uint64_t>(input.size(), share));
-  }
-  *request = {MessageKind::kRequest,
-              function,
-              input,
-              cells,
-              busy,
-              capacity,
-              /*deadline_ns=*/0,
-              options.interrupted,
-              options.when_full};
-  if (ABSL_PREDICT_FALSE(options.retry != 0)) return NoRetry();
-  if (ABSL_PREDICT_TRUE(options.timeout == absl::InfiniteDuration())) return absl::OkStatus();
-  return SetDeadline(options.timeout, request);
-}
-
-inline absl::Status Client::MakeRequest(uint16_t function, Bytes input, const CallOptions& options,
-                                        ClientSession::Request* request) const {
-  return MakeRequest(function, input, HeldCells(), nullptr, options, request);
-}
-
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline absl::Status Client::MakeRequest(
-    uint16_t function, const Buffer& buffer, size_t size, const CallOptions& options,
-    ClientSession::Request* request) const {
-  if (ABSL_PREDICT_FALSE(buffer.driver_ != driver_ || size > buffer.size())) {
-    return WrongBuffer(buffer.driver_ == driver_, size, buffer.size());
-  }
-  const Bytes input(buffer.data().data(), size);
-  // The tag's place would be in what the caller has behind the request.
-  if (ABSL_PREDICT_FALSE(driver_->geometry().tagged()) && size < buffer.size()) {
-    return MakeRequest(function, input, HeldCells(), nullptr, options, request);
-  }
-  return MakeRequest(function, input, buffer.cells_, buffer.busy_.get(), options, request);
-}
-
-absl::Status Client::MakeFlaggedRequest(uint16_t function, Bytes payload, uint8_t flags, bool* busy,
-                                        const CallOptions& options,
-                                        ClientSession::Request* request) const {
-  absl::Status status = MakeRequest(function, payload, HeldCells(), busy, options, request);
-  request->flags = flags;
-  return status;
-}
-
-absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, Bytes input,
-                                        const CallOptions& options) {
   ClientSession::Request request;
-  absl::Status status = MakeRequest(function.id(), input, options, &request);
+  absl::Status status = RequestMaker::Make(*driver_, function.id(), input, options, &request);
   if (!status.ok()) return status;
   return driver_->Run(request);
 }
 
-absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, absl::string_view input,
-                                        const CallOptions& options) {
-  return Invoke(function, AsBytes(input), options);
-}
-
-absl::StatusOr<Response> Client::Invoke(const RemoteFunction& function, const Buffer& buffer,
-                                        size_t size, const CallOptions& options) {
+absl::StatusOr<Response> Client::InvokeFrom(const RemoteFunction& function, const CallInput& input,
+                                            const CallOptions& options) {
+  if (RequestMaker::NeedsMemory(*driver_, input, options)) {
+    return InvokeWithMemory(function, input, options);
+  }
   ClientSession::Request request;
-  absl::Status status = MakeRequest(function.id(), buffer, size, options, &request);
+  absl::Status status = RequestMaker::Make(*driver_, function.id(), input, options, &request);
   if (!status.ok()) return status;
   return driver_->Run(request);
 }
 
-Future Client::StartAsync(const absl::Status& status, const ClientSession::Request& request) {
-  if (!status.ok()) return Future(status);
+absl::StatusOr<Response> Client::InvokeWithMemory(const RemoteFunction& function,
+                                                  const CallInput& input,
+                                                  const CallOptions& options) {
+  absl::StatusOr<std::unique_ptr<MemoryCall>> call =
+      MemoryCall::Make(this, function, input, options);
+  if (!call.ok()) return call.status();
+  absl::StatusOr<Response> response = driver_->Run((*call)->request());
+  (*call)->Started();
+  return (*call)->Finish(std::move(response));
+}
+
+Future Client::InvokeAsync(const RemoteFunction& function, const CallInput& input,
+                           const CallOptions& options, CallDone done) {
+  if (done) {
+    CallTicket ticket;
+    absl::Status status = CallStarter::Start(*this, function, input, options, done, &ticket);
+    if (!status.ok()) done(status);
+    return Future(driver_.get(), ticket.call, ticket.sequence);
+  }
+  ClientSession::Request request;
+  std::unique_ptr<MemoryCall> memory;
+  absl::Status status = CallStarter::Make(*this, function, input, options, &request, &memory);
+  if (!status.ok()) return Future(std::move(status));
   absl::StatusOr<Call*> call = driver_->Start(request);
+  if (memory != nullptr) memory->Started();
   if (!call.ok()) return Future(call.status());
-  return Future(driver_.get(), *call);
+  return Future(driver_.get(), *call, std::move(memory));
 }
 
-Future Client::InvokeAsync(const RemoteFunction& function, Bytes input,
-                           const CallOptions& options) {
+// `request` is the call's: in the session's windows, or `memory`'s.
+absl::Status CallStarter::Make(Client& client, const RemoteFunction& function,
+                               const CallInput& input, const CallOptions& options,
+                               ClientSession::Request* request,
+                               std::unique_ptr<MemoryCall>* memory) {
+  const CallDriver& driver = *client.driver_;
+  if (ABSL_PREDICT_TRUE(!RequestMaker::NeedsMemory(driver, input, options))) {
+    return RequestMaker::Make(driver, function.id(), input, options, request);
+  }
+  absl::StatusOr<std::unique_ptr<MemoryCall>> made =
+      MemoryCall::Make(&client, function, input, options);
+  if (!made.ok()) return made.status();
+  *memory = *std::move(made);
+  *request = (*memory)->request();
+  return absl::OkStatus();
+}
+
+absl::Status CallStarter::Start(Client& client, const RemoteFunction& function,
+                                const CallInput& input, const CallOptions& options, CallDone& done,
+                                CallTicket* ticket) {
   ClientSession::Request request;
-  return StartAsync(MakeRequest(function.id(), input, options, &request), request);
-}
-
-Future Client::InvokeAsync(const RemoteFunction& function, absl::string_view input,
-                           const CallOptions& options) {
-  return InvokeAsync(function, AsBytes(input), options);
-}
-
-Future Client::InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
-                           const CallOptions& options) {
-  ClientSession::Request request;
-  return StartAsync(MakeRequest(function.id(), buffer, size, options, &request), request);
-}
-
-void Client::InvokeAsync(const RemoteFunction& function, Bytes input, const CallOptions& options,
-                         CallDone done) {
-  absl::Status status = StartCall(function, input, options, done);
-  if (!status.ok()) done(std::move(status));
-}
-
-absl::Status Client::StartCall(const RemoteFunction& function, Bytes input,
-                               const CallOptions& options, CallDone& done, CallTicket* ticket) {
-  ClientSession::Request request;
-  absl::Status status = MakeRequest(function.id(), input, options, &request);
-  if (status.ok()) status = driver_->StartWithCallback(request, done, ticket);
+  std::unique_ptr<MemoryCall> memory;
+  absl::Status status = Make(client, function, input, options, &request, &memory);
+  if (!status.ok()) return status;
+  CallDriver& driver = *client.driver_;
+  if (ABSL_PREDICT_TRUE(memory == nullptr)) {
+    return driver.StartWithCallback(request, done, ticket);
+  }
+  struct Pending {
+    std::unique_ptr<MemoryCall> memory;
+    CallDone done;
+  };
+  const auto pending = std::make_shared<Pending>(Pending{std::move(memory), std::move(done)});
+  CallDone finish = [pending](absl::StatusOr<Response> response) {
+    pending->done(pending->memory->Finish(std::move(response)));
+  };
+  status = driver.StartWithCallback(request, finish, ticket);
+  pending->memory->Started();
+  if (!status.ok()) done = std::move(pending->done);
   return status;
 }
 
-absl::Status Client::StartCall(const RemoteFunction& function, const Buffer& buffer, size_t size,
-                               const CallOptions& options, CallDone& done, CallTicket* ticket) {
-  ClientSession::Request request;
-  absl::Status status = MakeRequest(function.id(), buffer, size, options, &request);
-  if (status.ok()) status = driver_->StartWithCallback(request, done, ticket);
-  return status;
-}
-
-bool Client::CancelCall(const CallTicket& ticket) { return driver_->Cancel(ticket); }
-
-void Client::InvokeAsync(const RemoteFunction& function, const Buffer& buffer, size_t size,
-                         const CallOptions& options, CallDone done) {
-  absl::Status status = StartCall(function, buffer, size, options, done);
-  if (!status.ok()) done(std::move(status));
+bool CallStarter::Cancel(Client& client, const CallTicket& ticket) {
+  return client.driver_->Cancel(ticket);
 }
 
 absl::StatusOr<Buffer> Client::AllocateBuffer(size_t size) {
   if (size > max_payload()) {
-    return TooLarge("a buffer", size, driver_->geometry());
+    return TooLargeForWindow("a buffer", size, driver_->geometry());
   }
   absl::StatusOr<HeldCells> cells = driver_->AllocateBuffer(size);
   if (!cells.ok()) return cells.status();
@@ -243,7 +196,10 @@ absl::Status Client::Ping(Bytes payload, const CallOptions& options) {
   // A capacity of 0 would mean the default.
   exact.response_capacity = static_cast<uint32_t>(std::max<size_t>(payload.size(), 1));
   ClientSession::Request request;
-  absl::Status status = MakeRequest(/*function=*/0, payload, exact, &request);
+  if (RequestMaker::NeedsMemory(*driver_, payload, exact)) {
+    return TooLargeForWindow("a ping", payload.size(), driver_->geometry());
+  }
+  absl::Status status = RequestMaker::Make(*driver_, /*function=*/0, payload, exact, &request);
   if (!status.ok()) return status;
   request.kind = MessageKind::kProbe;
   absl::StatusOr<Response> response = driver_->Run(request);
@@ -267,34 +223,56 @@ DataAuth Client::data_auth() const { return driver_->data_auth(); }
 ResponseDropCounters Client::dropped_responses() const { return driver_->dropped_responses(); }
 uint32_t Client::executor() const { return connection_->executor(); }
 
+Future::Future(CallDriver* driver, Call* call, std::unique_ptr<MemoryCall> memory)
+    : driver_(driver), call_(call), memory_(std::move(memory)) {}
+
+Future::Future(CallDriver* driver, Call* call, uint64_t sequence)
+    : driver_(driver), call_(call), sequence_(sequence), has_callback_(true) {}
+
+Future::Future(absl::Status status) : status_(std::move(status)) {}
+
 Future::Future(Future&& other) noexcept
     : driver_(other.driver_),
       call_(std::exchange(other.call_, nullptr)),
-      status_(std::move(other.status_)) {}
+      sequence_(other.sequence_),
+      has_callback_(other.has_callback_),
+      status_(std::move(other.status_)),
+      memory_(std::move(other.memory_)) {}
 
 Future& Future::operator=(Future&& other) noexcept {
   std::swap(driver_, other.driver_);
   std::swap(call_, other.call_);
+  std::swap(sequence_, other.sequence_);
+  std::swap(has_callback_, other.has_callback_);
   std::swap(status_, other.status_);
+  std::swap(memory_, other.memory_);
   return *this;
 }
 
 Future::~Future() {
-  if (call_ != nullptr) driver_->Drop(call_);
+  if (call_ != nullptr && !has_callback_) driver_->Drop(call_);
 }
 
 absl::StatusOr<Response> Future::Get() {
+  if (has_callback_) {
+    return absl::FailedPreconditionError("the call has a callback, which gets its result");
+  }
   if (call_ == nullptr) {
     if (!status_.ok()) return status_;
     return absl::FailedPreconditionError("the future's result has been taken already");
   }
-  return driver_->Await(std::exchange(call_, nullptr));
+  absl::StatusOr<Response> response = driver_->Await(std::exchange(call_, nullptr));
+  if (memory_ == nullptr) return response;
+  return std::exchange(memory_, nullptr)->Finish(std::move(response));
 }
 
-bool Future::Cancel() { return call_ != nullptr && driver_->Cancel(call_); }
+bool Future::Cancel() {
+  if (call_ == nullptr) return false;
+  return has_callback_ ? driver_->Cancel(CallTicket{call_, sequence_}) : driver_->Cancel(call_);
+}
 
 bool Future::Wait(absl::Duration limit) {
-  if (call_ == nullptr) return true;
+  if (call_ == nullptr || has_callback_) return true;
   const int64_t limit_ns = absl::ToInt64Nanoseconds(std::min(limit, absl::Hours(24 * 365)));
   return driver_->AwaitEnd(call_, transport::MonotonicNs() + limit_ns);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/invoke/client.h"
 #include "src/invoke/client/registered_window_state.h"
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/session/call_driver.h"

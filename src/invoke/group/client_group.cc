@@ -5,6 +5,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "src/invoke/client/call_starter.h"
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/session/call_deadline.h"
 #include "src/invoke/session/call_driver.h"
@@ -263,7 +264,7 @@ absl::Status ClientGroup::Start(const GroupFunction& function, Bytes input,
       pending->done(std::move(response));
     };
     Client& client = session->client();
-    status = client.StartCall(*remote, input, mine, counted);
+    status = CallStarter::Start(client, *remote, input, mine, counted);
     if (status.ok()) return status;
     const bool lost = ShowsLost(client, status);
     if (lost) loads_->Lose(*session, status);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "src/invoke/call_fate.h"
+#include "src/invoke/client/call_starter.h"
 #include "src/invoke/session/call_deadline.h"
 
 namespace invoker {
@@ -225,7 +226,7 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
     core->OnDone(index, session, std::move(response));
   };
   const absl::Status status =
-      session->client().StartCall(*function, next.input.bytes(), options, done);
+      CallStarter::Start(session->client(), *function, next.input.bytes(), options, done);
   mutex_.Lock();
   if (status.ok()) return;
   if (tries_ > 1) tried_.erase(next.index);

@@ -84,10 +84,11 @@ absl::StatusOr<Memory> CallLarge(Client* client, const RemoteFunction& function,
                                  size_t response_capacity, const CallOptions& options) {
   absl::StatusOr<Memory> answer = Memory::OfSize(response_capacity);
   if (!answer.ok()) return WithFate(answer.status(), CallFate::kNotSent);
-  const absl::StatusOr<uint64_t> size =
-      client->InvokeLarge(function, request, answer->bytes(), options);
-  if (!size.ok()) return size.status();
-  answer->Truncate(static_cast<size_t>(*size));
+  CallOptions with_output = options;
+  with_output.output = CallOutput(answer->bytes());
+  const absl::StatusOr<Response> response = client->Invoke(function, request, with_output);
+  if (!response.ok()) return response.status();
+  answer->Truncate(response->size());
   return answer;
 }
 
@@ -227,10 +228,12 @@ py::object NativeClient::Call(const RemoteFunction& function, const CallArgument
   const bool large = std::max(input.bytes().size(), room.size()) > client->max_payload();
   const absl::StatusOr<size_t> size = WithoutGil([&]() -> absl::StatusOr<size_t> {
     if (large) {
-      const absl::StatusOr<uint64_t> written =
-          client->InvokeLarge(function, input.bytes(), room, options);
-      if (!written.ok()) return WithOutSize(written.status(), room.size());
-      return static_cast<size_t>(*written);
+      CallOptions with_output = options;
+      with_output.output = CallOutput(room);
+      const absl::StatusOr<Response> response =
+          client->Invoke(function, input.bytes(), with_output);
+      if (!response.ok()) return WithOutSize(response.status(), room.size());
+      return response->size();
     }
     absl::StatusOr<Response> response = client->Invoke(function, input.bytes(), options);
     if (!response.ok()) return WithOutSize(response.status(), room.size());
@@ -268,7 +271,8 @@ py::object NativeClient::Start(uint64_t token, const RemoteFunction& function, p
   const InputBuffer input(data.ptr());
   return Begin(token, options, may_block,
                [&](const CallOptions& final_options, CallDone& done, CallTicket* ticket) {
-                 return client->StartCall(function, input.bytes(), final_options, done, ticket);
+                 return CallStarter::Start(*client, function, input.bytes(), final_options, done,
+                                           ticket);
                });
 }
 
@@ -276,7 +280,7 @@ bool NativeClient::Cancel(const CallTicket& ticket) {
   // A client that has been closed has ended its calls.
   if (client_ == nullptr || forked()) return false;
   const std::shared_ptr<Client> client = client_;
-  return WithoutGil([&] { return client->CancelCall(ticket); });
+  return WithoutGil([&] { return CallStarter::Cancel(*client, ticket); });
 }
 
 py::object NativeClient::CallFrame(const RemoteFunction& function, py::handle parts,
@@ -295,7 +299,7 @@ py::object NativeClient::CallFrame(const RemoteFunction& function, py::handle pa
     if (buffer.ok()) {
       frames_in_place_.fetch_add(1, std::memory_order_relaxed);
       frame.CopyTo(buffer->data());
-      absl::StatusOr<Response> done = client->Invoke(function, *buffer, frame.size(), options);
+      absl::StatusOr<Response> done = client->Invoke(function, {*buffer, frame.size()}, options);
       if (!done.ok()) return done.status();
       return Memory::CopyOf(done->data());
     }
@@ -324,13 +328,14 @@ py::object NativeClient::StartFrame(uint64_t token, const RemoteFunction& functi
                    frames_in_place_.fetch_add(1, std::memory_order_relaxed);
                    frame.CopyTo(buffer->data());
                    // The call keeps the buffer's memory until it has ended.
-                   return client->StartCall(function, *buffer, frame.size(), final_options, done,
-                                            ticket);
+                   return CallStarter::Start(*client, function, {*buffer, frame.size()},
+                                             final_options, done, ticket);
                  }
                  if (final_options.when_full == WhenFull::kFail) return buffer.status();
                  absl::StatusOr<Memory> whole = Assemble(frame, buffer.status());
                  if (!whole.ok()) return whole.status();
-                 return client->StartCall(function, whole->bytes(), final_options, done, ticket);
+                 return CallStarter::Start(*client, function, whole->bytes(), final_options, done,
+                                           ticket);
                });
 }
 

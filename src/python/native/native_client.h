@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/invoke/client.h"
+#include "src/invoke/client/call_starter.h"
 #include "src/python/native/bell.h"
 #include "src/python/native/result_queue.h"
 #include "src/python/native/server/fork_mark.h"
