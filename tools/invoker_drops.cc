@@ -55,11 +55,12 @@ int Run(const Settings& settings) {
 
 Command AddDropsCommand(CLI::App* app, CLI::App** command) {
   auto settings = std::make_shared<Settings>();
-  *command = app->add_subcommand("drops",
-                                 "Prints how many messages the server's executors, leased ones "
-                                 "included, have dropped since its start, or refused as what no "
-                                 "client should send, by reason (docs/security.md says what each "
-                                 "means).");
+  *command =
+      app->add_subcommand("drops",
+                          "Prints how many messages the server's executors, leased ones "
+                          "included, have dropped since its start, or refused as what no "
+                          "client should send, by reason (docs/reference/errors.md says what each "
+                          "means).");
   AddServerOptions(*command, &settings->server);
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
   return [settings] { return Run(*settings); };

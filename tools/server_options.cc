@@ -190,7 +190,7 @@ void AddSecurityOptions(CLI::App* app, ServerSettings* settings) {
          "again when it changes, and on SIGHUP")
       ->type_name("FILE");
   app->add_option("--policy", settings->policy_file,
-                  "who may do what: see docs/security_bootstrap.md, and invoker policy check. Read "
+                  "who may do what: see docs/guide/security.md, and invoker policy check. Read "
                   "again when it changes, and on SIGHUP")
       ->type_name("FILE");
   app->add_option("--max-connections", settings->connections.total,

@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kProgram[] = "parallel_invocations";
 constexpr int64_t kTurnNs = 100'000'000;
-constexpr size_t kHeaderBytes = 32;  // of Invoker's messages (docs/wire_format.md)
+constexpr size_t kHeaderBytes = 32;  // of Invoker's messages (docs/reference/wire_format.md)
 constexpr size_t kSlotBytes = 64;    // messages of the raw fabric begin at multiples of it
 // Times that are kept of a turn.
 constexpr size_t kTimesPerTurn = 50'000;

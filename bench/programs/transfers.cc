@@ -10,7 +10,7 @@
 namespace invoker::bench {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 32;  // in front of every payload (docs/wire_format.md)
+constexpr uint64_t kHeaderBytes = 32;  // in front of every payload (docs/reference/wire_format.md)
 constexpr size_t kCountBytes = 8;      // what source takes
 // What a response without a payload has room for all the same: 0 would ask for the default.
 constexpr uint32_t kSmallResponse = 64;

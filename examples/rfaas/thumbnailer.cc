@@ -2,8 +2,8 @@
 //
 // Input: a JPEG file. Output: a JPEG file, or nothing if the input is none that can be read; rFaaS
 // functions have no other way to say so. This file includes nothing of Invoker: it is what one
-// gives to rFaaS, and runs here as it is (docs/rfaas.md). The caller must make room for the answer,
-// whose size the function does not know before: kMaxAnswer bytes always do.
+// gives to rFaaS, and runs here as it is (docs/guide/rfaas.md). The caller must make room for the
+// answer, whose size the function does not know before: kMaxAnswer bytes always do.
 
 #include <turbojpeg.h>
 

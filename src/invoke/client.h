@@ -79,9 +79,9 @@ class Future {
 
   // Ends the call as CANCELLED, unless it has ended; true if so. A request that has not left is
   // NOT_SENT and will not be executed. Any other is MAYBE_EXECUTED: the worker is told, and does
-  // not begin with it if it has not yet; a function that runs already may ask (docs/functions.md).
-  // A CallDone of this call, and of others that have ended, may run inside. For a call with a
-  // CallDone: only while its client is open.
+  // not begin with it if it has not yet; a function that runs already may ask
+  // (docs/guide/functions.md). A CallDone of this call, and of others that have ended, may run
+  // inside. For a call with a CallDone: only while its client is open.
   bool Cancel();
 
  private:

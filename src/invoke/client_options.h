@@ -64,11 +64,11 @@ struct ClientOptions {
   // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
   // more CPU.
   absl::Duration hot_timeout = absl::Milliseconds(1);
-  // How much of each message is to be under a keyed tag at least (docs/security.md). A session has
-  // the stronger of this and what the worker wants (--data-auth).
+  // How much of each message is to be under a keyed tag at least (docs/design/security.md). A
+  // session has the stronger of this and what the worker wants (--data-auth).
   DataAuth data_auth = DataAuth::kOff;
-  // Where the fabric can do both (docs/performance.md), payloads of up to so many bytes go in
-  // pieces, both ways, if the provider does not inject them whole; 0: every message goes in one
+  // Where the fabric can do both (docs/design/performance.md), payloads of up to so many bytes go
+  // in pieces, both ways, if the provider does not inject them whole; 0: every message goes in one
   // write. At most 16 times what the provider injects. Nothing: a short trial decides when the
   // session opens, and again when an end has moved to another processor. Calls that block notice
   // such a move: once a second, one of them waits for a round trip first, and for some

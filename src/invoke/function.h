@@ -10,8 +10,8 @@
  *     return invoker::Result::Ok();
  *   }
  *
- * In C the table of functions is written by hand; docs/functions.md shows one, and how to build
- * both.
+ * In C the table of functions is written by hand; docs/guide/functions.md shows one, and how to
+ * build both.
  *
  * The worker owns the input, output and error buffers; they hold during the call only, so a
  * function must not keep pointers into them. One call runs on one thread from beginning to end, but

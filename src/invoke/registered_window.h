@@ -42,9 +42,9 @@ class RegisteredWindow {
   // if they do not within kForgetLimit, the session ends. No other thread may be inside a call with
   // it. May outlive the client's Close, not a Close that is under way.
   //
-  // Where a peer writes by itself, keys or not (docs/providers.md), and was stopped between two
-  // instructions until the session had been lost, it may write once more when it goes on, to where
-  // the memory was.
+  // Where a peer writes by itself, keys or not (docs/design/libfabric.md), and was stopped between
+  // two instructions until the session had been lost, it may write once more when it goes on, to
+  // where the memory was.
   ~RegisteredWindow();
 
   std::byte* data() const;

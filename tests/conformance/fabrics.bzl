@@ -32,7 +32,7 @@ def _expect(notification, order, atomics, wait, keys, immediate, addressing, loc
         "eager=1",
     ])
 
-# What docs/providers.md says of each fabric. Not taken from the code: a row there that lost something would only skip
+# What docs/reference/fabrics.md says of each fabric. Not taken from the code: a row there that lost something would only skip
 # its tests.
 _TCP = _expect("write_imm", "pipelined", "message", "fd", "random/8", 8, "offset", 0)
 # From libfabric 1.18 on; tests/libfabric/faults/rxm_half_a_write.c says why.
@@ -74,7 +74,7 @@ _MET_ONCE = (
     "forgotten it, waits for another one before a long write or any delivery"
 )
 
-# libfabric 1.17's EFA provider without RDMA write; docs/providers.md tells more of each.
+# libfabric 1.17's EFA provider without RDMA write; docs/reference/fabrics.md tells more of each.
 _EFA_PROVIDER = [
     _MET_ONCE,
     "Writes.AWriteWithAWrongKeyHurtsNeitherOtherMemoryNorOtherPeers: the provider ends the target's process",

@@ -1,4 +1,4 @@
-"""What README.md and docs/executors.md tell readers to type."""
+"""What README.md and docs/guide/leases.md tell readers to type."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 from conftest import run
 
 README = "README.md"
-EXECUTORS = "docs/executors.md"
+EXECUTORS = "docs/guide/leases.md"
 
 
 def section(path, title):

@@ -307,7 +307,7 @@ int Main(int argc, char** argv) {
       "--between-posts,!--amid_posts", options.between_posts,
       "a client that is killed or stopped does it itself between two calls, as it does anyway on "
       "fabrics of one host: there one that posts at that moment may cost the others their sessions "
-      "(docs/providers.md, Traps)");
+      "(docs/design/libfabric.md, Traps)");
   app.add_flag("--soft-roce", options.soft_roce,
                "in the machine of tools/soft_roce, on its devices, whose cable it cuts")
       ->excludes(provider);

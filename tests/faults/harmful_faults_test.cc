@@ -137,8 +137,8 @@ void RunSeed(const FaultPlan& plan, uint64_t seed, bool look_for_leaks, Seen* se
   CallBook book(kMostCalls);
   const bool is_shm = TheOptions().provider == "shm";
   // On shm a client that has failed, and so takes no part any more, holds up the completions of
-  // operations to all others: its provider completes in the order of the posts (docs/providers.md).
-  // Short calls need no completion; transfers do.
+  // operations to all others: its provider completes in the order of the posts
+  // (docs/design/libfabric.md). Short calls need no completion; transfers do.
   const bool others_have_bulk =
       plan.registration_fails == 0 && plan.map_fails == 0 && !(is_shm && plan.victims > 0);
   if (is_shm) CloseLater();

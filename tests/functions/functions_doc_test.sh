@@ -1,10 +1,10 @@
 #!/bin/bash
-# docs/functions.md tells people what to write and which commands to build it with. Does both, word for
+# docs/guide/functions.md tells people what to write and which commands to build it with. Does both, word for
 # word, and calls the results.
 
 set -euo pipefail
 
-doc=$PWD/docs/functions.md
+doc=$PWD/docs/guide/functions.md
 call=$PWD/tests/functions/call_function
 export INVOKER=$PWD
 

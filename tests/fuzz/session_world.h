@@ -62,7 +62,7 @@ class SessionWorld final : public transport::ReactorHandler {
   // Somebody rings who has written nothing.
   void set_forged() { forged_ = true; }
   // A write has been placed in part. Together with the former, the doorbell of a write may come too
-  // late for all but its first message (docs/security.md), so that not every call ends.
+  // late for all but its first message (docs/design/security.md), so that not every call ends.
   void set_torn() { torn_ = true; }
 
   // Starts a call of `bytes` of input at least; in a buffer if one is named. False: no room.

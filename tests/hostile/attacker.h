@@ -64,8 +64,8 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
 
   // Whether a fabric may end the connection over what it sends, and says so. Elsewhere, where
   // processes share memory, nobody can, and a message that is longer than what is copied through
-  // that memory and than the receive it meets makes its receiver copy for ever (docs/security.md,
-  // "shm").
+  // that memory and than the receive it meets makes its receiver copy for ever
+  // (docs/design/security.md, "shm").
   bool connects() const { return !reactor_->profile().same_host_only; }
   // Whether the fabric has reads.
   bool can_read() const { return reactor_->profile().remote_reads; }

@@ -8,7 +8,7 @@ _FABRICS = {
 }
 
 # Attacks that libfabric 1.17.0's EFA provider does not survive (a target uses a region that it has not found) or does
-# not prevent (the card may read every region). docs/security.md says so.
+# not prevent (the card may read every region). docs/design/security.md says so.
 _EFA_LIMITS = ",".join([
     "cells beyond the window",
     "reads with the key",
@@ -19,7 +19,7 @@ def hostile_tests():
     """Defines FABRIC_AUTH_test, with few tries of each attack: many are for `hostile --tries`."""
 
     for auth in ("off", "header", "full"):
-        # Not with the provider's own shm, with which it ends servers by itself: docs/providers.md.
+        # Not with the provider's own shm, with which it ends servers by itself: docs/design/libfabric.md.
         card_test(
             name = "efa_card_%s_test" % auth,
             size = "medium",

@@ -4,7 +4,7 @@
 //
 // SIGTERM ends the calls, after the one that is under way. SIGUSR1 and SIGUSR2 do what SIGKILL and
 // SIGSTOP do, but between two calls: it does not go in the middle of a post, which over shm may
-// cost others their sessions (docs/providers.md, "Traps").
+// cost others their sessions (docs/design/libfabric.md, "Traps").
 
 #include <signal.h>
 

@@ -93,7 +93,7 @@ class HonestClient {
 struct Target {
   std::string name;
   std::string provider;
-  // Whether its endpoint is known to be lost to such bytes (docs/providers.md).
+  // Whether its endpoint is known to be lost to such bytes (docs/design/libfabric.md).
   bool dies;
   // Fewer than there are connections, and more that it could ask for; empty: as the test has.
   std::string descriptors;

@@ -1,6 +1,6 @@
 // A peer that has the memory key of a window changes the payload of a message that has been placed
 // and not been looked at yet, over a fabric that does each when the test says so: seen with
-// data_auth=full alone (docs/security.md, "Tags").
+// data_auth=full alone (docs/design/security.md, "Tags").
 
 #include <string>
 

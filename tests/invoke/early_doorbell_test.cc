@@ -1,6 +1,6 @@
 // A peer that has no key rings for a cell whose message is being placed, over a fabric that places
 // what the test says when it says so: what holds with each kind of tag, and what does not
-// (docs/security.md, "A doorbell too early").
+// (docs/design/security.md, "A doorbell too early").
 
 #include <string>
 

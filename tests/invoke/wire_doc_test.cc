@@ -1,5 +1,5 @@
-// Holds docs/wire_format.md to the code: its worked example, byte for byte and both ways, and its
-// tables.
+// Holds docs/reference/wire_format.md to the code: its worked example, byte for byte and both ways,
+// and its tables.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ constexpr uint32_t kRequestCell = 3;
 class WireDocTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::ifstream file("docs/wire_format.md");  // a test starts in its runfiles
+    std::ifstream file("docs/reference/wire_format.md");  // a test starts in its runfiles
     ASSERT_TRUE(file.is_open());
     text_.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     ASSERT_NO_FATAL_FAILURE(ReadBlocks());
@@ -40,7 +40,7 @@ class WireDocTest : public ::testing::Test {
 
   Bytes Block(const std::string& name) const {
     const auto block = blocks_.find(name);
-    EXPECT_NE(block, blocks_.end()) << "docs/wire_format.md has no hex block " << name;
+    EXPECT_NE(block, blocks_.end()) << "docs/reference/wire_format.md has no hex block " << name;
     return block == blocks_.end() ? Bytes() : block->second;
   }
 

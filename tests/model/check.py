@@ -90,7 +90,7 @@ CHECKS = [
     Check("responses posted after the fence", "-DCALLS=2 -DDEATHS=0 -DCANCELS=0 -DTIMEOUTS=0 -DPOST_AFTER_FENCE", RESPONSE_IN_NEXT_SESSION),
     Check("a doorbell that overtakes its write", "-DSESSIONS=1 -DCALLS=2 -DDOORBELL_FIRST", HALF_READ),
     Check("a death that nobody notices", "-DSESSIONS=1 -DCALLS=2 -DDEATH_UNNOTICED", STUCK),
-    # A limit that is known: docs/testing.md.
+    # A limit that is known: docs/design/testing.md.
     Check("a forged doorbell, and no tag over messages", "-DSESSIONS=1 -DCALLS=2 -DDEATHS=0 -DCANCELS=0 -DFORGED=1", HALF_READ),
 ]
 

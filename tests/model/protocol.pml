@@ -1,4 +1,4 @@
-/* The cell, credit and epoch protocol of one client and its worker (docs/wire_format.md, docs/architecture.md), for
+/* The cell, credit and epoch protocol of one client and its worker (docs/reference/wire_format.md, docs/design/architecture.md), for
  * Spin. What a call and a request do at each event is not written here but in transitions.txt.
  *
  * Modelled: calls that take one cell in each window; requests at adjacent cells that leave in one write; writes that

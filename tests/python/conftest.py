@@ -64,7 +64,7 @@ def loopback_address_of_its_own():
 def come_to_rest(pid):
     """Waits until none of its threads runs, for a while at most.
 
-    Who is killed in the middle of a poll over shm may hold a lock in the other's memory (docs/providers.md, "Traps").
+    Who is killed in the middle of a poll over shm may hold a lock in the other's memory (docs/design/libfabric.md, "Traps").
     """
     limit = time.monotonic() + 1
     while time.monotonic() < limit and "R" in thread_states(pid):

@@ -195,7 +195,7 @@ int RunClient(int argc, char** argv) {
     status = client.status();
     if (status.ok()) {
       // On shm what a killed client has left undone holds up the executor's transfers to others
-      // (docs/providers.md), until they are given up.
+      // (docs/design/libfabric.md), until they are given up.
       const bool large = options.provider != "shm";
       status = SoakClient(client->get(), record, number, seed, large).Run(calls, kind == "doomed");
     }

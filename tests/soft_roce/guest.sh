@@ -16,7 +16,7 @@ worker_address=10.9.0.1
 worker_address6=fd09::1
 client_address=10.9.0.2
 patience=120  # seconds for each step of connecting: the emulated processor may have to wait for a real one
-# What docs/providers.md says of the fabric; the suite compares.
+# What docs/reference/fabrics.md says of the fabric; the suite compares.
 expect=notification=write_imm,order=pipelined,atomics=message,wait=fd,keys=provider/4,immediate=4,addressing=virtual
 expect+=,local=1,eager=1
 photograph=/usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg

@@ -212,7 +212,7 @@ absl::Status FunctionLibrary::ReadExports(const FunctionLibraryOptions& options)
         prefix,
         "has no invoker_get_module and exports no plain C function: define a function with "
         "INVOKER_FUNCTION(name, input, output) from src/invoke/function.h, export that symbol by "
-        "hand, or export rFaaS functions (docs/rfaas.md)"));
+        "hand, or export rFaaS functions (docs/guide/rfaas.md)"));
   }
   for (RfaasFunction& function : rfaas_functions_) {
     functions_.push_back(

@@ -1,6 +1,6 @@
 // The data path's wire format, version 5: the immediate, the 32-byte header, the descriptor
-// of a bulk request, the geometry of a window. docs/wire_format.md is the specification; this is
-// the only code that knows the layout.
+// of a bulk request, the geometry of a window. docs/reference/wire_format.md is the specification;
+// this is the only code that knows the layout.
 //
 // Everything here is a value: nothing is owned, nothing allocates unless it returns a non-OK
 // Status, any thread may call it. What arrives from a peer is decoded from a HeaderSnapshot only,

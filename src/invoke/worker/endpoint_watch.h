@@ -1,6 +1,6 @@
 // Finds endpoints that no longer answer new peers, and has them replaced.
 //
-// A provider's listener can stop without a word (docs/providers.md, "Endpoints that stop
+// A provider's listener can stop without a word (docs/design/libfabric.md, "Endpoints that stop
 // answering"): the sessions that there are may go on, and no new one comes about. So a thread sends
 // a small message to each open endpoint from an endpoint that nobody knows yet: now and then where
 // peers connect to an endpoint, and on every fabric soon after a session has ended from which

@@ -12,7 +12,7 @@
 namespace invoker {
 
 // Those that executors get. A * at the beginning or the end stands for anything. Documented in
-// docs/executors.md.
+// docs/reference/isolation.md.
 inline constexpr absl::string_view kExecutorVariables[] = {
     // Any program's.
     "PATH", "HOME", "TZ", "LANG", "LANGUAGE", "LC_*",

@@ -58,7 +58,7 @@ def connect(
     peer_timeout: seconds within which calls end once the worker has died, been stopped or been cut off; at
         least 0.02, and math.inf for as long as the worker says. Time in which this process itself was stopped
         does not count.
-    pieces_up_to: payloads of up to so many bytes go in pieces where the fabric can send them so (docs/performance.md); 0:
+    pieces_up_to: payloads of up to so many bytes go in pieces where the fabric can send them so (docs/design/performance.md); 0:
         each message in one write. None: a short trial decides.
     reconnect: connect again, in the background, to a worker that was lost. None: if there are several. With
         True and one server the result is a Group of one. A Client that has lost its session stays so.

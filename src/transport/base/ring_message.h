@@ -1,5 +1,5 @@
 // What peers send to an endpoint's receive ring: tokens, whole messages, and additions to counters.
-// docs/wire_format.md, "Messages on the receive ring", is the specification.
+// docs/reference/wire_format.md, "Messages on the receive ring", is the specification.
 //
 // A message names memory as a remote write does, by key and offset, and so needs the same
 // authority. What arrives is checked before it is used: any peer that reaches the endpoint may send

@@ -36,8 +36,8 @@ constexpr uint64_t kWrittenBeforeLargePages = 4 * kLargePageBytes;
 constexpr int kMadviseCollapse = 25;
 
 // A provider may place a peer's write as a local one: some releases read the data from the peer
-// where the card cannot write (docs/providers.md). So each region for writes also has local access
-// (FI_RECV).
+// where the card cannot write (docs/design/libfabric.md). So each region for writes also has local
+// access (FI_RECV).
 uint64_t AccessOf(RegionUse use) {
   switch (use) {
     case RegionUse::kSource:

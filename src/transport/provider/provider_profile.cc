@@ -38,9 +38,9 @@ constexpr EnvironmentDefault kEfaEnvironment[] = {{"FI_EFA_ENABLE_SHM_TRANSFER",
 constexpr EnvironmentDefault kCxiEnvironment[] = {{"FI_CXI_ENABLE_WRITEDATA", "1"}};
 
 // FI_RMA_EVENT is asked for only where a write with CQ data needs it; some providers refuse it.
-// docs/providers.md says where each fact comes from. eager_bytes is where bench/notification found
-// a whole message still cheaper than a write and a send, between two threads; 4096 where it could
-// not be measured.
+// docs/design/libfabric.md says where each fact comes from. eager_bytes is where bench/notification
+// found a whole message still cheaper than a write and a send, between two threads; 4096 where it
+// could not be measured.
 constexpr ProfileRow kRows[] = {
     {
         .provider = "shm",
@@ -70,8 +70,9 @@ constexpr ProfileRow kRows[] = {
         .one_release_per_host = true,
         .peers_share_locks = true,  // of an endpoint's queue, or from libfabric 1.18 on its buffers
         .left_posts_are_clean_in = FI_VERSION(1, 17),
-        .refusals_unseen_since = FI_VERSION(2, 5),  // docs/providers.md, "By version of libfabric"
-        .alias_own_process = true,                  // tests/libfabric/faults/shm_two_endpoints.c
+        .refusals_unseen_since =
+            FI_VERSION(2, 5),       // docs/design/libfabric.md, "By version of libfabric"
+        .alias_own_process = true,  // tests/libfabric/faults/shm_two_endpoints.c
         .file_scheme = "fi_shm://",
         .absent_hint = "needs a writable /dev/shm",
     },

@@ -1,9 +1,10 @@
 // The one table of what providers do differently, and what Invoker does about it.
 //
-// A row states what is known of a provider before it is asked (docs/architecture.md says why, where
-// it is not plain). Resolve() combines the row with the fi_info that fi_getinfo really returned,
-// and may only narrow: a capability that the fi_info does not grant is dropped, none is added. A
-// provider that has no row gets a conservative one. No other file in src/ names a provider.
+// A row states what is known of a provider before it is asked (docs/design/architecture.md says
+// why, where it is not plain). Resolve() combines the row with the fi_info that fi_getinfo really
+// returned, and may only narrow: a capability that the fi_info does not grant is dropped, none is
+// added. A provider that has no row gets a conservative one. No other file in src/ names a
+// provider.
 
 #ifndef INVOKER_SRC_TRANSPORT_PROVIDER_PROVIDER_PROFILE_H_
 #define INVOKER_SRC_TRANSPORT_PROVIDER_PROVIDER_PROFILE_H_

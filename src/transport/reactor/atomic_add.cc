@@ -10,8 +10,8 @@ namespace {
 class NativeAdd final : public Notifier {
  public:
   PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
-    // Without FI_DELIVERY_COMPLETE: on some fabrics that loses additions (docs/providers.md), and
-    // the endpoint is reliable without it.
+    // Without FI_DELIVERY_COMPLETE: on some fabrics that loses additions
+    // (docs/design/libfabric.md), and the endpoint is reliable without it.
     const PostResult result =
         JudgePost(fi_atomic(endpoint, operation->staging, 1, operation->staging_descriptor,
                             operation->peer, operation->remote_address, operation->remote_key,

@@ -70,8 +70,8 @@ bool Reactor::AwaitQuiesceWrite(absl::Duration limit) {
   return QuietAfterQuiesceWrite();
 }
 
-// While it closes, an endpoint may still send from a region (docs/providers.md), so the region must
-// not be closed before.
+// While it closes, an endpoint may still send from a region (docs/design/libfabric.md), so the
+// region must not be closed before.
 void Reactor::Abandon() {
   abandoned_ = true;
   if (regions_outlive_endpoint()) endpoint_->Close();

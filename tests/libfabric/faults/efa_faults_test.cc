@@ -1,4 +1,4 @@
-// Faults of libfabric's own EFA provider, on the emulated card. docs/providers.md says which
+// Faults of libfabric's own EFA provider, on the emulated card. docs/design/libfabric.md says which
 // libfabric has which.
 
 #include <signal.h>

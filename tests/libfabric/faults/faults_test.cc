@@ -31,7 +31,7 @@ TEST(Faults, APeerThatGoesAwayInTheMiddleOfAWriteWithImmediate) {
   EXPECT_EQ(SignalThatEnds("rxm_half_a_write", "plain"), 0);
 }
 
-// Sessions are not concerned: docs/providers.md, "By version of libfabric".
+// Sessions are not concerned: docs/design/libfabric.md, "By version of libfabric".
 TEST(Faults, TwoThatWriteToEachOtherBeforeTheyHaveAConnection) {
   if (FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)))
     GTEST_SKIP() << "tcp connects no peers itself";

@@ -1,5 +1,5 @@
 // One bulk call at its executor: input that is read from the client's memory, a function, output
-// that is written into the client's memory. docs/wire_format.md has the request.
+// that is written into the client's memory. docs/reference/wire_format.md has the request.
 //
 // Both pass through memory of the executor's own, which is there for as long as it is needed: the
 // input's until the function has returned, the output's until it has been delivered. Transfers are
