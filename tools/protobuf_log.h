@@ -1,5 +1,5 @@
 // What protobuf has to say, which would otherwise go to standard error as it is: a word about each
-// string that is not UTF-8, for one, so that whoever reaches the bootstrap could fill a log.
+// string that is not UTF-8, for one, so anyone who reaches the bootstrap could fill a log.
 
 #ifndef INVOKER_TOOLS_PROTOBUF_LOG_H_
 #define INVOKER_TOOLS_PROTOBUF_LOG_H_

@@ -40,7 +40,7 @@ absl::StatusOr<std::string> Run(const char* server, const char* provider) {
   const absl::Status called = (*client)->Invoke(*noop, input).status();
   const int64_t result_ns = transport::MonotonicNs();
   if (!called.ok()) return called;
-  // Closed before the line is printed: whoever reads it may then end this process.
+  // Closed before the line is printed: its reader may then end this process.
   client->reset();
   std::string line = absl::StrCat(began_ns);
   for (const absl::Duration step : {times.worker_info, times.discovery, times.lease, times.endpoint,

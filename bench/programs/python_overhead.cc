@@ -1,5 +1,5 @@
 // What Python adds to a call: the same calls of one invoker_server, from this process and from a
-// Python process on the same core, in turns. Whoever's turn it is not blocks.
+// Python process on the same core, in turns. One blocks during the other's turn.
 
 #include <algorithm>
 #include <array>

@@ -270,7 +270,7 @@ absl::StatusOr<bool> RawEndpoint::TryWrite(size_t offset, size_t bytes, uint32_t
 }
 
 absl::StatusOr<size_t> RawEndpoint::TakeArrived(absl::Span<uint32_t> data) {
-  // Whoever calls it in a loop looks at the clock.
+  // A caller that loops looks at the clock.
   uint32_t turns = 0;
   int64_t give_up_ns = 0;
   if (absl::Status status = Poll(&turns, &give_up_ns); !status.ok()) return status;

@@ -60,7 +60,7 @@ class Accumulating {
 
   const std::string& address() const { return server_->listen_address(); }
 
-  // As whoever asks the server sees it.
+  // A row that the server answers with.
   UsageRow RowOf(const std::string& tenant) {
     auto client = bootstrap::BootstrapClient::Connect(address(), absl::Seconds(30));
     EXPECT_TRUE(client.ok()) << client.status();

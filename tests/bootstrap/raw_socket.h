@@ -39,7 +39,7 @@ class RawListener {
     port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { Serve(); });
   }
-  // Sends `greeting` to whoever connects and then says nothing more.
+  // Sends `greeting` to each peer that connects and then says nothing more.
   explicit RawListener(std::string greeting)
       : RawListener([this, greeting = std::move(greeting)](int fd) {
           if (send(fd, greeting.data(), greeting.size(), MSG_NOSIGNAL) < 0) {

@@ -1,4 +1,4 @@
-// Additions to a peer's counters: each exactly once, whoever else adds, by the fabric's atomics and
+// Additions to a peer's counters: each exactly once, beside others, by the fabric's atomics and
 // by message.
 
 #include <vector>

@@ -20,7 +20,7 @@
 namespace invoker::conformance {
 namespace {
 
-// What was tested, for whoever reads the results.
+// The conditions of the run, for the reader of the results.
 class Conditions : public testing::Environment {
  public:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// Transfers: a peer's memory is read and written without a word to the peer, and whoever asked for
-// it hears of the end of each.
+// Transfers: a peer's memory is read and written without a word to the peer, and their
+// owner hears of the end of each.
 
 #include <algorithm>
 #include <cstring>

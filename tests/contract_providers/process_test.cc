@@ -231,7 +231,7 @@ TEST_P(Processes, PeersReachEachOtherByAddressAloneAndLeaveNothingBehind) {
 
 TEST_P(Processes, TerminatedProcessLeavesNothingBehind) {
   Child child([](int in, int out) {
-    // Whoever started this test may have it ignored.
+    // The parent of this test may have it ignored.
     signal(SIGTERM, SIG_DFL);
     RawEndpoint endpoint(GetParam());
     const Contact contact(endpoint);

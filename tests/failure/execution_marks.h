@@ -26,8 +26,8 @@ class ExecutionMarks {
 
   const std::string& path() const { return path_; }
 
-  // Of a new call. RESOURCE_EXHAUSTED is for whoever calls more than kMostCalls times: it gets
-  // kMostCalls.
+  // The number of a new call. Calls beyond kMostCalls all get kMostCalls, which is
+  // RESOURCE_EXHAUSTED.
   uint64_t NextNumber();
   uint64_t given() const;
 

@@ -1,6 +1,6 @@
-// Faults in every libfabric object that this process opens, from the moment it is opened: whoever
-// links this has a fi_fabric and a fi_getinfo of its own, which call libfabric's and put tables of
-// operations of ours in front of those of the objects (tests/transport/faults.h).
+// Faults in every libfabric object that this process opens, from the moment it is opened: a program
+// that links this has a fi_fabric and a fi_getinfo of its own, which call libfabric's and put
+// tables of operations of ours in front of those of the objects (tests/transport/faults.h).
 //
 // Nothing is done to any operation before Arm, but what is opened is counted from the beginning. An
 // environment with INVOKER_FAULT_PLAN (a name of FindPlan) and INVOKER_FAULT_SEED arms by itself

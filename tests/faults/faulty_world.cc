@@ -153,7 +153,7 @@ ClientOptions FaultyWorld::OptionsFor(const Kind& kind) const {
   if (kind.send_after_write) options.notification = transport::Notification::kSendAfterWrite;
   // A session that waits for the delivery of its answers, or gave up the other way since its probe
   // was late on a busy machine, waits there for completions of clients that have failed
-  // (docs/design/libfabric.md). So does whoever connects in the place of one that has.
+  // (docs/design/libfabric.md). So does a client that connects in the place of one that has.
   if (provider_ == "shm") {
     options.notification = transport::Notification::kWriteImm;
     options.reconnect = false;

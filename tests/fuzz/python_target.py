@@ -284,7 +284,7 @@ def _connect(maker):
     if maker.byte() % 8:
         return
     credentials = {name: maker.path() for name in maker.pick(_CREDENTIALS)}
-    # Whoever speaks of certificates to one that has none gets no answer.
+    # A client that speaks of certificates to a server without one gets no answer.
     timeouts = [0.05, 0.2] if credentials else [0.05, 0.2, -1, maker.any() if maker.byte() % 4 == 0 else 0.1]
     invoker.connect(
         maker.pick(_ADDRESSES) if maker.byte() % 4 else maker.pick([None, 5, b"127.0.0.1:1"]),

@@ -21,7 +21,7 @@ class NobodyRings final : public transport::ReactorHandler {
 
 // Memory that may be read is, or a refusal elsewhere says nothing.
 absl::Status CheckThatReadsRead(const std::string& provider) {
-  constexpr absl::string_view kText = "to be read by whoever has the key";
+  constexpr absl::string_view kText = "to be read by anyone with the key";
   NobodyRings handler;
   auto reactor = OpenReactor(provider);
   if (!reactor.ok()) return reactor.status();

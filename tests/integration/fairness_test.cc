@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kMostBefore = 16 * kQuantumCalls;
 
 // Even if each comes by itself, a queue of shm holds them and the single call: it has 1024 places
-// for all peers together, and whoever finds it full has not come yet.
+// for all peers together, and a sender that finds it full has not come yet.
 constexpr uint64_t kFlood = 900;
 
 CallOptions Small() {

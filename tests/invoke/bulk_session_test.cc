@@ -288,7 +288,7 @@ TEST_P(BulkSessionTest, ForgettingAWindowStopsItsCallsAndWaitsForTheirTransfers)
   const std::shared_ptr<ClientWindow> window = windows().Revoke(both_);
   ASSERT_NE(window, nullptr);
   EXPECT_EQ(windows().Find(both_), nullptr);
-  // Whoever asks again, since transfers were under way, is told of the same.
+  // A second request, while transfers are under way, gets the same answer.
   EXPECT_EQ(windows().Revoke(both_), window);
   const absl::Status status = End(call);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

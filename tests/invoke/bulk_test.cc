@@ -380,7 +380,7 @@ TEST_P(BulkTest, AfterADeadlineTheWindowGoesOnceTheExecutorHasAnswered) {
   EXPECT_TRUE(client_->status().ok()) << client_->status();
 }
 
-// Who lends memory does not wait for the executor's thread, whoever else keeps it.
+// A client that lends memory does not wait for the executor's thread.
 TEST_P(BulkTest, WhileAFunctionRunsMemoryIsLentAndTakenBack) {
   ASSERT_NO_FATAL_FAILURE(Serve());
   const std::unique_ptr<Client> other = served_->Connect();

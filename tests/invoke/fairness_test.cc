@@ -220,7 +220,7 @@ TEST_P(FairnessTest, SlowFunctionsEndATurnEarly) {
   EXPECT_TRUE(Finish());
 }
 
-// Each of many with work has a quantum, and whoever comes waits for one of each.
+// Each session with work has a quantum, and a new call waits for one of each.
 TEST_P(FairnessTest, SessionsTakeTurns) {
   constexpr int kFloods = 4;
   constexpr int kEach = 300;

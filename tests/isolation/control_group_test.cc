@@ -136,7 +136,7 @@ TEST_F(ControlGroupTest, EachExecutorHasAGroupWithLimits) {
 }
 
 // In a container each server has the number of the one before, which may have been killed together
-// with whoever removes its groups.
+// with the process that removes its groups.
 TEST_F(ControlGroupTest, GroupsThatAServerOfThatNumberHasLeftAreReplaced) {
   const FakeKernel kernel(root_);
   const std::string left = "/sys/fs/cgroup/worker/invoker-77";

@@ -17,7 +17,7 @@ class ControlSocketTest : public testing::Test {
  protected:
   ControlSocketTest() : ControlSocketTest(*ControlSocket::Pair()) {}
 
-  // A packet by whoever has the other end, as it is.
+  // A packet from the other end, as it is.
   void SendPacket(const std::string& packet) {
     ASSERT_EQ(send(other_.fd(), packet.data(), packet.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(packet.size()));

@@ -163,7 +163,7 @@ TEST_F(HangingLoadTest, CodeThatBlocksWhenItIsLoadedEndsWithItsExecutor) {
   executor.WaitForEnd();
 }
 
-// A session that is closed waits for its executor's function; whoever stops the executor does not.
+// A session that is closed waits for its executor's function; stopping the executor does not.
 TEST_F(HangingLoadTest, RequestsBehindAFunctionThatNeverReturnsEndWithTheirExecutor) {
   WatchedExecutor executor(spawner_.get());
   ASSERT_TRUE(executor.ok());
@@ -185,8 +185,8 @@ TEST_F(HangingLoadTest, RequestsBehindAFunctionThatNeverReturnsEndWithTheirExecu
   EXPECT_FALSE(call.Get().ok());
 }
 
-// Nor does whoever asks for his request, or lends memory or takes it back, even behind one who
-// waits.
+// Nor does a client that asks for its request, or lends memory or takes it back, even behind one
+// that waits.
 TEST_F(HangingLoadTest, WhatWaitsForNoFunctionIsAnsweredBeforeWhatDoes) {
   WatchedExecutor executor(spawner_.get());
   ASSERT_TRUE(executor.ok());

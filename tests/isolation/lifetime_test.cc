@@ -1,5 +1,5 @@
 // How processes come and go: the pool, who they run as, what they load, and that nothing is left of
-// them, whoever ends first.
+// them, in any order of their ends.
 
 #include <gmock/gmock.h>
 #include <pwd.h>

@@ -143,7 +143,7 @@ def test_a_future_is_either_cancelled_or_claimed():
             barrier.wait()
             cancelled = future.cancel()
         assert claimed.result() != cancelled == future.cancelled()
-        # Whoever waits is told.
+        # A waiting thread is told.
         assert not cancelled or concurrent.futures.wait([future]).done
 
 

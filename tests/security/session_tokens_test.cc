@@ -43,7 +43,7 @@ TEST(SessionTokensTest, ATokenIsGoodForItsLeaseOnly) {
   ASSERT_TRUE(granted.ok()) << granted.status();
   EXPECT_FALSE(tokens.Spend(8, (*granted)[0]).ok());
   EXPECT_EQ(tokens.counters().foreign, 1u);
-  // Whoever tried has not used it up.
+  // The attempt has not used it up.
   EXPECT_TRUE(tokens.Spend(7, (*granted)[0]).ok());
 }
 

@@ -140,7 +140,7 @@ for name in "${names[@]}"; do
   counts=$(grep -E '^\[  (PASSED|FAILED|SKIPPED) *\].*tests?' "/tmp/$name.log" | tr -d '\n')
   suite_result+="$name: ${counts:-no result}; "
 done
-# One file for whoever reads the results: an element for each run.
+# One file for the reader of the results: an element for each run.
 {
   printf '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n'
   for name in "${names[@]}"; do

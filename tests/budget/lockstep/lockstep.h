@@ -21,7 +21,7 @@ void End();
 // Moves CLOCK_MONOTONIC of the threads that take turns.
 void AdvanceClock(int64_t nanoseconds);
 
-// The word that they wait on, for whoever tells their waiting from other system calls.
+// The word that they wait on, so that their waiting can be told from other system calls.
 const void* WaitAddress();
 
 }  // namespace invoker::lockstep

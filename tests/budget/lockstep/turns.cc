@@ -20,8 +20,8 @@ constexpr int64_t kClockReadNs = 20;
 constexpr long kPauseNs = 50'000;
 
 std::atomic<bool> turns_on{false};
-// Changes with everything that somebody may wait for: whoever posts waits next, and only then may
-// others read it.
+// Changes with everything that somebody may wait for: a thread that posts waits next, and only then
+// may others read it.
 std::atomic<uint32_t> generation{0};
 Queue* first_queue = nullptr;
 std::atomic<int64_t> clock_ns{0};

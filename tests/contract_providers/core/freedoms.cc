@@ -14,7 +14,7 @@ enum Stream : uint64_t { kPost = 1, kStorm, kPlace, kService, kGarbage };
 constexpr uint64_t kMostPieces = 8;
 // Later than the first posts, a refusal is seldom.
 constexpr uint64_t kRefuseOneIn = 48;
-// Decisions kept for whoever asks.
+// Decisions that are kept to be asked for.
 constexpr size_t kDecisionsKept = 65536;
 
 uint32_t SomePolls(Prng* prng, uint32_t most) {

@@ -23,7 +23,7 @@ constexpr uint64_t kShowHidden = 1ULL << 60;
 constexpr int kNameAttempts = 8;
 
 // Within a process shm reaches a peer's region through the peer's own mapping, and follows it after
-// the peer has closed (libfabric 1.17.0, smr_map_to_region). So whoever sends holds this, and looks
+// the peer has closed (libfabric 1.17.0, smr_map_to_region). So a sender holds this, and looks
 // whether the peer is gone.
 struct Gone {
   std::shared_mutex lock;

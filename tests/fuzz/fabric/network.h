@@ -68,7 +68,7 @@ class Network {
   // not.
   void KeepOrder(bool keep) { keeps_order_ = keep; }
 
-  // An immediate that an endpoint hears of, whoever sent it.
+  // An immediate that an endpoint hears of, from anywhere.
   void Ring(uint32_t endpoint, uint64_t data);
 
   // So many posts to come are refused with -FI_EAGAIN.

@@ -15,7 +15,7 @@ struct Hang {
   Hang() {
     if (const char* fifo = getenv("INVOKER_TEST_BEGUN"); fifo != nullptr) {
       const int fd = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-      // Whoever waits for it would wait in vain.
+      // Its reader would wait in vain.
       if (fd < 0 || write(fd, "b", 1) != 1) abort();
       close(fd);
     }

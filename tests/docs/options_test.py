@@ -1,0 +1,74 @@
+"""docs/reference/options.md and --help of the programs say the same."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+PAGE = pathlib.Path("docs/reference/options.md")
+# Heading of a table -> the commands whose options it has.
+COMMANDS = ["call", "map", "ping", "functions", "drops", "usage", "fabrics"]
+# In front of every command's own table.
+CONNECT = "Options to connect, of every subcommand but `policy`:"
+SESSION = "Options of a session, of `call`, `map` and `ping`:"
+LEASE = "Options of a lease, of `call` and `map`, all but the first only with it:"
+OTHERS = "### invoker functions, drops, usage, fabrics, policy"
+
+_ROW = re.compile(r"^\| `(?:-\w,)?(--[a-z-]+)[^`]*`(?: *\| *([^|]*?))? *\|", re.MULTILINE)
+_HELP = re.compile(r"^  (?:-\w,)?(--[a-z-]+)(?:,--[a-z-]+)*(?: (.*))?$", re.MULTILINE)
+
+
+def page_table(text, heading):
+    """Option -> default of the first table after a line."""
+    assert heading in text, heading
+    after = text.split(heading + "\n", 1)[1]
+    table = re.search(r"(?:^\|.*\n)+", after, re.MULTILINE).group(0)
+    return {option: default for option, default in _ROW.findall(table.replace("\\|", "/"))}
+
+
+def help_options(*command):
+    """Option -> default, "" without one, of a program."""
+    done = subprocess.run([*command, "--help"], stdout=subprocess.PIPE, text=True, check=True)
+    options = {}
+    for option, rest in _HELP.findall(done.stdout.split("Options:", 1)[1]):
+        default = re.match(r"\S+?=(\S+)", re.sub(r"UINT in \[[^\]]*\]", "UINT", rest.replace(":{", " {")))
+        options[option] = default.group(1) if default else ""
+    return {option: default for option, default in options.items() if option != "--help"}
+
+
+@pytest.fixture(name="page", scope="module")
+def read_page():
+    return PAGE.read_text(encoding="utf-8")
+
+
+def test_the_server(page):
+    assert page_table(page, "## invoker_server") == help_options("tools/invoker_server")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command(page, command):
+    described = page_table(page, CONNECT)
+    if command in ("call", "map", "ping"):
+        described.update(page_table(page, SESSION))
+    if command in ("call", "map"):
+        described.update(page_table(page, LEASE))
+    own = f"### invoker {command}" + (" NAME" if command in ("call", "map") else "")
+    if own in page.splitlines():
+        described.update(page_table(page, own))
+        assert described == {**described, **help_options("tools/invoker", command)}
+        assert set(described) == set(help_options("tools/invoker", command))
+        return
+    others = page_table(page, OTHERS)
+    shown = help_options("tools/invoker", command)
+    rows = [line for line in page.splitlines() if line.startswith("| `--")]
+    for option in shown:
+        # The row of an option that not all of them have names the command.
+        if option not in described:
+            assert option in others
+            assert any(f"`{option}" in row and f"`{command}`" in row for row in rows), option
+
+
+def test_policy_has_no_options():
+    for command in ("check", "hash"):
+        assert help_options("tools/invoker", "policy", command) == {}
