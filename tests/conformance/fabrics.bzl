@@ -74,7 +74,7 @@ _MET_ONCE = (
     "forgotten it, waits for another one before a long write or any delivery"
 )
 
-# libfabric 1.17's EFA provider without RDMA write; docs/reference/fabrics.md tells more of each.
+# libfabric 1.17's EFA provider without RDMA write; docs/design/libfabric.md tells more of each.
 _EFA_PROVIDER = [
     _MET_ONCE,
     "Writes.AWriteWithAWrongKeyHurtsNeitherOtherMemoryNorOtherPeers: the provider ends the target's process",

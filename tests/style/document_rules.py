@@ -12,6 +12,8 @@ MAX_README_LINES = 160
 WORDS = {re.compile(r"\bwho" r"ever\b", re.IGNORECASE): "name the actor"}
 WORD_FOLDERS = ("docs", "examples", "tools", "bench", "proto", "tests")
 
+PAGE_FOLDERS = ("docs", "examples", "tests")
+
 _SUFFIXES = (".md", ".cc", ".h", ".c", ".py", ".sh", ".bzl", ".bazel", ".proto", "")
 _FENCED = re.compile(r"^( *)```.*?^ *```$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -73,7 +75,7 @@ def forbidden_words(root):
 
 def dead_links(root):
     """Every link of a page to a file or a heading that is not there: "file: text"."""
-    pages = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "examples").rglob("*.md")]
+    pages = [root / "README.md", *(page for folder in PAGE_FOLDERS for page in (root / folder).rglob("*.md"))]
     problems = []
     for page in pages:
         text = _FENCED.sub("", page.read_text(encoding="utf-8"))
