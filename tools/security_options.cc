@@ -13,25 +13,25 @@ std::string Of(const std::string& prefix, const std::string& help) {
 void AddCredentialOptions(CLI::App* app, const std::string& prefix,
                           security::ClientCredentials* credentials) {
   const std::string option = "--" + prefix;
-  app->add_option(option + "tls_ca", credentials->tls_ca,
+  app->add_option(option + "tls-ca", credentials->tls_ca,
                   Of(prefix,
                      "certificates of the authorities that sign the server's (PEM): the connection "
                      "is encrypted. By default INVOKER_TLS_CA"))
       ->type_name("FILE");
-  app->add_option(option + "tls_cert", credentials->tls_cert,
+  app->add_option(option + "tls-cert", credentials->tls_cert,
                   Of(prefix,
                      "the client's own certificate (PEM), for servers that ask for one. By default "
                      "INVOKER_TLS_CERT"))
       ->type_name("FILE");
-  app->add_option(option + "tls_key", credentials->tls_key,
+  app->add_option(option + "tls-key", credentials->tls_key,
                   Of(prefix, "its private key (PEM, mode 600). By default INVOKER_TLS_KEY"))
       ->type_name("FILE");
-  app->add_option(option + "tls_server_name", credentials->tls_server_name,
+  app->add_option(option + "tls-server-name", credentials->tls_server_name,
                   Of(prefix,
                      "the name that the server's certificate has, where that is not the host. By "
                      "default INVOKER_TLS_SERVER_NAME"))
       ->type_name("NAME");
-  app->add_option(option + "token_file", credentials->token_file,
+  app->add_option(option + "token-file", credentials->token_file,
                   Of(prefix,
                      "a file (mode 600) whose first line is the token to show. By default "
                      "INVOKER_TOKEN_FILE"))

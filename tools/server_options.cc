@@ -329,7 +329,7 @@ void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddLeaseOptions(app, settings, flags);
   AddUploadAndAccountingOptions(app, settings, flags);
   AddSecurityOptions(app, settings);
-  AddCredentialOptions(app, "usage_", &settings->accounting.usage_credentials);
+  AddCredentialOptions(app, "usage-", &settings->accounting.usage_credentials);
 }
 
 absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
