@@ -3,8 +3,6 @@
 #ifndef INVOKER_SRC_INVOKE_CLIENT_CALL_STARTER_H_
 #define INVOKER_SRC_INVOKE_CLIENT_CALL_STARTER_H_
 
-#include <memory>
-
 #include "absl/status/status.h"
 #include "src/invoke/client.h"
 #include "src/invoke/session/client_session.h"
@@ -13,20 +11,14 @@ namespace invoker {
 
 class CallStarter {
  public:
-  // Client::InvokeAsync, but returns an error if the call cannot start: `done` has not been taken
-  // then, and is not called. `ticket` is set before `done` can be called.
+  // Client::InvokeAsync for an input that fits in the request window, and is copied before this
+  // returns. An error says why the call cannot start: `done` has not been taken then, and is not
+  // called. `ticket` is set before `done` can be called.
   static absl::Status Start(Client& client, const RemoteFunction& function, const CallInput& input,
                             const CallOptions& options, CallDone& done,
                             CallTicket* ticket = nullptr);
   // Future::Cancel, for a call that Start has started.
   static bool Cancel(Client& client, const CallTicket& ticket);
-
- private:
-  friend class Client;
-
-  static absl::Status Make(Client& client, const RemoteFunction& function, const CallInput& input,
-                           const CallOptions& options, ClientSession::Request* request,
-                           std::unique_ptr<MemoryCall>* memory);
 };
 
 }  // namespace invoker

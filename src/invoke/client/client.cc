@@ -35,6 +35,25 @@ absl::Status RequestMaker::WrongBuffer(bool is_ours, size_t size, size_t has) {
                   CallFate::kNotSent);
 }
 
+absl::Status RequestMaker::DoesNotFit(const CallDriver& driver, const CallInput& input,
+                                      const CallOptions& options) {
+  if (options.retry != 0) return NoRetry();
+  if (input.size() > driver.geometry().MaxPayload() && input.window_ == nullptr) {
+    return TooLargeForWindow("a request", input.size(), driver.geometry());
+  }
+  return WithFate(
+      absl::InvalidArgumentError("a call of a group takes bytes, and its output goes to "
+                                 "the response window"),
+      CallFate::kNotSent);
+}
+
+absl::Status RequestMaker::NoRetry() {
+  return WithFate(absl::InvalidArgumentError(
+                      "a client has one executor, so that there is no other one to try: `retry` is "
+                      "for the calls of a ClientGroup"),
+                  CallFate::kNotSent);
+}
+
 absl::Status RequestMaker::SetDeadline(absl::Duration timeout, ClientSession::Request* request) {
   if (timeout <= absl::ZeroDuration()) {
     return WithFate(absl::DeadlineExceededError("the timeout is not positive; nothing was sent"),
@@ -118,51 +137,14 @@ absl::StatusOr<Response> Client::InvokeWithMemory(const RemoteFunction& function
   return (*call)->Finish(std::move(response));
 }
 
-Future Client::InvokeAsync(const RemoteFunction& function, const CallInput& input,
-                           const CallOptions& options, CallDone done) {
-  if (done) {
-    CallTicket ticket;
-    absl::Status status = CallStarter::Start(*this, function, input, options, done, &ticket);
-    if (!status.ok()) done(status);
-    return Future(driver_.get(), ticket.call, ticket.sequence);
-  }
-  ClientSession::Request request;
-  std::unique_ptr<MemoryCall> memory;
-  absl::Status status = CallStarter::Make(*this, function, input, options, &request, &memory);
-  if (!status.ok()) return Future(std::move(status));
-  absl::StatusOr<Call*> call = driver_->Start(request);
-  if (memory != nullptr) memory->Started();
-  if (!call.ok()) return Future(call.status());
-  return Future(driver_.get(), *call, std::move(memory));
-}
+namespace {
 
-// `request` is the call's: in the session's windows, or `memory`'s.
-absl::Status CallStarter::Make(Client& client, const RemoteFunction& function,
-                               const CallInput& input, const CallOptions& options,
-                               ClientSession::Request* request,
-                               std::unique_ptr<MemoryCall>* memory) {
-  const CallDriver& driver = *client.driver_;
-  if (ABSL_PREDICT_TRUE(!RequestMaker::NeedsMemory(driver, input, options))) {
-    return RequestMaker::Make(driver, function.id(), input, options, request);
-  }
-  absl::StatusOr<std::unique_ptr<MemoryCall>> made =
-      MemoryCall::Make(&client, function, input, options);
-  if (!made.ok()) return made.status();
-  *memory = *std::move(made);
-  *request = (*memory)->request();
-  return absl::OkStatus();
-}
-
-absl::Status CallStarter::Start(Client& client, const RemoteFunction& function,
-                                const CallInput& input, const CallOptions& options, CallDone& done,
-                                CallTicket* ticket) {
-  ClientSession::Request request;
-  std::unique_ptr<MemoryCall> memory;
-  absl::Status status = Make(client, function, input, options, &request, &memory);
-  if (!status.ok()) return status;
-  CallDriver& driver = *client.driver_;
+// If it returns an error, `done` has not been taken.
+absl::Status StartWithCallback(CallDriver* driver, const ClientSession::Request& request,
+                               std::unique_ptr<MemoryCall> memory, CallDone& done,
+                               CallTicket* ticket) {
   if (ABSL_PREDICT_TRUE(memory == nullptr)) {
-    return driver.StartWithCallback(request, done, ticket);
+    return driver->StartWithCallback(request, done, ticket);
   }
   struct Pending {
     std::unique_ptr<MemoryCall> memory;
@@ -172,10 +154,56 @@ absl::Status CallStarter::Start(Client& client, const RemoteFunction& function,
   CallDone finish = [pending](absl::StatusOr<Response> response) {
     pending->done(pending->memory->Finish(std::move(response)));
   };
-  status = driver.StartWithCallback(request, finish, ticket);
+  absl::Status status = driver->StartWithCallback(request, finish, ticket);
   pending->memory->Started();
   if (!status.ok()) done = std::move(pending->done);
   return status;
+}
+
+}  // namespace
+
+Future Client::InvokeAsync(const RemoteFunction& function, const CallInput& input,
+                           const CallOptions& options, CallDone done) {
+  ClientSession::Request request;
+  std::unique_ptr<MemoryCall> memory;
+  absl::Status status;
+  if (ABSL_PREDICT_TRUE(!RequestMaker::NeedsMemory(*driver_, input, options))) {
+    status = RequestMaker::Make(*driver_, function.id(), input, options, &request);
+  } else {
+    absl::StatusOr<std::unique_ptr<MemoryCall>> made =
+        MemoryCall::Make(this, function, input, options);
+    status = made.status();
+    if (made.ok()) {
+      memory = *std::move(made);
+      request = memory->request();
+    }
+  }
+  if (done) {
+    CallTicket ticket;
+    if (status.ok()) {
+      status = StartWithCallback(driver_.get(), request, std::move(memory), done, &ticket);
+    }
+    if (!status.ok()) done(std::move(status));
+    return Future(driver_.get(), ticket.call, ticket.sequence);
+  }
+  if (!status.ok()) return Future(std::move(status));
+  absl::StatusOr<Call*> call = driver_->Start(request);
+  if (memory != nullptr) memory->Started();
+  if (!call.ok()) return Future(call.status());
+  return Future(driver_.get(), *call, std::move(memory));
+}
+
+absl::Status CallStarter::Start(Client& client, const RemoteFunction& function,
+                                const CallInput& input, const CallOptions& options, CallDone& done,
+                                CallTicket* ticket) {
+  CallDriver& driver = *client.driver_;
+  if (ABSL_PREDICT_FALSE(RequestMaker::NeedsMemory(driver, input, options))) {
+    return RequestMaker::DoesNotFit(driver, input, options);
+  }
+  ClientSession::Request request;
+  absl::Status status = RequestMaker::Make(driver, function.id(), input, options, &request);
+  if (!status.ok()) return status;
+  return driver.StartWithCallback(request, done, ticket);
 }
 
 bool CallStarter::Cancel(Client& client, const CallTicket& ticket) {

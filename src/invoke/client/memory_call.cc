@@ -49,11 +49,7 @@ absl::StatusOr<std::unique_ptr<MemoryCall>> MemoryCall::Make(Client* client,
 absl::Status MemoryCall::Prepare(Client* client, const RemoteFunction& function,
                                  const CallInput& input, CallOptions options) {
   const CallDeadline deadline(options.timeout);
-  if (options.retry != 0) {
-    return NotSent(
-        "a client has one executor, so that there is no other one to try: `retry` is for the calls "
-        "of a ClientGroup");
-  }
+  if (options.retry != 0) return RequestMaker::NoRetry();
   absl::Status status = PlaceOutput(client, deadline, &options);
   if (status.ok()) status = PlaceInput(client, input, deadline);
   if (!status.ok()) return status;

@@ -82,6 +82,11 @@ class RequestMaker {
     return SetDeadline(options.timeout, request);
   }
 
+  // Why a call that NeedsMemory cannot start where it may only use the session's windows.
+  static absl::Status DoesNotFit(const CallDriver& driver, const CallInput& input,
+                                 const CallOptions& options);
+  static absl::Status NoRetry();
+
  private:
   // This many calls of the default capacity fit into a window.
   static constexpr uint64_t kDefaultCallsPerWindow = 64;
