@@ -142,10 +142,13 @@ class CallInput {
   CallInput(const void* data, size_t size) : bytes_(static_cast<const std::byte*>(data), size) {}
   // The first `size` bytes of the buffer, without a copy.
   CallInput(const Buffer& buffer, size_t size)
-      : bytes_(buffer.data().data(), size), buffer_(&buffer) {}
+      : bytes_(buffer.data().data(), size), kind_(Kind::kBuffer), source_(&buffer) {}
   // `length` bytes at `offset` of a window of this client, which outlives the call.
   CallInput(const RegisteredWindow& window, uint64_t offset, uint64_t length)
-      : bytes_(static_cast<const std::byte*>(nullptr), length), window_(&window), offset_(offset) {}
+      : bytes_(static_cast<const std::byte*>(nullptr), length),
+        kind_(Kind::kWindow),
+        source_(&window),
+        offset_(offset) {}
 
   size_t size() const { return bytes_.size(); }
 
@@ -153,13 +156,16 @@ class CallInput {
   friend class Client;
   friend class MemoryCall;
   friend class RequestMaker;
+  enum class Kind : uint8_t { kBytes, kBuffer, kWindow };
 
-  bool is_bytes() const { return buffer_ == nullptr && window_ == nullptr; }
+  const Buffer& buffer() const { return *static_cast<const Buffer*>(source_); }
+  const RegisteredWindow& window() const { return *static_cast<const RegisteredWindow*>(source_); }
 
-  Bytes bytes_;
-  const Buffer* buffer_ = nullptr;
-  const RegisteredWindow* window_ = nullptr;
-  uint64_t offset_ = 0;
+  Bytes bytes_;  // in a window: the length alone
+  Kind kind_ = Kind::kBytes;
+  // Set with a buffer or a window. Every call makes one of these, so that no store is for nothing.
+  const void* source_;
+  uint64_t offset_;  // in a window
 };
 
 class Client {
@@ -193,8 +199,14 @@ class Client {
   // Calls and waits.
   absl::StatusOr<Response> Invoke(const RemoteFunction& function, const CallInput& input,
                                   const CallOptions& options = {}) {
-    return input.is_bytes() ? InvokeBytes(function, input.bytes_, options)
-                            : InvokeFrom(function, input, options);
+    // Inline, so that a call of the common kinds makes no CallInput at all.
+    if (input.kind_ == CallInput::Kind::kBytes) {
+      return InvokeBytes(function, input.bytes_, options);
+    }
+    if (input.kind_ == CallInput::Kind::kBuffer) {
+      return InvokeBuffer(function, input.buffer(), input.size(), options);
+    }
+    return InvokeWithMemory(function, input, options);
   }
 
   // Starts a call. Its result is the future's; or `done` gets it, exactly once: on the helper
@@ -255,8 +267,8 @@ class Client {
 
   absl::StatusOr<Response> InvokeBytes(const RemoteFunction& function, Bytes input,
                                        const CallOptions& options);
-  absl::StatusOr<Response> InvokeFrom(const RemoteFunction& function, const CallInput& input,
-                                      const CallOptions& options);
+  absl::StatusOr<Response> InvokeBuffer(const RemoteFunction& function, const Buffer& buffer,
+                                        size_t size, const CallOptions& options);
   absl::StatusOr<Response> InvokeWithMemory(const RemoteFunction& function, const CallInput& input,
                                             const CallOptions& options);
   absl::StatusOr<RegisteredWindow> RegisterWindowWithin(void* data, size_t size,

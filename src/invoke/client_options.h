@@ -84,27 +84,31 @@ struct ClientOptions {
 class CallOutput {
  public:
   // The response window. CallOptions::response_capacity says how much fits.
-  CallOutput() = default;
+  CallOutput() {}
   // Memory of any size. It is the call's until the call has ended. What does not fit in the
   // response window is registered for the call alone (registered_window.h).
   CallOutput(absl::Span<std::byte> memory)
-      : kind_(Kind::kMemory), memory_(memory.data()), capacity_(memory.size()) {}
+      : kind_(Kind::kMemory), place_(memory.data()), capacity_(memory.size()) {}
   CallOutput(void* memory, size_t size)
       : CallOutput(absl::MakeSpan(static_cast<std::byte*>(memory), size)) {}
   // At most `capacity` bytes at `offset` of a window of this client, which outlives the call.
   CallOutput(const RegisteredWindow& window, uint64_t offset, uint64_t capacity)
-      : kind_(Kind::kWindow), window_(&window), offset_(offset), capacity_(capacity) {}
+      : kind_(Kind::kWindow), place_(&window), offset_(offset), capacity_(capacity) {}
 
  private:
   friend class MemoryCall;
   friend class RequestMaker;
   enum class Kind : uint32_t { kResponseWindow, kMemory, kWindow };
 
+  std::byte* memory() const { return static_cast<std::byte*>(const_cast<void*>(place_)); }
+  const RegisteredWindow& window() const { return *static_cast<const RegisteredWindow*>(place_); }
+
   Kind kind_ = Kind::kResponseWindow;
-  std::byte* memory_ = nullptr;
-  const RegisteredWindow* window_ = nullptr;
-  uint64_t offset_ = 0;
-  uint64_t capacity_ = 0;
+  // Not set for the response window. Every call makes one of these, so that no store is for
+  // nothing.
+  const void* place_;
+  uint64_t offset_;  // in a window
+  uint64_t capacity_;
 };
 
 struct CallOptions {

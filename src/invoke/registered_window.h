@@ -3,7 +3,7 @@
 //
 //   absl::StatusOr<invoker::RegisteredWindow> window =
 //       client->RegisterWindow(array.data(), array_bytes, invoker::WindowAccess::kRead);
-//   absl::StatusOr<invoker::Response> sum = client->Invoke(*function, {*window, 0, array_bytes});
+//   absl::StatusOr<invoker::Response> total = client->Invoke(*sum, {*window, 0, array_bytes});
 //
 // The bytes cross the fabric once in each direction, without a copy on the caller's side. While a
 // call is under way the memory that it names is the call's: the input stays as it is, the output is

@@ -38,7 +38,7 @@ absl::Status RequestMaker::WrongBuffer(bool is_ours, size_t size, size_t has) {
 absl::Status RequestMaker::DoesNotFit(const CallDriver& driver, const CallInput& input,
                                       const CallOptions& options) {
   if (options.retry != 0) return NoRetry();
-  if (input.size() > driver.geometry().MaxPayload() && input.window_ == nullptr) {
+  if (input.size() > driver.geometry().MaxPayload() && input.kind_ != CallInput::Kind::kWindow) {
     return TooLargeForWindow("a request", input.size(), driver.geometry());
   }
   return WithFate(
@@ -115,9 +115,10 @@ absl::StatusOr<Response> Client::InvokeBytes(const RemoteFunction& function, Byt
   return driver_->Run(request);
 }
 
-absl::StatusOr<Response> Client::InvokeFrom(const RemoteFunction& function, const CallInput& input,
-                                            const CallOptions& options) {
-  if (RequestMaker::NeedsMemory(*driver_, input, options)) {
+absl::StatusOr<Response> Client::InvokeBuffer(const RemoteFunction& function, const Buffer& buffer,
+                                              size_t size, const CallOptions& options) {
+  const CallInput input(buffer, size);
+  if (ABSL_PREDICT_FALSE(RequestMaker::NeedsMemory(*driver_, input, options))) {
     return InvokeWithMemory(function, input, options);
   }
   ClientSession::Request request;

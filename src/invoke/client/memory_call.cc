@@ -79,28 +79,28 @@ absl::Status MemoryCall::PlaceOutput(Client* client, const CallDeadline& deadlin
       return absl::OkStatus();
     }
     absl::StatusOr<RegisteredWindow> window = client->RegisterWindowWithin(
-        output_.memory_, output_.capacity_, WindowAccess::kWrite, deadline.left());
+        output_.memory(), output_.capacity_, WindowAccess::kWrite, deadline.left());
     if (!window.ok()) return NotRegistered(deadline, window.status());
     own_output_ = *std::move(window);
     output_ = CallOutput(*own_output_, 0, output_.capacity_);
   }
   if (output_.kind_ != CallOutput::Kind::kWindow) return absl::OkStatus();
-  if (absl::Status status = CheckWindow(*output_.window_); !status.ok()) return status;
-  if (output_.window_->access() == WindowAccess::kRead) {
+  if (absl::Status status = CheckWindow(output_.window()); !status.ok()) return status;
+  if (output_.window().access() == WindowAccess::kRead) {
     return NotSent("the output's window has not been registered to be written");
   }
   options->response_capacity = kResponseBytes;
-  return CheckPlace("output", output_.offset_, output_.capacity_, *output_.window_);
+  return CheckPlace("output", output_.offset_, output_.capacity_, output_.window());
 }
 
 absl::Status MemoryCall::PlaceInput(Client* client, const CallInput& input,
                                     const CallDeadline& deadline) {
-  if (input.window_ != nullptr) {
-    if (absl::Status status = CheckWindow(*input.window_); !status.ok()) return status;
-    if (input.window_->access() == WindowAccess::kWrite) {
+  if (input.kind_ == CallInput::Kind::kWindow) {
+    if (absl::Status status = CheckWindow(input.window()); !status.ok()) return status;
+    if (input.window().access() == WindowAccess::kWrite) {
       return NotSent("the input's window has not been registered to be read");
     }
-    input_window_ = input.window_;
+    input_window_ = &input.window();
     input_offset_ = input.offset_;
     input_length_ = input.size();
     return CheckPlace("input", input_offset_, input_length_, *input_window_);
@@ -129,7 +129,7 @@ absl::Status MemoryCall::MakeWithWindows(const RemoteFunction& function,
     descriptor.input_length = input_length_;
   }
   if (output_.kind_ == CallOutput::Kind::kWindow) {
-    descriptor.output_window = output_.window_->state_->number;
+    descriptor.output_window = output_.window().state_->number;
     descriptor.output_offset = output_.offset_;
     descriptor.output_capacity = output_.capacity_;
   }
@@ -148,7 +148,9 @@ absl::Status MemoryCall::MakeWithWindows(const RemoteFunction& function,
 
 void MemoryCall::LendWindows() {
   driver_->RunLocked([this] {
-    for (const RegisteredWindow* window : {input_window_, output_.window_}) {
+    const RegisteredWindow* const output_window =
+        output_.kind_ == CallOutput::Kind::kWindow ? &output_.window() : nullptr;
+    for (const RegisteredWindow* window : {input_window_, output_window}) {
       if (window == nullptr) continue;
       std::vector<std::shared_ptr<WindowUse>>& uses = window->state_->uses;
       uses.erase(std::remove_if(uses.begin(), uses.end(),
@@ -185,8 +187,8 @@ absl::StatusOr<Response> MemoryCall::ViewOfOutput(const Response& response) cons
                                                     " bytes; `output` has ", output_.capacity_)),
           CallFate::kExecuted);
     }
-    std::copy(bytes.begin(), bytes.end(), output_.memory_);
-    return Response(nullptr, HeldCells(), Bytes(output_.memory_, bytes.size()));
+    std::copy(bytes.begin(), bytes.end(), output_.memory());
+    return Response(nullptr, HeldCells(), Bytes(output_.memory(), bytes.size()));
   }
   if (response.size() != kBulkResultBytes) {
     return absl::DataLossError(
@@ -198,7 +200,7 @@ absl::StatusOr<Response> MemoryCall::ViewOfOutput(const Response& response) cons
     return absl::DataLossError(absl::StrCat("the worker says that it has written ", size,
                                             " bytes where ", output_.capacity_, " were allowed"));
   }
-  return Response(nullptr, HeldCells(), Bytes(output_.window_->data() + output_.offset_, size));
+  return Response(nullptr, HeldCells(), Bytes(output_.window().data() + output_.offset_, size));
 }
 
 }  // namespace invoker

@@ -29,8 +29,11 @@ class RequestMaker {
   ABSL_ATTRIBUTE_ALWAYS_INLINE static bool NeedsMemory(const CallDriver& driver,
                                                        const CallInput& input,
                                                        const CallOptions& options) {
-    return input.size() > driver.geometry().MaxPayload() || input.window_ != nullptr ||
-           options.retry != 0 || options.output.kind_ != CallOutput::Kind::kResponseWindow;
+    const uint32_t special = options.retry | static_cast<uint32_t>(options.output.kind_);
+    // A buffer lies in the request window, so it is never too large.
+    if (input.kind_ == CallInput::Kind::kBuffer) return special != 0;
+    return input.size() > driver.geometry().MaxPayload() || special != 0 ||
+           input.kind_ == CallInput::Kind::kWindow;
   }
 
   // For a call that does not NeedsMemory, or whose memory lies in the session's windows after all.
@@ -40,8 +43,8 @@ class RequestMaker {
                                                         ClientSession::Request* request) {
     HeldCells cells;
     bool* busy = nullptr;
-    if (input.buffer_ != nullptr) {
-      const Buffer& buffer = *input.buffer_;
+    if (input.kind_ == CallInput::Kind::kBuffer) {
+      const Buffer& buffer = input.buffer();
       const bool is_ours = buffer.driver_.get() == &driver;
       if (ABSL_PREDICT_FALSE(!is_ours || input.size() > buffer.size())) {
         return WrongBuffer(is_ours, input.size(), buffer.size());
