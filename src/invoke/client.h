@@ -163,9 +163,8 @@ class CallInput {
 
   Bytes bytes_;  // in a window: the length alone
   Kind kind_ = Kind::kBytes;
-  // Set with a buffer or a window. Every call makes one of these, so that no store is for nothing.
-  const void* source_;
-  uint64_t offset_;  // in a window
+  const void* source_ = nullptr;  // a Buffer or a RegisteredWindow
+  uint64_t offset_ = 0;           // in a window
 };
 
 class Client {

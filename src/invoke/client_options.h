@@ -84,7 +84,7 @@ struct ClientOptions {
 class CallOutput {
  public:
   // The response window. CallOptions::response_capacity says how much fits.
-  CallOutput() {}
+  CallOutput() = default;
   // Memory of any size. It is the call's until the call has ended. What does not fit in the
   // response window is registered for the call alone (registered_window.h).
   CallOutput(absl::Span<std::byte> memory)
@@ -104,11 +104,9 @@ class CallOutput {
   const RegisteredWindow& window() const { return *static_cast<const RegisteredWindow*>(place_); }
 
   Kind kind_ = Kind::kResponseWindow;
-  // Not set for the response window. Every call makes one of these, so that no store is for
-  // nothing.
-  const void* place_;
-  uint64_t offset_;  // in a window
-  uint64_t capacity_;
+  const void* place_ = nullptr;
+  uint64_t offset_ = 0;  // in a window
+  uint64_t capacity_ = 0;
 };
 
 struct CallOptions {
