@@ -103,8 +103,14 @@ TEST_P(CallErrorsTest, AResponseThatDoesNotFitSaysHowMuchItNeeds) {
               absl::StatusCode::kResourceExhausted, CallFate::kExecuted, {"3000000000"});
 }
 
-TEST_P(CallErrorsTest, ARequestThatIsTooLargeSaysHowMuchThereIsRoomFor) {
+// Its input is registered for the call, and its response does not fit.
+TEST_P(CallErrorsTest, ARequestBeyondTheWindowNeedsRoomForItsResponse) {
   ExpectError(Error("test.echo", std::string(client_->max_payload() + 1, 'x')),
+              absl::StatusCode::kResourceExhausted, CallFate::kExecuted, {"2097121"});
+}
+
+TEST_P(CallErrorsTest, WhatIsTooLargeForTheWindowSaysHowMuchThereIsRoomFor) {
+  ExpectError(client_->Ping(std::vector<std::byte>(client_->max_payload() + 1)),
               absl::StatusCode::kInvalidArgument, CallFate::kNotSent, {"2097121", "2097120"});
   CallOptions options;
   options.response_capacity = static_cast<uint32_t>(client_->max_payload() + 1);
