@@ -197,7 +197,7 @@ class Client {
 
   // Calls and waits.
   absl::StatusOr<Response> Invoke(const RemoteFunction& function, const CallInput& input,
-                                  const CallOptions& options = {}) {
+                                  const CallOptions& options = kDefaultCallOptions) {
     // Inline, so that a call of the common kinds makes no CallInput at all.
     if (input.kind_ == CallInput::Kind::kBytes) {
       return InvokeBytes(function, input.bytes_, options);
@@ -219,7 +219,7 @@ class Client {
   // wait in between: those leave together, when 16 have gathered, when a thread waits, or after 50
   // to 200 us at the latest.
   Future InvokeAsync(const RemoteFunction& function, const CallInput& input,
-                     const CallOptions& options = {}, CallDone done = nullptr);
+                     const CallOptions& options = kDefaultCallOptions, CallDone done = nullptr);
 
   // RESOURCE_EXHAUSTED if the request window has no room for `size` adjacent bytes now.
   absl::StatusOr<Buffer> AllocateBuffer(size_t size);

@@ -84,7 +84,7 @@ struct ClientOptions {
 class CallOutput {
  public:
   // The response window. CallOptions::response_capacity says how much fits.
-  CallOutput() = default;
+  constexpr CallOutput() = default;
   // Memory of any size. It is the call's until the call has ended. What does not fit in the
   // response window is registered for the call alone (registered_window.h).
   CallOutput(absl::Span<std::byte> memory)
@@ -131,6 +131,9 @@ struct CallOptions {
   // response_capacity is of no effect. RESOURCE_EXHAUSTED says how much the response needs.
   CallOutput output = CallOutput();
 };
+
+// Made once, so that a call without options of its own makes none.
+inline constexpr CallOptions kDefaultCallOptions;
 
 }  // namespace invoker
 
