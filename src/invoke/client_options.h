@@ -133,7 +133,7 @@ struct CallOptions {
 };
 
 // Made once, so that a call without options of its own makes none.
-inline constexpr CallOptions kDefaultCallOptions;
+inline constexpr CallOptions kDefaultCallOptions{};
 
 }  // namespace invoker
 
