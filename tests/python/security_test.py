@@ -107,7 +107,7 @@ def test_the_environment_is_enough(certificates, tmp_path, monkeypatch):
 
 
 def test_plaintext_stays_on_this_machine(tmp_path):
-    with pytest.raises(invoker.InvalidArgument, match="allow_plaintext"):
+    with pytest.raises(invoker.InvalidArgument, match="--allow-plaintext"):
         invoker.serve({"echo": bytes}, listen="0.0.0.0:0")
     with pytest.raises(invoker.InvalidArgument, match="plaintext=True"):
         invoker.connect("192.0.2.1:7000", connect_timeout=0.2)
