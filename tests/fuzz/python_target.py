@@ -14,7 +14,10 @@ import struct
 
 import invoker
 import numpy
-from invoker import _arguments, _buffers, _frames, _leasing, usage
+from invoker import usage
+from invoker._calls import arguments, leasing
+from invoker._native import buffers
+from invoker._pickle import frames
 
 _WAIT = 5.0  # nothing here takes long; a future that does not end in this time is a finding
 
@@ -244,15 +247,15 @@ def _native(maker):
 def _pieces(maker):
     piece = maker.pick(
         [
-            lambda: _buffers.contiguous(maker.any()),
-            lambda: _buffers.byte_view(maker.any()),
-            lambda: _buffers.plain_dtype(maker.any()),
-            lambda: _leasing.parse_bytes(maker.any()),
-            lambda: _leasing.limit_seconds("limit", maker.any()),
-            lambda: _arguments.whole("number", maker.any()),
-            lambda: _arguments.seconds_from("seconds", maker.any(), zero=False),
-            lambda: _frames.decode(memoryview(maker.take(maker.byte()))),
-            lambda: _frames.encode(maker.byte() % 4, maker.any()),
+            lambda: buffers.contiguous(maker.any()),
+            lambda: buffers.byte_view(maker.any()),
+            lambda: buffers.plain_dtype(maker.any()),
+            lambda: leasing.parse_bytes(maker.any()),
+            lambda: leasing.limit_seconds("limit", maker.any()),
+            lambda: arguments.whole("number", maker.any()),
+            lambda: arguments.seconds_from("seconds", maker.any(), zero=False),
+            lambda: frames.decode(memoryview(maker.take(maker.byte()))),
+            lambda: frames.encode(maker.byte() % 4, maker.any()),
             lambda: usage.Usage(*[maker.any() for _ in range(maker.byte() % 9)]),
         ]
     )

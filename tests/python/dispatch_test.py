@@ -6,7 +6,7 @@ import threading
 import invoker
 import pytest
 from conftest import run_script
-from invoker import _dispatch, _retry
+from invoker._calls import dispatch, retry
 
 
 def test_callbacks_of_two_sessions_may_close_the_group():
@@ -66,7 +66,7 @@ class Native:
 
 def test_results_that_are_lost_on_the_way_end_their_calls_and_no_others():
     native = Native()
-    dispatcher = _dispatch.Dispatcher(native)
+    dispatcher = dispatch.Dispatcher(native)
     first = dispatcher.start(lambda token: object(), bytes)
     native.started.release()
     with pytest.raises(MemoryError):
@@ -107,7 +107,7 @@ def test_a_call_that_cannot_be_tried_again_for_want_of_a_thread_says_what_became
             return None
         raise RuntimeError("can't start new thread")
 
-    whole = _retry.submit(_retry.Tries(GroupWithoutThreads(), {"retry": 1}), start)
+    whole = retry.submit(retry.Tries(GroupWithoutThreads(), {"retry": 1}), start)
     first.set_exception(invoker.Unavailable("its worker has gone", fate="maybe_executed"))
     with pytest.raises(invoker.Unavailable, match="has gone") as caught:
         whole.result(timeout=60)

@@ -9,8 +9,8 @@ import invoker
 import numpy
 import pytest
 from conftest import microseconds
-from invoker import _buffers
-from invoker._futures import CallFuture
+from invoker._native import buffers
+from invoker._calls.futures import CallFuture
 
 
 def test_many_calls_under_way_give_each_its_own_result(client):
@@ -74,8 +74,8 @@ class Copying:
     def __init__(self, monkeypatch):
         self.begun = threading.Event()
         self.may_go_on = threading.Event()
-        self._copy = _buffers.copy_into
-        monkeypatch.setattr(_buffers, "copy_into", self)
+        self._copy = buffers.copy_into
+        monkeypatch.setattr(buffers, "copy_into", self)
 
     def __call__(self, target, response):
         self.begun.set()

@@ -9,7 +9,8 @@ import time
 import invoker
 import pytest
 from conftest import Server, loopback_address_of_its_own, microseconds
-from invoker import _ends, _invoker, _reconnect, _retry
+from invoker._calls import ends, reconnect, retry
+from invoker._native import _invoker
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_connecting_again_goes_on_whatever_a_try_ends_with():
             return True
 
     lost = Lost()
-    reconnector = _reconnect.Reconnector(lost, _invoker.Bell())
+    reconnector = reconnect.Reconnector(lost, _invoker.Bell())
     reconnector.start()
     reconnector.lost(0)
     lost.back.wait()
@@ -63,11 +64,11 @@ def test_ends_go_on_whatever_a_callback_raises(caplog):
     def fail():
         raise SystemExit("a callback's own affair")
 
-    ends = _ends.Ends()
-    for _ in range(2 * _ends._MOST_THREADS):
-        ends.run(fail)
+    running = ends.Ends()
+    for _ in range(2 * ends._MOST_THREADS):
+        running.run(fail)
     ended = threading.Event()
-    ends.run(ended.set)
+    running.run(ended.set)
     assert ended.wait(60)
     assert "callback" in caplog.text
 
@@ -90,7 +91,7 @@ def test_a_session_that_is_lost_while_it_is_being_replaced_is_replaced_again():
             return True
 
     lost = LostTwice()
-    reconnector = _reconnect.Reconnector(lost, _invoker.Bell())
+    reconnector = reconnect.Reconnector(lost, _invoker.Bell())
     reconnector.start()
     reconnector.lost(0)
     assert lost.again.wait(60)
@@ -109,7 +110,7 @@ def test_the_thread_that_connects_again_ends_with_its_group():
             return True
 
     lost = Lost()
-    reconnector = _reconnect.Reconnector(lost, _invoker.Bell())
+    reconnector = reconnect.Reconnector(lost, _invoker.Bell())
     reconnector.start()
     reconnector.lost(0)
     lost.back.wait()
@@ -298,7 +299,7 @@ def test_a_call_that_is_tried_again_waits_for_room_no_longer_than_it_has_time(
             def monotonic():
                 return time.monotonic() + 3600
 
-        monkeypatch.setattr(_retry, "time", Later)
+        monkeypatch.setattr(retry, "time", Later)
         error = tried.exception(60)
         # By the first try.
         assert isinstance(error, invoker.DeadlineExceeded) and error.fate == "maybe_executed"
@@ -335,7 +336,7 @@ def test_what_is_done_at_the_end_of_a_call_that_waited_for_room_holds_up_no_othe
             def monotonic():
                 return time.monotonic() + 3600
 
-        monkeypatch.setattr(_retry, "time", Later)
+        monkeypatch.setattr(retry, "time", Later)
         assert isinstance(late.exception(60), invoker.DeadlineExceeded)
         rendezvous.release()
         assert in_time.result(60) == b"in time" and keeps.result(60) == b"held"

@@ -9,9 +9,9 @@ import types
 import invoker
 import pytest
 from conftest import PROVIDERS, run_script
-from invoker import _frames
-from invoker._frame_calls import FrameCalls
-from invoker._large_calls import LargeCalls
+from invoker._pickle import frames
+from invoker._calls.frame_calls import FrameCalls
+from invoker._calls.large_calls import LargeCalls
 
 
 class Holding:
@@ -88,7 +88,7 @@ def test_time_in_line_is_time_of_the_call():
 
     native = Native()
     calls = FrameCalls(native, None)
-    parts = _frames.encode(_frames.CALL, ((bytes(100),), {}))
+    parts = frames.encode(frames.CALL, ((bytes(100),), {}))
     function = types.SimpleNamespace(name="of nobody")
     futures = [calls.start(function, parts, 100.0, None, True) for _ in range(3)]
     for _ in range(2):

@@ -11,7 +11,7 @@ import invoker
 import numpy
 import pytest
 from conftest import PROVIDERS, Serving, run_script
-from invoker import _frames
+from invoker._pickle import frames
 
 
 @pytest.fixture(scope="module", params=PROVIDERS)
@@ -191,9 +191,9 @@ def test_long_answers_to_short_requests_come_whole(serving, bytes_, how):
 
 
 def test_an_answer_that_nobody_keeps_any_more_is_an_error(client):
-    parts = _frames.encode(_frames.FETCH, (12345, 0, 100))
-    frame = bytearray(_frames.size_of(parts))
-    _frames.write(parts, memoryview(frame))
+    parts = frames.encode(frames.FETCH, (12345, 0, 100))
+    frame = bytearray(frames.size_of(parts))
+    frames.write(parts, memoryview(frame))
     with pytest.raises(invoker.FunctionFailed, match="no longer kept"):
         client.call("add", frame)
 
@@ -359,24 +359,24 @@ def test_pickled_is_still_the_function_here():
 
 def test_frames_are_what_they_say():
     array = numpy.arange(5.0)
-    parts = _frames.encode(_frames.CALL, ((array,), {}))
-    frame = bytearray(_frames.size_of(parts))
-    _frames.write(parts, memoryview(frame))
+    parts = frames.encode(frames.CALL, ((array,), {}))
+    frame = bytearray(frames.size_of(parts))
+    frames.write(parts, memoryview(frame))
     assert frame[:6] == b"INVP\x01\x01"
     assert struct.unpack_from("<I", frame, 8) == (1,)
     pickle_bytes, array_bytes = struct.unpack_from("<QQ", frame, 16)
     assert array_bytes == 40 and len(frame) % 64 == 40
     assert bytes(frame[64 : 64 + pickle_bytes]).startswith(b"\x80\x05")
-    (back,), _ = _frames.decode(memoryview(frame))[1]
+    (back,), _ = frames.decode(memoryview(frame))[1]
     assert numpy.shares_memory(back, numpy.frombuffer(frame, "u1"))
     # No copy on the way in, either.
     assert any(numpy.shares_memory(numpy.frombuffer(part, "u1"), array) for part in parts[2:])
 
 
 def test_frames_cut_anywhere_are_refused():
-    parts = _frames.encode(_frames.CALL, ((numpy.arange(5.0), b"x" * 100), {}))
-    frame = bytearray(_frames.size_of(parts))
-    _frames.write(parts, memoryview(frame))
+    parts = frames.encode(frames.CALL, ((numpy.arange(5.0), b"x" * 100), {}))
+    frame = bytearray(frames.size_of(parts))
+    frames.write(parts, memoryview(frame))
     for size in range(len(frame)):
         with pytest.raises((ValueError, pickle.UnpicklingError)):
-            _frames.decode(memoryview(frame)[:size])
+            frames.decode(memoryview(frame)[:size])

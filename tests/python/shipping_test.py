@@ -9,8 +9,9 @@ import sys
 
 import invoker
 import pytest
-from invoker import _framed, _shipping, executor
-from invoker._leasing import limit_seconds, parse_bytes
+from invoker import executor
+from invoker._pickle import framed, shipping
+from invoker._calls.leasing import limit_seconds, parse_bytes
 
 
 def here(x):
@@ -23,7 +24,7 @@ def helper(x):
 
 def load_elsewhere(function, arguments, tmp_path):
     """What the function returns in a process that has never seen this file."""
-    (tmp_path / "code").write_bytes(_shipping.dumps(function))
+    (tmp_path / "code").write_bytes(shipping.dumps(function))
     code = "import pickle, sys; print(repr(pickle.load(open(sys.argv[1], 'rb'))(*eval(sys.argv[2]))))"
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "code"), repr(arguments)],
@@ -47,14 +48,14 @@ def test_shipping_leaves_cloudpickle_as_it_was():
     import cloudpickle
 
     before = set(cloudpickle.list_registry_pickle_by_value())
-    _shipping.dumps(here)
+    shipping.dumps(here)
     assert set(cloudpickle.list_registry_pickle_by_value()) == before
 
 
 def test_what_cannot_be_shipped_is_refused():
     lock = __import__("threading").Lock()
     with pytest.raises(TypeError, match="pickle"):
-        _shipping.dumps(lambda: lock)
+        shipping.dumps(lambda: lock)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_what_cannot_be_shipped_is_refused():
     ],
 )
 def test_names_are_allowed_and_free(function, taken, name):
-    assert _shipping.name_for(function, taken) == name
+    assert shipping.name_for(function, taken) == name
 
 
 def test_an_executor_loads_only_what_is_callable(tmp_path):
@@ -125,9 +126,9 @@ def test_a_bill_that_is_not_known_is_none_of_zeros():
 
 
 def test_answers_that_nobody_fetches_are_bounded_in_bytes(monkeypatch):
-    monkeypatch.setattr(_framed, "_MOST_BYTES", 1000)
-    monkeypatch.setattr(_framed, "_share", lambda: 1000)
-    kept = _framed._Kept()
+    monkeypatch.setattr(framed, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(framed, "_share", lambda: 1000)
+    kept = framed._Kept()
     room = bytearray(2000)
 
     def fetch(ticket, size):
@@ -152,6 +153,6 @@ def test_answers_that_nobody_fetches_are_bounded_in_bytes(monkeypatch):
 
 def test_the_share_of_memory_is_part_of_what_the_process_may_have():
     limit = resource.getrlimit(resource.RLIMIT_AS)
-    before = _framed._share()
+    before = framed._share()
     assert 0 < before <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
     assert limit[0] == resource.RLIM_INFINITY or before <= limit[0] // 4

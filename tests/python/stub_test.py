@@ -3,12 +3,11 @@
 import ast
 import pathlib
 
-import invoker
-from invoker import _invoker
+from invoker._native import _invoker
 
 
 def stub():
-    path = pathlib.Path(invoker.__file__).with_name("_invoker.pyi")
+    path = pathlib.Path(_invoker.__file__).with_name("_invoker.pyi")
     return ast.parse(path.read_text(encoding="utf-8")).body
 
 

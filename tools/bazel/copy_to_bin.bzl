@@ -3,7 +3,7 @@
 def _copy_to_bin_impl(ctx):
     copies = []
     for source in ctx.files.srcs:
-        copy = ctx.actions.declare_file(source.basename)
+        copy = ctx.actions.declare_file(source.short_path[len(ctx.label.package) + 1:])
         ctx.actions.expand_template(template = source, output = copy, substitutions = {})
         copies.append(copy)
     files = depset(copies)

@@ -21,7 +21,7 @@ for what they raise.
 """
 
 # First: it loads the native half.
-from invoker._load import __version__
+from invoker._native import __version__
 from invoker.client import Client
 from invoker.connecting import connect
 from invoker.errors import (

@@ -7,13 +7,15 @@ import weakref
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, List, Optional, Union, overload
 
-from invoker import _arguments, _buffers, _frames, _futures, _invoker
-from invoker._calls import Calls
-from invoker._closing import Closing
-from invoker._dispatch import Dispatcher
-from invoker._frame_calls import FrameCalls
-from invoker._futures import CallFuture
-from invoker._leasing import Connecting, Leasing
+from invoker._calls import arguments, futures
+from invoker._native import buffers, _invoker
+from invoker._pickle import frames
+from invoker._calls.calls import Calls
+from invoker._calls.closing import Closing
+from invoker._calls.dispatch import Dispatcher
+from invoker._calls.frame_calls import FrameCalls
+from invoker._calls.futures import CallFuture
+from invoker._calls.leasing import Connecting, Leasing
 from invoker.function import Function
 from invoker.remote_function import RemoteFunction
 
@@ -79,7 +81,7 @@ class Client(Calls, Leasing, Closing):
         within about 0.1 s and cancels the call, as cancel() on the future of submit() does.
         """
         if retry:
-            _arguments.no_retry(retry)
+            arguments.no_retry(retry)
         bound = self._bound.get(name) or self._bind(name)
         return bound.call(data, timeout, response_capacity, out, dtype)
 
@@ -102,7 +104,7 @@ class Client(Calls, Leasing, Closing):
         calls. An InvokerError is in the future, but an unknown name or a closed client raises here.
         """
         if retry:
-            _arguments.no_retry(retry)
+            arguments.no_retry(retry)
         future = self._submit(
             name,
             data,
@@ -133,7 +135,7 @@ class Client(Calls, Leasing, Closing):
         cancels the call, as cancel() on the future of submit() does.
         """
         if retry:
-            _arguments.no_retry(retry)
+            arguments.no_retry(retry)
         return await self._acall(
             self._handle(name), data, timeout, response_capacity, out, dtype
         )
@@ -161,8 +163,8 @@ class Client(Calls, Leasing, Closing):
 
     def ping(self, size: int = 0, *, timeout: Optional[float] = None) -> float:
         """A round trip of size bytes that runs no function. Returns its seconds."""
-        _arguments.check_call(timeout, None)
-        return self._native.ping(_arguments.whole("size", size, least=0), timeout)
+        arguments.check_call(timeout, None)
+        return self._native.ping(arguments.whole("size", size, least=0), timeout)
 
     def close(self) -> None:
         """Ends calls under way, on any thread, with Cancelled, and closes the session.
@@ -237,7 +239,7 @@ class Client(Calls, Leasing, Closing):
         return self._native.max_payload
 
     def _bind(self, name: str) -> _invoker.BoundFunction:
-        name = _arguments.text("a function's name", name)
+        name = arguments.text("a function's name", name)
         bound = _invoker.BoundFunction(self._native, self._native.function(name))
         return self._bound.setdefault(name, bound)
 
@@ -272,11 +274,11 @@ class Client(Calls, Leasing, Closing):
         may_block: bool,
         whole: Optional[CallFuture] = None,
     ) -> Optional[Future]:
-        _arguments.check_call(timeout, response_capacity)
+        arguments.check_call(timeout, response_capacity)
         finish: Callable[[memoryview], Any] = _same
         if out is not None or dtype is not None:
-            target = None if out is None else _buffers.byte_view(out)
-            plain = None if dtype is None else _buffers.plain_dtype(dtype)
+            target = None if out is None else buffers.byte_view(out)
+            plain = None if dtype is None else buffers.plain_dtype(dtype)
             finish = functools.partial(_finish, target, plain)
             most = self._native.max_payload
             if target is not None and response_capacity is None and len(target) > most // 64:
@@ -290,7 +292,7 @@ class Client(Calls, Leasing, Closing):
         )
 
     async def _acall(self, *arguments: Any) -> Any:
-        return await _futures.result_of(functools.partial(self._start, *arguments))
+        return await futures.result_of(functools.partial(self._start, *arguments))
 
     def _default_in_flight(self) -> int:
         return 2
@@ -308,7 +310,7 @@ class Client(Calls, Leasing, Closing):
     def _begin_remote(
         self,
         name: str,
-        parts: _frames.Parts,
+        parts: frames.Parts,
         timeout: Optional[float],
         response_capacity: Optional[int],
         may_block: bool,
@@ -323,8 +325,8 @@ def _same(view: memoryview) -> memoryview:
 
 def _finish(target: Optional[memoryview], plain: Any, view: memoryview) -> Any:
     if target is not None:
-        view = _buffers.copy_into(target, view)
-    return view if plain is None else _buffers.as_array(view, plain)
+        view = buffers.copy_into(target, view)
+    return view if plain is None else buffers.as_array(view, plain)
 
 
 def _close(

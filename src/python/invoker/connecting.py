@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Optional, Union
 
-from invoker import _arguments
-from invoker._credentials import Credentials, Path
-from invoker._leasing import Connecting
+from invoker._calls import arguments
+from invoker._calls.credentials import Credentials, Path
+from invoker._calls.leasing import Connecting
 from invoker.client import Client
 from invoker.errors import InvalidArgument
 from invoker.group import Group
@@ -69,21 +69,21 @@ def connect(
     Unauthenticated if one does not accept the other's certificate or the worker wants another token,
     InvalidArgument for an option out of its range.
     """
-    if window is not None and _arguments.whole("window", window) <= 0:
+    if window is not None and arguments.whole("window", window) <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
     options = (
-        _arguments.optional_text("provider", provider),
-        _arguments.optional_text("fabric_address", fabric_address),
-        _arguments.text("notify", notify),
-        _arguments.text("data_auth", data_auth),
-        _arguments.whole("window", window or 0),
-        _arguments.seconds_from("connect_timeout", connect_timeout, zero=False),
-        _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
+        arguments.optional_text("provider", provider),
+        arguments.optional_text("fabric_address", fabric_address),
+        arguments.text("notify", notify),
+        arguments.text("data_auth", data_auth),
+        arguments.whole("window", window or 0),
+        arguments.seconds_from("connect_timeout", connect_timeout, zero=False),
+        arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
         Credentials.of(tls_ca, tls_cert, tls_key, tls_server_name, token_file, plaintext),
-        _arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
-        None if pieces_up_to is None else _arguments.whole("pieces_up_to", pieces_up_to, least=0),
+        arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
+        None if pieces_up_to is None else arguments.whole("pieces_up_to", pieces_up_to, least=0),
     )
-    addresses = [address.strip() for address in _arguments.text("server", server).split(",")]
+    addresses = [address.strip() for address in arguments.text("server", server).split(",")]
     clients = []
     try:
         for address in addresses:

@@ -21,8 +21,8 @@ import pickle
 
 
 def load(path):
-    """The function in the file at path, which invoker._shipping.dumps has made, as one of frames. For the native half."""
-    from invoker._framed import Framed
+    """The function in the file at path, which invoker._pickle.shipping.dumps has made, as one of frames. For the native half."""
+    from invoker._pickle.framed import Framed
 
     with open(path, "rb") as file:
         function = pickle.load(file)
@@ -47,7 +47,8 @@ def _prepare():
 def main():
     """Runs until the server goes away. Returns the exit status."""
     # All that calls need, so that it is there before the fork.
-    from invoker import _framed, _invoker, _serve  # noqa: F401
+    from invoker._native import _invoker, failures  # noqa: F401
+    from invoker._pickle import framed  # noqa: F401
 
     _prepare()
     return _invoker.run_executor(["invoker.executor", *sys.argv[1:]])

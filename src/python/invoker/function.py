@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Optional
 
-from invoker import _invoker
+from invoker._native import _invoker
 
 if TYPE_CHECKING:
     from invoker.client import Client

@@ -8,13 +8,16 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, TypeVar, Union, overload
 
-from invoker import _frames, _invoker, _map, _reconnect, _retry
-from invoker._calls import Calls
-from invoker._closing import Closing
-from invoker._futures import CallFuture
-from invoker._leasing import Leasing
-from invoker._sessions import Place, Session
-from invoker._waiting import Waiting
+from invoker._calls import mapping, retry
+from invoker._calls.reconnect import Reconnector
+from invoker._native import _invoker
+from invoker._pickle import frames
+from invoker._calls.calls import Calls
+from invoker._calls.closing import Closing
+from invoker._calls.futures import CallFuture
+from invoker._calls.leasing import Leasing
+from invoker._calls.sessions import Place, Session
+from invoker._calls.waiting import Waiting
 from invoker.client import Client
 from invoker.errors import (
     FailedPrecondition,
@@ -47,7 +50,7 @@ class Group(Calls, Leasing, Closing):
         """For connect() and Lease."""
         Leasing.__init__(self, None)
         self._bell = _invoker.Bell()
-        self._reconnector = _reconnect.Reconnector(self, self._bell) if reconnect else None
+        self._reconnector = Reconnector(self, self._bell) if reconnect else None
         self._clients = list(clients)
         # Under the lock.
         self._sessions = [Session(*each) for each in enumerate(self._clients)]
@@ -70,7 +73,7 @@ class Group(Calls, Leasing, Closing):
 
     def call(self, name: str, data: Any = b"", **options: Any) -> Any:
         """As Client.call(), on one of the sessions."""
-        again = _retry.Tries(self, options)
+        again = retry.Tries(self, options)
         while True:
             try:
                 return self._run(lambda client: client.call(name, data, **again.options()))
@@ -80,18 +83,18 @@ class Group(Calls, Leasing, Closing):
 
     def submit(self, name: str, data: Any = b"", **options: Any) -> Future:
         """As Client.submit(), on one of the sessions. With retry, data stays as it is until the future has ended."""
-        again = _retry.Tries(self, options)
+        again = retry.Tries(self, options)
 
         def start(may_block: bool, whole: Optional[CallFuture]) -> Optional[Future]:
             return self._start(
                 lambda client: client._submit(name, data, may_block, whole, **again.options())
             )
 
-        return _retry.submit(again, start)
+        return retry.submit(again, start)
 
     async def acall(self, name: str, data: Any = b"", **options: Any) -> Any:
         """As Client.acall(), on one of the sessions."""
-        again = _retry.Tries(self, options)
+        again = retry.Tries(self, options)
         while True:
             places: List[Place] = []
             try:
@@ -246,7 +249,7 @@ class Group(Calls, Leasing, Closing):
             self._reconnector.unused(session.client)
 
     def _note(self, session: Session, error: Optional[BaseException]) -> None:
-        if _retry.shows_lost_session(error):
+        if retry.shows_lost_session(error):
             with self._lock:
                 session.gone = True
                 followed = session.followed
@@ -340,7 +343,7 @@ class Group(Calls, Leasing, Closing):
     def _begin_remote(
         self,
         name: str,
-        parts: _frames.Parts,
+        parts: frames.Parts,
         timeout: Optional[float],
         response_capacity: Optional[int],
         may_block: bool,
@@ -381,13 +384,13 @@ class GroupFunction:
         *,
         ordered: bool = True,
         max_in_flight: Optional[int] = None,
-        progress: Optional[_map.Progress] = None,
+        progress: Optional[mapping.Progress] = None,
         **options: Any,
     ) -> Iterator[Any]:
         """As RemoteFunction.map(), of data; the other options are those of Client.submit(), for each call."""
         if max_in_flight is None:
             max_in_flight = self._group._default_in_flight()
-        return _map.run(
+        return mapping.run(
             lambda data: self.submit(data, **options),
             inputs,
             ordered=ordered,

@@ -7,9 +7,11 @@ import threading
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Union
 
-from invoker import _arguments, _invoker, _shipping
-from invoker._leasing import Connecting
-from invoker._sessions import Place
+from invoker._calls import arguments
+from invoker._native import _invoker
+from invoker._pickle import shipping
+from invoker._calls.leasing import Connecting
+from invoker._calls.sessions import Place
 from invoker.client import Client
 from invoker.errors import FailedPrecondition, InvokerError
 from invoker.group import Group
@@ -72,10 +74,10 @@ class Lease(Group):
         if not callable(function):
             raise TypeError("%r is not callable" % (function,))
         if name is not None:
-            _arguments.text("name", name)
-        content = _shipping.dumps(function)
+            arguments.text("name", name)
+        content = shipping.dumps(function)
         with self._code_lock:
-            chosen = name if name is not None else _shipping.name_for(function, set(self.functions()))
+            chosen = name if name is not None else shipping.name_for(function, set(self.functions()))
             self._native.load(content, True, chosen)
         return RemoteFunction(self, chosen, function=function)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional
 
-from invoker import _map
+from invoker._calls import mapping
 
 if TYPE_CHECKING:
-    from invoker._calls import Calls
+    from invoker._calls.calls import Calls
 
 
 class RemoteFunction:
@@ -93,7 +93,7 @@ class RemoteFunction:
         *,
         ordered: bool = True,
         max_in_flight: Optional[int] = None,
-        progress: Optional[_map.Progress] = None,
+        progress: Optional[mapping.Progress] = None,
     ) -> Iterator[Any]:
         """The results of function(input), for each of the inputs, over all executors.
 
@@ -107,7 +107,7 @@ class RemoteFunction:
         """
         if max_in_flight is None:
             max_in_flight = self._target._default_in_flight()
-        return _map.run(
+        return mapping.run(
             self.submit,
             inputs,
             ordered=ordered,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar
 
-from invoker import _arguments, _invoker
-from invoker._closing import Closing
-from invoker._credentials import Path, path
-from invoker._framed import Framed
+from invoker._calls import arguments
+from invoker._native import _invoker
+from invoker._calls.closing import Closing
+from invoker._calls.credentials import Path, path
+from invoker._pickle.framed import Framed
 from invoker.errors import InvalidArgument
 
 # A thread each; what the native half takes is larger than any process has.
@@ -101,7 +102,7 @@ def serve(
     """
     entries = []
     for name, function in functions.items():
-        _arguments.text("a function's name", name)
+        arguments.text("a function's name", name)
         if not callable(function):
             raise TypeError("the function %r is not callable, but a %s" % (name, type(function).__name__))
         doc = (function.__doc__ or "").strip().partition("\n")[0]
@@ -109,19 +110,19 @@ def serve(
             entries.append((name, Framed(function.function), True, doc))
         else:
             entries.append((name, function, False, doc))
-    if window is not None and _arguments.whole("window", window) <= 0:
+    if window is not None and arguments.whole("window", window) <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
     native = _invoker.serve(
         entries,
-        _arguments.text("listen", listen),
-        _arguments.optional_text("provider", provider),
-        _arguments.optional_text("fabric_address", fabric_address),
-        _arguments.text("notify", notify),
-        _arguments.text("data_auth", data_auth),
-        _arguments.whole("window", window or 0),
-        _arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
-        _arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
-        _arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
+        arguments.text("listen", listen),
+        arguments.optional_text("provider", provider),
+        arguments.optional_text("fabric_address", fabric_address),
+        arguments.text("notify", notify),
+        arguments.text("data_auth", data_auth),
+        arguments.whole("window", window or 0),
+        arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
+        arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
+        arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
         (
             path("tls_cert", tls_cert),
             path("tls_key", tls_key),

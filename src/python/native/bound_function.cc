@@ -60,7 +60,7 @@ PyObject* Run(PyObject* self, Arguments arguments) {
     if (arguments[kDtype] == nullptr)
       return bound->native->Call(*bound->function, call).release().ptr();
     // Rare beside what numpy does then.
-    const py::module_ buffers = py::module_::import("invoker._buffers");
+    const py::module_ buffers = py::module_::import("invoker._native.buffers");
     const py::object dtype = buffers.attr("plain_dtype")(py::handle(arguments[kDtype]));
     const py::object result = bound->native->Call(*bound->function, call);
     return buffers.attr("as_array")(result, dtype).release().ptr();
@@ -171,7 +171,7 @@ PyType_Slot slots[] = {
 };
 
 PyType_Spec spec = {
-    "invoker._invoker.BoundFunction",
+    "invoker._native._invoker.BoundFunction",
     sizeof(BoundFunction),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,

@@ -1,4 +1,4 @@
-// The Python type invoker._invoker.BoundFunction: a function of a worker, as a callable.
+// The Python type invoker._native._invoker.BoundFunction: a function of a worker, as a callable.
 //
 // Written against Python's own C API: pybind11 looks up and converts the arguments of a call in
 // more time than a whole call over shared memory takes beyond its two writes.

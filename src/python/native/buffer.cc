@@ -30,7 +30,7 @@ InputBuffer::InputBuffer(PyObject* object) {
   }
   // Rare, so Python code decides what it is and says what is wrong with it.
   const py::object copy =
-      py::module_::import("invoker._buffers").attr("contiguous")(py::handle(object));
+      py::module_::import("invoker._native.buffers").attr("contiguous")(py::handle(object));
   if (PyObject_GetBuffer(copy.ptr(), &view_, PyBUF_SIMPLE) != 0) throw py::error_already_set();
 }
 
@@ -55,7 +55,7 @@ py::object OutputBuffer::Beginning(size_t size) && {
   const Py_buffer* view = PyMemoryView_GET_BUFFER(all.ptr());
   if (!IsPlain(*view)) {
     // memoryview.cast takes few formats, and Python code knows the others.
-    all = py::module_::import("invoker._buffers").attr("byte_view")(py::handle(object_));
+    all = py::module_::import("invoker._native.buffers").attr("byte_view")(py::handle(object_));
     view = PyMemoryView_GET_BUFFER(all.ptr());
   }
   if (static_cast<size_t>(view->len) == size) return all;

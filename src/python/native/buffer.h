@@ -16,8 +16,8 @@ namespace invoker::python {
 class InputBuffer {
  public:
   // What is not C-contiguous, or what numpy has no buffer for (datetime64), is copied by
-  // invoker._buffers.contiguous(). Throws a Python TypeError for what has no bytes or whose bytes
-  // are pointers. nullptr: no bytes.
+  // invoker._native.buffers.contiguous(). Throws a Python TypeError for what has no bytes or whose
+  // bytes are pointers. nullptr: no bytes.
   explicit InputBuffer(PyObject* object);
   ~InputBuffer();
   InputBuffer(const InputBuffer&) = delete;

@@ -57,7 +57,7 @@ PyType_Slot slots[] = {
 };
 
 PyType_Spec spec = {
-    "invoker._invoker.CallMemory",
+    "invoker._native._invoker.CallMemory",
     sizeof(CallMemoryObject),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,

@@ -11,8 +11,8 @@
 
 namespace invoker::python {
 
-// From invoker._credentials.Credentials: tls_ca, tls_cert, tls_key, tls_server_name, token_file,
-// plaintext. With the GIL.
+// From invoker._calls.credentials.Credentials: tls_ca, tls_cert, tls_key, tls_server_name,
+// token_file, plaintext. With the GIL.
 inline security::ClientCredentials CredentialsOf(const pybind11::tuple& fields) {
   const auto text = [&fields](size_t field) { return fields[field].cast<std::string>(); };
   return {text(0), text(1), text(2), text(3), text(4), fields[5].cast<bool>()};

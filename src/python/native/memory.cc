@@ -38,7 +38,7 @@ PyType_Slot slots[] = {
 };
 
 PyType_Spec spec = {
-    "invoker._invoker.Memory",
+    "invoker._native._invoker.Memory",
     sizeof(MemoryObject),
     0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,

@@ -1,5 +1,5 @@
-// The extension module invoker._invoker. Its Python side, and its documentation for users, is the
-// package invoker.
+// The extension module invoker._native._invoker. Its Python side, and its documentation for users,
+// is the package invoker.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

@@ -30,8 +30,8 @@ class NativeLease {
   std::vector<std::string> FunctionNames() const { return Get()->FunctionNames(); }
 
   // Has code loaded into every executor, which the worker is sent only if it has not got it: a
-  // shared library, or what invoker._shipping.dumps makes of a Python function. Returns the names
-  // of all functions.
+  // shared library, or what invoker._pickle.shipping.dumps makes of a Python function. Returns the
+  // names of all functions.
   std::vector<std::string> Load(const pybind11::bytes& code, bool python, const std::string& name);
 
   // None, or the exception for why the lease has ended.

@@ -19,7 +19,8 @@ namespace py = pybind11;
 // What the exception says.
 std::string Describe(const py::error_already_set& error) {
   try {
-    const py::object text = py::module_::import("invoker._serve").attr("describe")(error.value());
+    const py::object text =
+        py::module_::import("invoker._native.failures").attr("describe")(error.value());
     return py::cast<std::string>(text);
   } catch (const std::exception&) {
     return "it raised an exception that cannot be described";

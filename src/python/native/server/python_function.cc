@@ -44,7 +44,8 @@ thread_local ThreadState thread_state;
 thread_local const invoker_call* running = nullptr;  // what this thread is called with
 
 void SetError(invoker_call* call, py::handle exception) {
-  const py::object text = py::module_::import("invoker._serve").attr("describe")(exception);
+  const py::object text =
+      py::module_::import("invoker._native.failures").attr("describe")(exception);
   const auto message = py::cast<std::string>(text);
   function_internal::SetError(call, message);
 }
@@ -99,7 +100,7 @@ int64_t FramedAnswer(invoker_call* call, PyObject* result) {
 }
 
 // Whether a framed function is asked for a part of an answer that is kept: by the frame's first
-// bytes (invoker/_frames.py).
+// bytes (invoker/frames.py).
 bool IsFetch(absl::Span<const uint8_t> request) {
   constexpr uint8_t kFetch[] = {'I', 'N', 'V', 'P', /*version=*/1, /*kind=*/2};
   return request.size() >= sizeof(kFetch) &&

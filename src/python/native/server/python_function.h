@@ -32,7 +32,7 @@ class PythonFunction {
   PythonFunction& operator=(const PythonFunction&) = delete;
 
   // What a registry takes. An exception that leaves the callable is a failed call whose message is
-  // what invoker._serve.describe makes of it.
+  // what invoker._native.failures.describe makes of it.
   FunctionEntry Entry(std::string name, std::string doc, std::string library);
 
   // Whether this thread is inside such a function.

@@ -8,9 +8,11 @@ import time
 from concurrent.futures import Future
 from typing import Any, Dict, Optional
 
-from invoker import _arguments, _frames, _invoker
-from invoker._dispatch import Dispatcher
-from invoker._large_calls import LargeCalls
+from invoker._calls import arguments
+from invoker._native import _invoker
+from invoker._pickle import frames
+from invoker._calls.dispatch import Dispatcher
+from invoker._calls.large_calls import LargeCalls
 from invoker.errors import InvalidArgument, InvokerError, RemoteError, RemoteTraceback
 
 
@@ -37,14 +39,14 @@ class FrameCalls:
         response_capacity: Optional[int],
     ) -> Any:
         """Calls and waits."""
-        _arguments.check_call(timeout, response_capacity)
-        parts = _frames.encode(_frames.CALL, (args, kwargs))
+        arguments.check_call(timeout, response_capacity)
+        parts = frames.encode(frames.CALL, (args, kwargs))
         return self._call(function, parts, _deadline(timeout), response_capacity)
 
     def _call(
         self,
         function: _invoker.RemoteFunction,
-        parts: _frames.Parts,
+        parts: frames.Parts,
         deadline: Optional[float],
         response_capacity: Optional[int],
     ) -> Any:
@@ -55,15 +57,15 @@ class FrameCalls:
     def start(
         self,
         function: _invoker.RemoteFunction,
-        parts: _frames.Parts,
+        parts: frames.Parts,
         timeout: Optional[float],
         response_capacity: Optional[int],
         may_block: bool,
     ) -> Optional[Future]:
         """The future of a call with encode()'s frame, or None if it would have to wait for room and may not."""
-        _arguments.check_call(timeout, response_capacity)
+        arguments.check_call(timeout, response_capacity)
         deadline = _deadline(timeout)
-        if _frames.size_of(parts) > self._native.max_payload:
+        if frames.size_of(parts) > self._native.max_payload:
             # Registering its memory blocks.
             run = functools.partial(self._call, function, parts, deadline, response_capacity)
             return self._large.start(run, deadline)
@@ -75,34 +77,34 @@ class FrameCalls:
             functools.partial(self._result, function, deadline),
         )
 
-    def _room(self, name: str, parts: _frames.Parts, response_capacity: Optional[int]) -> int:
+    def _room(self, name: str, parts: frames.Parts, response_capacity: Optional[int]) -> int:
         most = self._native.max_payload
         if response_capacity is not None:
             return response_capacity
-        size = _frames.size_of(parts)
-        usual = max(size if size <= most else 0, most // 64, _frames.SMALLEST_ROOM)
+        size = frames.size_of(parts)
+        usual = max(size if size <= most else 0, most // 64, frames.SMALLEST_ROOM)
         return min(max(usual, self._lengths.get(name, 0)), most)
 
     def _result(
         self, function: _invoker.RemoteFunction, deadline: Optional[float], answer: memoryview
     ) -> Any:
         kind, value = self._decode(function, answer)
-        if kind == _frames.KEPT:
+        if kind == frames.KEPT:
             try:
                 whole = self._fetch(function, deadline, *value)
             except InvokerError as error:
                 _settle_unfetched(function, error)
                 raise
             kind, value = self._decode(function, whole)
-        if kind == _frames.RETURNED:
+        if kind == frames.RETURNED:
             return value
-        if kind == _frames.RAISED:
+        if kind == frames.RAISED:
             raise _exception(*value)
         raise _not_of_objects(function, "a frame of kind %d" % kind)
 
     def _decode(self, function: _invoker.RemoteFunction, answer: memoryview) -> tuple:
         try:
-            return _frames.decode(answer)
+            return frames.decode(answer)
         except ValueError as error:
             raise _not_of_objects(function, error) from None
 
@@ -117,9 +119,9 @@ class FrameCalls:
         offset = 0
         while offset < size:
             length = min(size - offset, most)
-            parts = _frames.encode(_frames.FETCH, (ticket, offset, length))
-            request = bytearray(_frames.size_of(parts))
-            _frames.write(parts, memoryview(request))
+            parts = frames.encode(frames.FETCH, (ticket, offset, length))
+            request = bytearray(frames.size_of(parts))
+            frames.write(parts, memoryview(request))
             target = whole[offset : offset + length]
             bound.call(request, _left(deadline), length, target, None)
             offset += length

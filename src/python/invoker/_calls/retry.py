@@ -6,8 +6,8 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
-from invoker import _arguments
-from invoker._futures import CallFuture
+from invoker._calls import arguments
+from invoker._calls.futures import CallFuture
 from invoker.errors import (
     Aborted,
     DataLoss,
@@ -28,13 +28,13 @@ class Tries:
     def __init__(self, group: Group, options: Dict[str, Any]) -> None:
         self._group = group
         self._options = dict(options)
-        self.left = _arguments.whole("retry", self._options.pop("retry", 0), least=0)
+        self.left = arguments.whole("retry", self._options.pop("retry", 0), least=0)
         timeout: Optional[float] = self._options.get("timeout")
         self._deadline: Optional[float] = None
         # By a try before the last one.
         self._maybe_executed = False
         if self.left > 0 and timeout is not None:
-            self._deadline = time.monotonic() + _arguments.seconds("timeout", timeout)
+            self._deadline = time.monotonic() + arguments.seconds("timeout", timeout)
 
     def options(self) -> Dict[str, Any]:
         """Those of the next try."""

@@ -8,7 +8,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
-from invoker._invoker import Bell
+from invoker._native._invoker import Bell
 
 if TYPE_CHECKING:
     from invoker.client import Client

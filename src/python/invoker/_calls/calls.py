@@ -6,9 +6,9 @@ import functools
 from concurrent.futures import Future
 from typing import Any, Iterable, Iterator, Optional
 
-from invoker import _frames
-from invoker import _futures
-from invoker import _map
+from invoker._pickle import frames
+from invoker._calls import futures
+from invoker._calls import mapping
 from invoker.remote_function import RemoteFunction
 
 
@@ -41,7 +41,7 @@ class Calls:
         *,
         ordered: bool = True,
         max_in_flight: Optional[int] = None,
-        progress: Optional[_map.Progress] = None,
+        progress: Optional[mapping.Progress] = None,
         timeout: Optional[float] = None,
         response_capacity: Optional[int] = None,
         dtype: Any = None,
@@ -61,7 +61,7 @@ class Calls:
         )
         if max_in_flight is None:
             max_in_flight = self._default_in_flight()
-        return _map.run(
+        return mapping.run(
             submit,
             inputs,
             ordered=ordered,
@@ -88,7 +88,7 @@ class Calls:
     def _begin_remote(
         self,
         name: str,
-        parts: _frames.Parts,
+        parts: frames.Parts,
         timeout: Optional[float],
         response_capacity: Optional[int],
         may_block: bool,
@@ -104,7 +104,7 @@ class Calls:
         timeout: Optional[float],
         response_capacity: Optional[int],
     ) -> Future:
-        parts = _frames.encode(_frames.CALL, (args, kwargs))
+        parts = frames.encode(frames.CALL, (args, kwargs))
         future = self._begin_remote(name, parts, timeout, response_capacity, True)
         assert future is not None
         return future
@@ -117,7 +117,7 @@ class Calls:
         timeout: Optional[float],
         response_capacity: Optional[int],
     ) -> Any:
-        parts = _frames.encode(_frames.CALL, (args, kwargs))
-        return await _futures.result_of(
+        parts = frames.encode(frames.CALL, (args, kwargs))
+        return await futures.result_of(
             functools.partial(self._begin_remote, name, parts, timeout, response_capacity)
         )

@@ -12,7 +12,7 @@ import threading
 import traceback
 from typing import Any, Callable
 
-from invoker import _frames
+from invoker._pickle import frames
 
 # Answers that callers have not fetched, all functions together. Beyond it the oldest go, those whose callers have given up
 # among them.
@@ -36,9 +36,9 @@ class Framed:
     def __call__(self, request: memoryview, room: memoryview) -> int:
         """For the native half: the answer's length."""
         try:
-            kind, value = _frames.decode(request)
-            parts = self._run(*value) if kind == _frames.CALL else []
-        except _frames.NoFrame as error:
+            kind, value = frames.decode(request)
+            parts = self._run(*value) if kind == frames.CALL else []
+        except frames.NoFrame as error:
             # Who called it does not read frames either.
             raise ValueError(
                 "a function of Python objects is called by remote(its name), and not by call(): %s" % error
@@ -51,18 +51,18 @@ class Framed:
         if not parts:
             # What it raises has the call fail: the answer to this is no frame.
             return _kept.fetch(*value, room)
-        size = _frames.size_of(parts)
+        size = frames.size_of(parts)
         if size > len(room):
             frame = bytearray(size)
-            _frames.write(parts, memoryview(frame))
-            parts = _frames.encode(_frames.KEPT, (_kept.add(frame), size))
-            if _frames.size_of(parts) > len(room):
+            frames.write(parts, memoryview(frame))
+            parts = frames.encode(frames.KEPT, (_kept.add(frame), size))
+            if frames.size_of(parts) > len(room):
                 return size
-            size = _frames.size_of(parts)
-        _frames.write(parts, room)
+            size = frames.size_of(parts)
+        frames.write(parts, room)
         return size
 
-    def _run(self, args: tuple, kwargs: dict) -> _frames.Parts:
+    def _run(self, args: tuple, kwargs: dict) -> frames.Parts:
         result = self._function(*args, **kwargs)
         if inspect.isgenerator(result) or inspect.iscoroutine(result):
             result.close()
@@ -70,17 +70,17 @@ class Framed:
                 "%s returned a %s, which cannot be sent: return what it yields, as a list or an array"
                 % (getattr(self._function, "__qualname__", self._function), type(result).__name__)
             )
-        return _frames.encode(_frames.RETURNED, result)
+        return frames.encode(frames.RETURNED, result)
 
 
-def _raised(error: BaseException) -> _frames.Parts:
+def _raised(error: BaseException) -> frames.Parts:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     name = "%s.%s" % (type(error).__module__, type(error).__qualname__)
     pickled = None
     # Others would end the caller, or a loop of the caller's.
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         try:
-            pickled = b"".join(_frames.dumps(error)[:1])
+            pickled = b"".join(frames.dumps(error)[:1])
             # Some can be pickled and not be made again.
             pickle.loads(pickled)
         except BaseException:
@@ -89,7 +89,7 @@ def _raised(error: BaseException) -> _frames.Parts:
         message = str(error)
     except BaseException:
         message = "(its message cannot be had)"
-    return _frames.encode(_frames.RAISED, (pickled, name, message, text))
+    return frames.encode(frames.RAISED, (pickled, name, message, text))
 
 
 class _Kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple, Optional, Union
 
-from invoker import _arguments
+from invoker._calls import arguments
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -35,7 +35,7 @@ class Credentials(NamedTuple):
             path("tls_ca", tls_ca),
             path("tls_cert", tls_cert),
             path("tls_key", tls_key),
-            _arguments.optional_text("tls_server_name", tls_server_name),
+            arguments.optional_text("tls_server_name", tls_server_name),
             path("token_file", token_file),
             bool(plaintext),
         )
@@ -45,4 +45,4 @@ def path(name: str, value: Optional[Path]) -> str:
     """The name of a file as text; None: "" """
     if value is None:
         return ""
-    return _arguments.text(name, os.fsdecode(value) if isinstance(value, os.PathLike) else value)
+    return arguments.text(name, os.fsdecode(value) if isinstance(value, os.PathLike) else value)

@@ -9,8 +9,8 @@ import time
 from concurrent.futures import Future
 from typing import Any, Callable, Deque, List, NamedTuple, Optional, Set
 
-from invoker._fork import renew_locks_of
-from invoker._futures import WaitedFuture
+from invoker._native.fork import renew_locks_of
+from invoker._calls.futures import WaitedFuture
 from invoker.errors import DeadlineExceeded
 
 _logger = logging.getLogger("invoker")

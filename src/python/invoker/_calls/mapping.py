@@ -7,7 +7,7 @@ import queue
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
-from invoker import _arguments
+from invoker._calls import arguments
 
 # Of results that wait for an earlier one, for each call that may be under way.
 _MOST_WAITING = 4
@@ -33,7 +33,7 @@ def run(
     come. progress(done, total): on the consumer's thread after each call that has ended; total is None if the inputs
     have no length. The first call that failed raises, in its place; others that are under way then run on.
     """
-    _arguments.whole("max_in_flight", max_in_flight, least=1)
+    arguments.whole("max_in_flight", max_in_flight, least=1)
     try:
         total: Optional[int] = len(inputs)  # type: ignore[arg-type]
     except TypeError:

@@ -8,9 +8,9 @@ import threading
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from invoker._fork import renew_locks_of
-from invoker._futures import CallFuture
-from invoker._invoker import CallTicket, NativeClient
+from invoker._native.fork import renew_locks_of
+from invoker._calls.futures import CallFuture
+from invoker._native._invoker import CallTicket, NativeClient
 from invoker.errors import FailedPrecondition, InvokerError
 
 _logger = logging.getLogger("invoker")

@@ -8,10 +8,12 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Tuple, Union
 
-from invoker import _arguments, _frames, _invoker
-from invoker._calls import Calls
-from invoker._credentials import Credentials
-from invoker._fork import renew_locks_of
+from invoker._calls import arguments
+from invoker._native import _invoker
+from invoker._pickle import frames
+from invoker._calls.calls import Calls
+from invoker._calls.credentials import Credentials
+from invoker._native.fork import renew_locks_of
 from invoker.errors import FailedPrecondition, InvalidArgument
 from invoker.remote_function import RemoteFunction
 from invoker.usage import Capacity
@@ -112,7 +114,7 @@ class Leasing:
         elif polling not in _POLLING:
             raise InvalidArgument("polling=%r is not one of %s" % (polling, ", ".join(_POLLING)))
         terms = {
-            "executors": _arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
+            "executors": arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
             "python": python,
             "memory": parse_bytes(memory),
             "polling": polling,
@@ -120,7 +122,7 @@ class Leasing:
             "ttl": limit_seconds("ttl", ttl),
             "call_limit": limit_seconds("call_limit", call_limit),
             "wait": _seconds("wait", wait),
-            "tenant": _arguments.text("tenant", tenant),
+            "tenant": arguments.text("tenant", tenant),
         }
         return Lease(acquire(way, terms), way)
 
@@ -138,7 +140,7 @@ class Leasing:
         """
         if not callable(function):
             raise TypeError("%r is not callable" % (function,))
-        own = function_name(function) if name is None else _arguments.text("name", name)
+        own = function_name(function) if name is None else arguments.text("name", name)
         return RemoteFunction(OnFirstUse(self, function, name), own, function=function)
 
     def upload(self, path: Union[str, os.PathLike[str]]) -> Any:
@@ -225,7 +227,7 @@ class OnFirstUse(Calls):
     def _begin_remote(
         self,
         name: str,
-        parts: _frames.Parts,
+        parts: frames.Parts,
         timeout: Optional[float],
         response_capacity: Optional[int],
         may_block: bool,
@@ -247,9 +249,9 @@ def _is_over(lease: Lease) -> bool:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    from invoker import _shipping
+    from invoker._pickle import shipping
 
-    return _shipping.name_for(function, ())
+    return shipping.name_for(function, ())
 
 
 def parse_bytes(size: Union[int, str, None]) -> int:
@@ -281,8 +283,8 @@ def limit_seconds(name: str, seconds: Optional[float]) -> float:
     """A limit in seconds, 0 for None. What is sent counts microseconds, of which none would stand for no limit of one's own."""
     if seconds is None:
         return 0.0
-    return max(_arguments.seconds_from(name, seconds, zero=False), 1e-6)
+    return max(arguments.seconds_from(name, seconds, zero=False), 1e-6)
 
 
 def _seconds(name: str, seconds: Optional[float]) -> float:
-    return 0.0 if seconds is None else _arguments.seconds_from(name, seconds, zero=True)
+    return 0.0 if seconds is None else arguments.seconds_from(name, seconds, zero=True)

@@ -9,7 +9,7 @@ from concurrent.futures import Future, InvalidStateError
 from concurrent.futures._base import PENDING, RUNNING
 from typing import Any, Callable, Optional
 
-from invoker import _invoker
+from invoker._native import _invoker
 
 
 class WaitedFuture(Future):

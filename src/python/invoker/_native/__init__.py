@@ -23,7 +23,7 @@ _noted = {number: ctypes.create_string_buffer(512) for number in _SIGNALS}
 for _number, _action in _noted.items():
     _sigaction(int(_number), None, _action)
 try:
-    from invoker._invoker import __version__
+    from invoker._native._invoker import __version__
 finally:
     for _number, _action in _noted.items():
         _sigaction(int(_number), _action, None)

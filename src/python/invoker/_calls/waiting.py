@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Callable, List, Optional
 
-from invoker._ends import Ends
+from invoker._calls.ends import Ends
 
 # How often to try: while some can be started, and after a while without.
 _FIRST_PAUSE = 0.001
