@@ -81,9 +81,9 @@ class GroupWithoutThreads:
     """As much of a group as tries of a call need."""
 
     def __init__(self):
-        self._waiting = self
+        self.waiting = self
 
-    def _others_left(self):
+    def others_left(self):
         return True
 
     def add(self, attempt):
@@ -128,7 +128,7 @@ def test_a_forked_process_is_told_though_its_parent_was_in_the_middle_of_a_call(
                 with lock:
                     taken.release()
                     give_back.wait()
-            locks = [client._dispatcher._lock, group._lock, group._lease_lock]
+            locks = [client._session.dispatcher._lock, group._calls._lock, group._own_lease._lock]
             threads = [threading.Thread(target=hold, args=(lock,)) for lock in locks]
             for thread in threads:
                 thread.start()

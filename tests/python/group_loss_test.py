@@ -40,10 +40,10 @@ def test_connecting_again_goes_on_whatever_a_try_ends_with():
         tries = 0
         back = threading.Event()
 
-        def _ended_sessions(self):
+        def ended_sessions(self):
             return []
 
-        def _connect_again(self, index, longest_step):
+        def connect_again(self, index, longest_step):
             self.tries += 1
             if self.tries == 1:
                 raise MemoryError
@@ -78,10 +78,10 @@ def test_a_session_that_is_lost_while_it_is_being_replaced_is_replaced_again():
         tries = 0
         again = threading.Event()
 
-        def _ended_sessions(self):
+        def ended_sessions(self):
             return []
 
-        def _connect_again(self, index, longest_step):
+        def connect_again(self, index, longest_step):
             self.tries += 1
             if self.tries == 1:
                 # The new one is in place, and the old one is being closed.
@@ -102,10 +102,10 @@ def test_the_thread_that_connects_again_ends_with_its_group():
     class Lost:
         back = threading.Event()
 
-        def _ended_sessions(self):
+        def ended_sessions(self):
             return []
 
-        def _connect_again(self, index, longest_step):
+        def connect_again(self, index, longest_step):
             self.back.set()
             return True
 
@@ -121,8 +121,8 @@ def test_the_thread_that_connects_again_ends_with_its_group():
 
 def has_heard(group, index):
     """Whether calls go elsewhere, since the session has ended."""
-    group._ended_sessions()
-    return group._sessions[index].gone
+    group._calls.ended_sessions()
+    return group._calls.members[index].gone
 
 
 def test_a_group_connects_again_to_a_server_that_is_back(own_server, doomed):
@@ -240,7 +240,7 @@ def test_a_callback_may_wait_for_another_server_to_be_back(own_server, doomed):
 def room_is_waited_for(group, calls=1):
     """An event that is set when so many calls of the group's, tried again, wait for room."""
     waits = threading.Event()
-    add = group._waiting.add
+    add = group._calls.waiting.add
     left = itertools.count(calls - 1, -1)
 
     def note(attempt):
@@ -248,7 +248,7 @@ def room_is_waited_for(group, calls=1):
         if next(left) == 0:
             waits.set()
 
-    group._waiting.add = note
+    group._calls.waiting.add = note
     return waits
 
 

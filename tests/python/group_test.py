@@ -11,6 +11,8 @@ from concurrent.futures import Future
 import invoker
 import pytest
 from conftest import Server
+from invoker._calls import session_group
+from invoker._calls.session_group import SessionGroup
 
 
 def raise_unavailable():
@@ -60,7 +62,7 @@ def group(workers):
 
 def wait_until_under_way(calls, group):
     """A result is there a little before its session counts as free."""
-    while sum(len(session.under_way) for session in group._sessions) != calls:
+    while sum(len(session.under_way) for session in group._calls.members) != calls:
         time.sleep(0.001)
 
 
@@ -168,10 +170,10 @@ def test_a_server_that_has_gone_gets_no_more_calls(workers, group):
 
 
 class Session:
-    """In the place of a client: a session whose calls fail like this, or return b"here"."""
+    """A session whose calls fail like this, or return b"here"."""
 
     # To nowhere: nothing can be connected to again.
-    _connecting = None
+    way = None
 
     def __init__(self, error=None):
         self.error = error
@@ -183,16 +185,19 @@ class Session:
             raise self.error
         return b"here"
 
+    def handle(self, name):
+        return name
+
     def close(self):
         pass
 
-    def _end_calls(self):
+    def end_calls(self):
         pass
 
-    def _watch(self, bell):
+    def watch(self, bell):
         pass
 
-    def _has_ended(self):
+    def has_ended(self):
         return False
 
 
@@ -201,7 +206,7 @@ class Session:
 )
 def test_a_session_that_has_ended_gets_no_more_calls_however_it_has(error):
     ended, live = Session(error("the session has ended", fate="not_sent")), Session()
-    group = invoker.Group([ended, live])
+    group = SessionGroup([ended, live])
     # With a single further try: it must not go where the first one went.
     for _ in range(10):
         assert group.call("name", retry=1) == b"here"
@@ -218,7 +223,7 @@ def test_a_session_that_has_ended_gets_no_more_calls_however_it_has(error):
 )
 def test_what_says_nothing_of_the_session_costs_it_no_calls(error):
     session = Session(error)
-    group = invoker.Group([session, Session()])
+    group = SessionGroup([session, Session()])
     for _ in range(4):
         try:
             group.call("name")
@@ -230,7 +235,7 @@ def test_what_says_nothing_of_the_session_costs_it_no_calls(error):
 class Prompt(Session):
     """Whose calls have ended, one way or the other, when they are started."""
 
-    def _submit(self, name, data, may_block, whole, **options):
+    def start(self, name, data, **options):
         future = concurrent.futures.Future()
         try:
             future.set_result(self.call(name, data))
@@ -253,7 +258,7 @@ def run_at_once(coroutine):
 
 
 def is_busy(group):
-    return any(session.under_way for session in group._sessions)
+    return any(member.under_way for member in group.members)
 
 
 WAYS = {
@@ -279,17 +284,17 @@ def test_the_fate_of_a_call_is_that_of_all_its_tries(call, last):
     first = Prompt(invoker.Unavailable("gone", fate="maybe_executed"))
     second = Prompt(invoker.Unavailable("gone as well", fate=last))
     with pytest.raises(invoker.Unavailable, match="gone as well") as end:
-        call(invoker.Group([first, second]))
+        call(SessionGroup([first, second]))
     assert (first.calls, second.calls) == (1, 1)
     assert end.value.fate == "maybe_executed"
 
 
 @tried_twice_more
 def test_the_fate_is_that_of_all_tries_also_when_no_session_is_left_for_the_next(call, monkeypatch):
-    group = invoker.Group([Prompt(invoker.Unavailable("gone", fate="maybe_executed"))], reconnect=True)
+    group = SessionGroup([Prompt(invoker.Unavailable("gone", fate="maybe_executed"))], reconnect=True)
     try:
         # The last one has gone between the look whether there is one and its being taken.
-        monkeypatch.setattr(group, "_others_left", lambda: True)
+        monkeypatch.setattr(group, "others_left", lambda: True)
         with pytest.raises(invoker.Unavailable, match="none of the 1 sessions is left") as end:
             call(group)
         assert end.value.fate == "maybe_executed"
@@ -300,14 +305,14 @@ def test_the_fate_is_that_of_all_tries_also_when_no_session_is_left_for_the_next
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("error", [None, invoker.NotFound("no such function", fate="not_executed")])
 def test_ctrl_c_between_any_two_steps_of_a_call_leaves_its_session_free(way, error):
-    group = invoker.Group([Prompt(error), Prompt(error)])
+    group = SessionGroup([Prompt(error), Prompt(error)])
 
     def run_interrupted(step):
         steps = itertools.count()
 
         def interrupt(frame, event, argument):
             # The interpreter runs signal handlers where a function begins, and where it comes back from one of C.
-            if frame.f_code.co_filename != invoker.group.__file__ or event not in ("call", "c_return"):
+            if frame.f_code.co_filename != session_group.__file__ or event not in ("call", "c_return"):
                 return
             if next(steps) == step:
                 raise KeyboardInterrupt
@@ -330,7 +335,7 @@ def test_ctrl_c_between_any_two_steps_of_a_call_leaves_its_session_free(way, err
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_exception_that_is_kept_keeps_no_session_busy(way):
-    group = invoker.Group([Prompt(invoker.NotFound("no such function", fate="not_executed"))])
+    group = SessionGroup([Prompt(invoker.NotFound("no such function", fate="not_executed"))])
     with pytest.raises(invoker.NotFound) as kept:
         WAYS[way](group)
     assert kept.traceback and not is_busy(group)
@@ -338,9 +343,9 @@ def test_an_exception_that_is_kept_keeps_no_session_busy(way):
 
 def test_a_call_counts_until_it_is_known_that_its_session_has_gone():
     future = Future()
-    group = invoker.Group([Session()])
+    group = SessionGroup([Session()])
     gone = []
-    group._give_back = lambda place: gone.append(place.session.gone)
+    group._give_back = lambda place: gone.append(place.member.gone)
     group._start(lambda client: future)
     future.set_exception(invoker.Unavailable("the session has ended", fate="not_sent"))
     assert gone == [True]

@@ -124,7 +124,7 @@ def test_a_function_that_never_returns_does_not_keep_the_interpreter_from_exitin
 def test_closing_the_client_ends_calls_in_line_too(holding_over_tcp):
     client = invoker.connect(holding_over_tcp.address)
     data = bytes(client.max_payload + 1)
-    other = client._frames._large.start(holding_over_tcp.leave.wait, None)
+    other = client._session.frames._large.start(holding_over_tcp.leave.wait, None)
     held = client.remote("hold").submit(data)
     holding_over_tcp.entered.acquire()
     in_line = [client.remote("size").submit(data) for _ in range(3)]

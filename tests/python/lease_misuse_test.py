@@ -82,7 +82,7 @@ def test_a_map_that_is_given_up_keeps_no_lease(worker):
             results = add.map(range(100))
             assert next(results) == 1
             gone = threading.Event()
-            lease_gone = weakref.finalize(lease, gone.set)
+            lease_gone = weakref.finalize(lease._calls, gone.set)
             # Calls are under way; the lease goes with the last of them.
             del results, add, lease
             gone.wait()

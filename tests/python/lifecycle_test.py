@@ -27,7 +27,7 @@ def test_a_client_that_nobody_refers_to_goes_away(server):
     future.result()
     before = {thread for thread in threading.enumerate() if thread.name == "invoker"}
     assert before
-    gone = weakref.ref(client)
+    gone = weakref.ref(client._session)
     del client, future
     gc.collect()
     assert gone() is None
@@ -149,8 +149,8 @@ def test_a_signal_handler_may_raise_while_the_result_arrives(script):
 
 def test_ctrl_c_while_a_call_is_being_started_costs_no_other_call(server):
     with invoker.connect(server.address) as client:
-        dispatcher = client._dispatcher
-        echo = client._handle("echo")
+        dispatcher = client._session.dispatcher
+        echo = client._session.handle("echo")
 
         def before(token):
             raise KeyboardInterrupt

@@ -170,13 +170,13 @@ def test_long_answers_to_short_requests_come_whole(serving, bytes_, how):
     with invoker.connect(serving.address) as client:
         arange = client.remote("arange")
         pieces = []
-        plain_fetch = client._frames._fetch
+        plain_fetch = client._session.frames._fetch
 
         def fetch(function, deadline, ticket, size):
             pieces.append(size)
             return plain_fetch(function, deadline, ticket, size)
 
-        client._frames._fetch = fetch
+        client._session.frames._fetch = fetch
 
         def run():
             if how == "call":
@@ -340,7 +340,7 @@ def test_maps_functions_of_bytes(client):
 def test_a_client_with_calls_of_objects_goes_away(serving):
     client = invoker.connect(serving.address)
     client.remote("add").submit(1).result()
-    gone = weakref.ref(client)
+    gone = weakref.ref(client._session)
     del client
     gc.collect()
     assert gone() is None

@@ -17,13 +17,11 @@
     server = invoker.serve({"echo": bytes})         # functions of this process, for others
 
 See connect() for the options, Client for the calls, Client.lease() and Lease for leases, serve() for serving, invoker.errors
-for what they raise.
+for their exceptions.
 """
 
-# First: it loads the native half.
 from invoker._native import __version__
-from invoker.client import Client
-from invoker.connecting import connect
+from invoker.client import Client, connect
 from invoker.errors import (
     Aborted,
     AlreadyExists,
@@ -46,8 +44,8 @@ from invoker.errors import (
     Unimplemented,
     UnknownError,
 )
-from invoker.function import Function
-from invoker.group import Group, GroupFunction
+from invoker.function import Function, GroupFunction
+from invoker.group import Group
 from invoker.lease import Lease
 from invoker.remote_function import RemoteFunction
 from invoker.server import Pickled, Server, cancelled, pickled, serve

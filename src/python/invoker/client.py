@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from concurrent.futures import Future
 from typing import Any, Callable, Dict, List, Optional, Union, overload
 
-from invoker._calls import arguments, futures
-from invoker._native import buffers, _invoker
-from invoker._pickle import frames
-from invoker._calls.calls import Calls
+from invoker._calls import arguments, leasing
 from invoker._calls.closing import Closing
-from invoker._calls.dispatch import Dispatcher
-from invoker._calls.frame_calls import FrameCalls
-from invoker._calls.futures import CallFuture
-from invoker._calls.leasing import Connecting, Leasing
-from invoker.function import Function
+from invoker._calls.connecting import Connecting, Credentials, Path
+from invoker._calls.session import Session
+from invoker._calls.session_group import SessionGroup
+from invoker.errors import InvalidArgument
+from invoker.function import Function, Functions
+from invoker.group import Group
+from invoker.lease import Lease
 from invoker.remote_function import RemoteFunction
+from invoker.usage import Capacity
 
 
-class Client(Calls, Leasing, Closing):
+class Client(Functions, Closing):
     """A session with a worker, made by connect(). A context manager; close() ends it.
 
     Any thread may use it. A call sends its data before it returns; the data is not referred to afterwards.
@@ -49,20 +48,12 @@ class Client(Calls, Leasing, Closing):
     Errors are those of invoker.errors. Each has .fate, which says whether the function ran.
     """
 
-    def __init__(
-        self, native: _invoker.NativeClient, connecting: Optional[Connecting] = None
-    ) -> None:
-        """For connect() and Lease."""
-        Leasing.__init__(self, connecting)
-        self._native = native
-        self._dispatcher = Dispatcher(native)
-        self._frames = FrameCalls(native, self._dispatcher)
-        # They hold the native client only, so that a Client nobody refers to any more can go.
-        self._bound: Dict[str, _invoker.BoundFunction] = {}
-        # Also runs when the interpreter exits.
-        self._finalizer = weakref.finalize(
-            self, _close, native, self._dispatcher, self._bound
-        )
+    def __init__(self, session: Session) -> None:
+        """For connect(), Group and Lease."""
+        Functions.__init__(self, session, functools.partial(leasing.take, session))
+        self._session = session
+        self._native = session.native
+        self._bound = session.bound
 
     def call(
         self,
@@ -82,7 +73,7 @@ class Client(Calls, Leasing, Closing):
         """
         if retry:
             arguments.no_retry(retry)
-        bound = self._bound.get(name) or self._bind(name)
+        bound = self._bound.get(name) or self._session.bind(name)
         return bound.call(data, timeout, response_capacity, out, dtype)
 
     def submit(
@@ -100,23 +91,19 @@ class Client(Calls, Leasing, Closing):
 
         Blocks, without the GIL, only while the windows have no room. cancel() on the future ends the call
         for its caller at once: the worker is told, and does not begin with it if it has not yet; a function
-        that runs already may ask (invoker.cancelled()). Callbacks run on one thread of this client, one after the other, and may make
-        calls. An InvokerError is in the future, but an unknown name or a closed client raises here.
+        that runs already may ask (invoker.cancelled()). Callbacks run on one thread of this client, one after the other,
+        and may make calls. An InvokerError is in the future, but an unknown name or a closed client raises here.
         """
         if retry:
             arguments.no_retry(retry)
-        future = self._submit(
-            name,
+        return self._session.submit(
+            self._session.handle(name),
             data,
-            True,
-            None,
             timeout=timeout,
             response_capacity=response_capacity,
             out=out,
             dtype=dtype,
         )
-        assert future is not None
-        return future
 
     async def acall(
         self,
@@ -136,8 +123,13 @@ class Client(Calls, Leasing, Closing):
         """
         if retry:
             arguments.no_retry(retry)
-        return await self._acall(
-            self._handle(name), data, timeout, response_capacity, out, dtype
+        return await self._session.acall(
+            self._session.handle(name),
+            data,
+            timeout=timeout,
+            response_capacity=response_capacity,
+            out=out,
+            dtype=dtype,
         )
 
     @overload
@@ -155,7 +147,7 @@ class Client(Calls, Leasing, Closing):
         """
         if callable(function):
             return self.register(function)
-        return Function(self, self._handle(function))
+        return Function(self._session, self._session.handle(function))
 
     def functions(self) -> List[str]:
         """The names of the worker's functions."""
@@ -166,36 +158,64 @@ class Client(Calls, Leasing, Closing):
         arguments.check_call(timeout, None)
         return self._native.ping(arguments.whole("size", size, least=0), timeout)
 
+    def capacity(self) -> Capacity:
+        """The cores and memory that the worker has to lease, and how much is free. Blocks for a round trip."""
+        return Capacity(**self._session.worker().capacity())
+
+    def lease(
+        self,
+        executors: int = 1,
+        memory: Union[int, str, None] = None,
+        *,
+        hot_timeout: Optional[float] = None,
+        ttl: Optional[float] = None,
+        polling: Optional[str] = None,
+        call_limit: Optional[float] = None,
+        wait: float = 0.0,
+        tenant: str = "",
+        python: Optional[bool] = None,
+    ) -> Lease:
+        """Leases executors of one's own on the worker: processes that run this lease's calls and no others.
+
+        executors: how many, each with a core.
+        memory: of each, in bytes, or as "512M" (K, M, G: powers of 1024); None: the worker's default. Where the worker limits
+            memory by cgroups, a function that uses more ends the lease. Elsewhere an allocation beyond it fails, which in
+            Python is a MemoryError, and the lease goes on.
+        hot_timeout: seconds for which an executor busy-polls after a call before it sleeps; implies polling="adaptive".
+        ttl: seconds after which the lease ends in any case; None: the most that the worker gives.
+        polling: "hot", "warm" or "adaptive": whether executors busy-poll while they have nothing to do; None: the worker's way.
+        call_limit: seconds for a call at most. A function that runs longer ends the lease. None: the worker's most.
+        wait: seconds to wait in line if not enough is free, math.inf for ever. Ctrl-C ends the wait.
+        tenant: the name on the bill.
+        python: executors that can run Python functions (Lease.register()); None: if the worker has such.
+
+        The lease ends by Lease.close(), when this process ends, or when a function crashes or breaks a limit.
+
+        Raises ResourceExhausted if not enough is free, now or after `wait`; InvalidArgument for more than the worker has at
+        all; FailedPrecondition for Python executors of a worker that has none.
+        """
+        calls = leasing.take(
+            self._session,
+            executors,
+            memory,
+            hot_timeout=hot_timeout,
+            ttl=ttl,
+            polling=polling,
+            call_limit=call_limit,
+            wait=wait,
+            tenant=tenant,
+            python=python,
+        )
+        return Lease(calls, Client)
+
     def close(self) -> None:
         """Ends calls under way, on any thread, with Cancelled, and closes the session.
 
         Blocks for a round trip to the server. Closing again does nothing; other methods then raise
-        FailedPrecondition. Ends the lease that register() has taken; those of lease() stay.
+        FailedPrecondition. Ends the lease that register() has taken; leases of lease() stay.
         """
-        self._close_own_lease()
-        self._finalizer()
-
-    def _end_calls(self) -> None:
-        """For Group: what close() does first. Waits for no callback of a future."""
-        self._native.close()
-
-    def _let_go(self) -> None:
-        """For Group: as close(), but callbacks of futures may still run, or come."""
-        self._native.close()
-        self._bound.clear()
-        self._dispatcher.stop(wait=False)
-
-    def _watch(self, bell: _invoker.Bell) -> None:
-        """For Group: the bell is rung once the worker, or its lease, has ended the session."""
-        self._native.watch(bell)
-
-    def _has_ended(self) -> bool:
-        """For Group: whether that bell has been rung. Cheap."""
-        return self._native.ended
-
-    def _has_gone(self) -> bool:
-        """For Group: whether it has been let go of, and no callback of a future runs any more."""
-        return self._dispatcher.ended()
+        Functions.close(self)
+        self._session.close()
 
     def __repr__(self) -> str:
         if self._native.closed:
@@ -238,106 +258,88 @@ class Client(Calls, Leasing, Closing):
         """Largest payload of a request or a response that goes through the windows, in bytes."""
         return self._native.max_payload
 
-    def _bind(self, name: str) -> _invoker.BoundFunction:
-        name = arguments.text("a function's name", name)
-        bound = _invoker.BoundFunction(self._native, self._native.function(name))
-        return self._bound.setdefault(name, bound)
 
-    def _handle(self, name: str) -> _invoker.RemoteFunction:
-        return (self._bound.get(name) or self._bind(name)).handle
+def connect(
+    server: str,
+    *,
+    provider: Optional[str] = "auto",
+    fabric_address: Optional[str] = None,
+    notify: str = "auto",
+    data_auth: str = "off",
+    window: Optional[int] = None,
+    connect_timeout: float = 10.0,
+    hot_timeout: float = 0.001,
+    tls_ca: Optional[Path] = None,
+    tls_cert: Optional[Path] = None,
+    tls_key: Optional[Path] = None,
+    tls_server_name: Optional[str] = None,
+    token_file: Optional[Path] = None,
+    plaintext: bool = False,
+    peer_timeout: float = 1.0,
+    pieces_up_to: Optional[int] = None,
+    reconnect: Optional[bool] = None,
+) -> Union[Client, Group]:
+    """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
 
-    def _submit(
-        self,
-        name: str,
-        data: Any,
-        may_block: bool,
-        whole: Optional[CallFuture],
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
-    ) -> Optional[Future]:
-        """For Group, too: None if it would have to wait for room and may not. whole is the future of which it is one try."""
-        return self._start(
-            self._handle(name), data, timeout, response_capacity, out, dtype, may_block, whole
-        )
+    With several servers, "HOST:PORT,HOST:PORT", a session with each: the result is a Group, which gives each call to the
+    one with the fewest under way. With one it is a Client.
 
-    def _start(
-        self,
-        handle: _invoker.RemoteFunction,
-        data: Any,
-        timeout: Optional[float],
-        response_capacity: Optional[int],
-        out: Any,
-        dtype: Any,
-        may_block: bool,
-        whole: Optional[CallFuture] = None,
-    ) -> Optional[Future]:
-        arguments.check_call(timeout, response_capacity)
-        finish: Callable[[memoryview], Any] = _same
-        if out is not None or dtype is not None:
-            target = None if out is None else buffers.byte_view(out)
-            plain = None if dtype is None else buffers.plain_dtype(dtype)
-            finish = functools.partial(_finish, target, plain)
-            most = self._native.max_payload
-            if target is not None and response_capacity is None and len(target) > most // 64:
-                response_capacity = min(len(target), most)
-        native = self._native
-        return self._dispatcher.start(
-            lambda token: native.start(token, handle, data, timeout, response_capacity, may_block),
-            finish,
-            writes=out is not None,
-            whole=whole,
-        )
+    provider: the libfabric provider, one that the worker offers; "auto" or None: the best that both sides
+        have, and the next if that does not work. Client.fabric_choice says which it was, and why.
+    fabric_address: this side's IP address, interface or libfabric domain, for the fabrics that have it; None:
+        the one that routes to the worker.
+    notify: how a peer learns of a write: "write_imm", "send_after_write", or "auto": write_imm if a probe
+        proves it.
+    data_auth: how much of each message is to be under a keyed tag at least, against peers that forge them: "off",
+        "header", "full". A worker may want more; Client.data_auth tells.
+    window: bytes per direction, a power of two and at most the worker's; None: the worker's.
+    connect_timeout: seconds for each step of connecting.
+    hot_timeout: seconds for which a waiting thread busy-polls before it sleeps. Longer: lower latency of
+        slow functions, more CPU.
+    tls_ca: file with the certificates (PEM) of the authorities that sign the worker's. Requests to its bootstrap are
+        then encrypted. None: INVOKER_TLS_CA; the others below have such variables too (INVOKER_TOKEN_FILE, INVOKER_PLAINTEXT=1).
+    tls_cert, tls_key: files with this side's own certificate and its private key, for workers that ask for one.
+    tls_server_name: the name that the worker's certificate has, where that is not the host in server.
+    token_file: file, readable by no other user, whose first line is the token to show.
+    plaintext: connect without encryption also beyond this machine, on a trusted network.
+    peer_timeout: seconds within which calls end once the worker has died, been stopped or been cut off; at
+        least 0.02, and math.inf for as long as the worker says. Time in which this process itself was stopped
+        does not count.
+    pieces_up_to: payloads of up to so many bytes go in pieces where the fabric can send them so (docs/design/performance.md); 0:
+        each message in one write. None: a short trial decides.
+    reconnect: connect again, in the background, to a worker that was lost. None: if there are several. With
+        True and one server the result is a Group of one. A Client that has lost its session stays so.
 
-    async def _acall(self, *arguments: Any) -> Any:
-        return await futures.result_of(functools.partial(self._start, *arguments))
-
-    def _default_in_flight(self) -> int:
-        return 2
-
-    def _call_remote(
-        self,
-        name: str,
-        args: tuple,
-        kwargs: dict,
-        timeout: Optional[float],
-        response_capacity: Optional[int],
-    ) -> Any:
-        return self._frames.call(self._handle(name), args, kwargs, timeout, response_capacity)
-
-    def _begin_remote(
-        self,
-        name: str,
-        parts: frames.Parts,
-        timeout: Optional[float],
-        response_capacity: Optional[int],
-        may_block: bool,
-    ) -> Optional[Future]:
-        handle = self._handle(name)
-        return self._frames.start(handle, parts, timeout, response_capacity, may_block)
-
-
-def _same(view: memoryview) -> memoryview:
-    return view
-
-
-def _finish(target: Optional[memoryview], plain: Any, view: memoryview) -> Any:
-    if target is not None:
-        view = buffers.copy_into(target, view)
-    return view if plain is None else buffers.as_array(view, plain)
-
-
-def _close(
-    native: _invoker.NativeClient,
-    dispatcher: Dispatcher,
-    bound: Dict[str, _invoker.BoundFunction],
-) -> None:
-    forked = native.forked
-    native.close()
-    # So that a name is looked up, and the lookup says that the client has been closed.
-    bound.clear()
-    # A forked process has no such thread.
-    if not forked:
-        dispatcher.stop()
+    Blocks without the GIL, for at most a few connect_timeout, and four seconds more for each fabric that does
+    not work; Ctrl-C takes effect only after that. Raises an InvokerError that says which step failed:
+    Unavailable if no worker answers there or no fabric works, FailedPrecondition if the two sides do not match,
+    Unauthenticated if one does not accept the other's certificate or the worker wants another token,
+    InvalidArgument for an option out of its range.
+    """
+    if window is not None and arguments.whole("window", window) <= 0:
+        raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
+    options = (
+        arguments.optional_text("provider", provider),
+        arguments.optional_text("fabric_address", fabric_address),
+        arguments.text("notify", notify),
+        arguments.text("data_auth", data_auth),
+        arguments.whole("window", window or 0),
+        arguments.seconds_from("connect_timeout", connect_timeout, zero=False),
+        arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
+        Credentials.of(tls_ca, tls_cert, tls_key, tls_server_name, token_file, plaintext),
+        arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
+        None if pieces_up_to is None else arguments.whole("pieces_up_to", pieces_up_to, least=0),
+    )
+    addresses = [address.strip() for address in arguments.text("server", server).split(",")]
+    sessions: List[Session] = []
+    try:
+        for address in addresses:
+            way = Connecting(address, *options)
+            sessions.append(Session(way.connect(), way))
+    except BaseException:
+        for session in sessions:
+            session.close()
+        raise
+    if len(sessions) == 1 and not reconnect:
+        return Client(sessions[0])
+    return Group(SessionGroup(sessions, reconnect is None or reconnect), Client)

@@ -1,4 +1,4 @@
-"""What calls raise: InvokerError, and one subclass of it for each status.
+"""The exceptions of calls: InvokerError, and one subclass of it for each status.
 
 Some are also the built-in exception that means the same, so `except TimeoutError` catches a deadline that passed.
 """
@@ -9,10 +9,10 @@ from typing import Optional
 
 
 class InvokerError(Exception):
-    """A call, or the opening of a client, failed. str() says what was wrong and what to do.
+    """A call, or the opening of a client, failed. str() says why, and how to mend it.
 
     status: the status's name, such as "UNAVAILABLE". A constant of the class.
-    fate: what became of the call, as far as can be known; nothing is ever retried in silence:
+    fate: how far the call got, as far as can be known; no call is ever retried in silence:
         "not_sent"        the request never left
         "not_executed"    the worker answered that it did not run the function
         "maybe_executed"  the request left and no answer came
@@ -90,13 +90,13 @@ class DeadlineExceeded(InvokerError, TimeoutError):
 
 
 class NotFound(InvokerError, LookupError):
-    """The worker has no function of that name. The message lists those it has."""
+    """The worker has no function of that name. The message lists its functions."""
 
     status = "NOT_FOUND"
 
 
 class AlreadyExists(InvokerError):
-    """What was to be made exists."""
+    """The thing to make exists already."""
 
     status = "ALREADY_EXISTS"
 
@@ -156,7 +156,7 @@ class DataLoss(InvokerError):
 
 
 class Unauthenticated(InvokerError):
-    """The worker does not know who is calling."""
+    """The worker accepts neither the token nor the certificate of this caller."""
 
     status = "UNAUTHENTICATED"
 

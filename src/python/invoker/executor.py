@@ -1,7 +1,7 @@
 """An executor's process that can run Python functions, as invoker_server starts it: python3 .../invoker/executor.py, or
 python3 -m invoker.executor
 
-Executors are forked from a template that has imported what most functions need, since that takes longer than all the rest.
+Executors are forked from a template that has imported the modules that most functions need, since imports take longest.
 """
 
 import os
@@ -32,7 +32,7 @@ def load(path):
 
 
 def _prepare():
-    # It goes to the server's standard error, and what is printed should be there before the process is ended.
+    # Output goes to the server's standard error, and a line should be there before the process is ended.
     sys.stdout.reconfigure(line_buffering=True)
     # Before numpy is imported: a lease's executor has one core, and a process that is forked from must have one thread.
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 from invoker._calls import mapping
-
-if TYPE_CHECKING:
-    from invoker._calls.calls import Calls
+from invoker._calls.caller import Caller, RemoteCall
 
 
 class RemoteFunction:
     """A Python function on a worker, called with Python objects as if it were here.
 
     Made by Client.remote(), and by function() and register() of a Client or a Lease. Any thread. Arguments and results are
-    pickled; numpy arrays in them (and whatever else pickle protocol 5 takes out of band) travel beside the pickle: copied
-    once into registered memory here, views of it there. There they are read-only, and valid during the call; a function
-    that keeps one must copy it. Arrays in a result are views of memory of the result's own; writable, unless
-    what the function returned was not, such as its argument.
+    pickled. Numpy arrays in them, and other buffers that pickle protocol 5 takes out of band, travel beside the pickle: they
+    are copied once into registered memory here, and are views of it there. There they are read-only, and valid during the
+    call; a function that keeps one must copy it. Arrays in a result are views of memory of the result's own; they are
+    writable unless the array that the function returned was not, such as its argument.
 
     An exception that the function raises is raised here, with its remote traceback as its cause. One that cannot travel
     is a RemoteError. Other errors are those of Client.call().
@@ -26,18 +24,16 @@ class RemoteFunction:
 
     def __init__(
         self,
-        target: Calls,
+        caller: Caller,
         name: str,
         *,
         timeout: Optional[float] = None,
         response_capacity: Optional[int] = None,
         function: Optional[Callable[..., Any]] = None,
     ) -> None:
-        """For Calls."""
-        self._target = target
-        self._name = name
-        self._timeout = timeout
-        self._response_capacity = response_capacity
+        """For Client.remote() and register()."""
+        self._caller = caller
+        self._call = RemoteCall(name, timeout, response_capacity)
         self._function = function
         self.__doc__ = function.__doc__ if function is not None else type(self).__doc__
         self.__wrapped__ = function
@@ -45,7 +41,7 @@ class RemoteFunction:
     @property
     def name(self) -> str:
         """Its name on the worker."""
-        return self._name
+        return self._call.name
 
     def options(
         self, *, timeout: Optional[float] = None, response_capacity: Optional[int] = None
@@ -56,8 +52,8 @@ class RemoteFunction:
         call makes as much room.
         """
         return RemoteFunction(
-            self._target,
-            self._name,
+            self._caller,
+            self._call.name,
             timeout=timeout,
             response_capacity=response_capacity,
             function=self._function,
@@ -65,27 +61,21 @@ class RemoteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function there and waits for what it returns, as Client.call() does."""
-        return self._target._call_remote(
-            self._name, args, kwargs, self._timeout, self._response_capacity
-        )
+        return self._caller.call_remote(self._call, args, kwargs)
 
     def local(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function here. Only of one that was registered from here."""
+        """Calls the function here. TypeError unless it was registered from here."""
         if self._function is None:
-            raise TypeError("%s was not registered from here" % self._name)
+            raise TypeError("%s was not registered from here" % self.name)
         return self._function(*args, **kwargs)
 
     def submit(self, *args: Any, **kwargs: Any) -> Future:
         """Starts a call and returns the future of its result, as Client.submit() does."""
-        return self._target._start_remote(
-            self._name, args, kwargs, self._timeout, self._response_capacity
-        )
+        return self._caller.start_remote(self._call, args, kwargs)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function from asyncio. Never blocks the event loop but to pickle the arguments."""
-        return await self._target._acall_remote(
-            self._name, args, kwargs, self._timeout, self._response_capacity
-        )
+        return await self._caller.acall_remote(self._call, args, kwargs)
 
     def map(
         self,
@@ -106,7 +96,7 @@ class RemoteFunction:
         The first call that failed raises, in its place, and ends the iteration; calls under way run on.
         """
         if max_in_flight is None:
-            max_in_flight = self._target._default_in_flight()
+            max_in_flight = self._caller.default_in_flight()
         return mapping.run(
             self.submit,
             inputs,
@@ -116,4 +106,4 @@ class RemoteFunction:
         )
 
     def __repr__(self) -> str:
-        return "<invoker.RemoteFunction %s>" % self._name
+        return "<invoker.RemoteFunction %s>" % self.name

@@ -8,11 +8,11 @@ from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar
 from invoker._calls import arguments
 from invoker._native import _invoker
 from invoker._calls.closing import Closing
-from invoker._calls.credentials import Path, path
+from invoker._calls.connecting import Path, path
 from invoker._pickle.framed import Framed
 from invoker.errors import InvalidArgument
 
-# A thread each; what the native half takes is larger than any process has.
+# A thread each; the native half takes more than any process can have.
 _MOST_EXECUTORS = 2**16
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -40,13 +40,13 @@ def pickled(function: _Function) -> Pickled[_Function]:
     pickled: an array argument is a read-only view of registered memory, valid during the call. A function that keeps one
     must copy it; else the call fails. Exceptions travel too, with their tracebacks.
 
-    Unpickling runs whatever the caller sent: serve such functions only to who may run code here.
+    Unpickling runs code that the caller sent: serve such functions only to callers that may run code here.
     """
     return Pickled(function)
 
 
 def cancelled() -> bool:
-    """Whether nobody waits any more for the answer of the function that this thread runs for a caller.
+    """Whether no caller waits any more for the answer of the function that this thread runs.
 
     Its caller has cancelled the call, or its deadline has passed. For functions that take long, wherever they run: in a
     server, or in an executor of a lease. False outside of such functions.
@@ -92,13 +92,13 @@ def serve(
         clients allow the server, so that one that stands in a debugger for a moment lives.
     tls_cert, tls_key: files with the server's certificate and its private key (PEM): the bootstrap is encrypted.
     tls_client_ca: file with certificates of authorities: clients must have a certificate that one of them has signed.
-    token_file: file, readable by nobody else, with a token on each line: clients must show one of them.
-    policy: file that says who may do what, as of `invoker_server --policy`.
+    token_file: file, readable by no other user, with a token on each line: clients must show one of them.
+    policy: file with the permissions of callers, as of `invoker_server --policy`.
 
     A function that raises has failed: its caller gets the exception's type, message and place. It runs on an executor's
     thread, one call at a time for each executor, with the GIL.
 
-    Blocks without the GIL while it proves the fabrics. Raises an InvokerError that says what is wrong.
+    Blocks without the GIL while it proves the fabrics. Raises an InvokerError with the reason.
     """
     entries = []
     for name, function in functions.items():

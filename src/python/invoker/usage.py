@@ -1,4 +1,4 @@
-"""Usage and Capacity: a lease's bill, and what a worker has to lease."""
+"""Usage and Capacity: a lease's bill, and the cores and memory that a worker has to lease."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Capacity:
     """What a worker has to lease, at the time of asking.
 
     cores, memory: in all, the latter in bytes. No cores: it leases no executors.
-    free_cores, free_memory: of those.
+    free_cores, free_memory: the part that is not leased.
     waiting: leases that wait in line.
     allow_upload: whether it takes any code from clients.
     python: whether it has executors for Python functions.

@@ -11,7 +11,7 @@
 
 namespace invoker::python {
 
-// From invoker._calls.credentials.Credentials: tls_ca, tls_cert, tls_key, tls_server_name,
+// From invoker._calls.connecting.Credentials: tls_ca, tls_cert, tls_key, tls_server_name,
 // token_file, plaintext. With the GIL.
 inline security::ClientCredentials CredentialsOf(const pybind11::tuple& fields) {
   const auto text = [&fields](size_t field) { return fields[field].cast<std::string>(); };

@@ -19,7 +19,8 @@ namespace invoker::python {
 // was forked after the lease was taken every method but Release raises.
 class NativeLease {
  public:
-  // `terms` is the dict of invoker.Leasing.lease. Blocks. Raises what Lease::Acquire returns.
+  // `terms` is the dict that invoker._calls.leasing makes. Blocks. Raises what Lease::Acquire
+  // returns.
   static std::unique_ptr<NativeLease> Acquire(const std::string& server,
                                               const NativeClient::Options& options,
                                               const pybind11::dict& terms);

@@ -1,4 +1,4 @@
-"""Arguments of the package's functions, checked before the native half gets them, which would refuse them in its own terms."""
+"""Checks arguments of the package's functions. The native half would refuse them in terms of its own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def whole(name: str, value: Any, *, least: Optional[int] = None, most: int = _MO
 
 
 def seconds(name: str, value: Any) -> float:
-    """A number of seconds, whatever its sign; math.inf is one."""
+    """A number of seconds of either sign; math.inf is one."""
     if not isinstance(value, numbers.Real):
         raise TypeError("%s must be a number of seconds, not %s" % (name, type(value).__name__))
     number = float(value)
@@ -70,7 +70,7 @@ def no_retry(value: Any) -> None:
 
 
 def check_call(timeout: Any, response_capacity: Any) -> None:
-    """Of a call. What is too small or too large is for the session to say, which knows what it takes."""
+    """Checks the options of a call. The session checks their ranges, which it knows."""
     if timeout is not None:
         seconds("timeout", timeout)
     if response_capacity is not None:

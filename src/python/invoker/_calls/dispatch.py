@@ -1,4 +1,4 @@
-"""Futures: the thread that hands out the results of calls which nobody waits for."""
+"""Futures: the thread that hands out the results of calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Expected(NamedTuple):
 class Dispatcher:
     """Starts calls and completes their futures, on a thread of its own that the first call starts.
 
-    Knows the native client only, so that a Client nobody refers to any more can go.
+    Refers to the native client only, so that it does not keep the session.
     """
 
     def __init__(self, native: NativeClient) -> None:
@@ -42,7 +42,7 @@ class Dispatcher:
         self._thread: Optional[threading.Thread] = None
         self._stopping = False
 
-    def _renew_locks(self) -> None:
+    def renew_locks(self) -> None:
         self._lock = threading.Lock()
 
     def start(
@@ -70,14 +70,14 @@ class Dispatcher:
             future.set_exception(error)
             return future
         except BaseException:
-            # A signal's comes between any two steps, also when the call has been started: its result is nobody's.
+            # A signal's exception comes between any two steps, also once the call has been started. Its result is then dropped.
             self._forget(token)
             raise
         if ticket is None:
             self._forget(token)
             return None
         native = self._native
-        future._end = lambda: native.cancel(ticket)
+        future.ends_by(lambda: native.cancel(ticket))
         return future
 
     def _expect(self, token: int, expected: _Expected) -> None:
@@ -126,7 +126,7 @@ class Dispatcher:
             try:
                 results = self._native.next_results()
             except BaseException as error:
-                # Some have been lost on the way here, for want of memory, and nobody knows which.
+                # Some results have been lost for want of memory, and it is not known which.
                 results = self._all_pending(error)
             for token, value in results:
                 with self._lock:
@@ -136,7 +136,7 @@ class Dispatcher:
                 try:
                     _complete(expected, value)
                 except BaseException:
-                    # Of a callback; other futures must not suffer for it.
+                    # A callback raised this. Other futures must not suffer for it.
                     _logger.exception("a callback of a future failed")
             # Nothing of a result is kept while this thread waits for the next one.
             expected = value = results = None  # noqa: F841
@@ -150,7 +150,7 @@ def _complete(expected: _Expected, value: Any) -> None:
     future = expected.future
     failed = isinstance(value, BaseException)
     if future.cancelled() or (expected.writes and not failed and not future.claim()):
-        # Of a whole that was cancelled, this may not have been yet.
+        # The whole may have been cancelled before this try of it.
         future.cancel()
         return
     if not failed:

@@ -1,4 +1,4 @@
-"""Ends of calls that run what the program wants done then, on threads of their own."""
+"""Runs the callbacks of calls that have ended, on threads of their own."""
 
 from __future__ import annotations
 

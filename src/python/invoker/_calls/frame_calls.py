@@ -1,4 +1,4 @@
-"""The caller's side of a Python call: arguments into a frame, and what came back out of one."""
+"""The caller's side of a Python call: arguments into a frame, and the result out of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from invoker.errors import InvalidArgument, InvokerError, RemoteError, RemoteTra
 class FrameCalls:
     """Calls functions of Python objects over one session. Any thread.
 
-    Knows the native client only, so that a Client nobody refers to any more can go.
+    Refers to the native client only, so that it does not keep the session.
     """
 
     def __init__(self, native: _invoker.NativeClient, dispatcher: Dispatcher) -> None:
@@ -27,7 +27,7 @@ class FrameCalls:
         self._dispatcher = dispatcher
         # By function: the longest answer for which there was no room. The next one may be as long.
         self._lengths: Dict[str, int] = {}
-        # With requests larger than the window, of those that nobody waits for.
+        # Started calls whose requests are larger than the window.
         self._large = LargeCalls()
 
     def call(

@@ -17,13 +17,13 @@ class WaitedFuture(Future):
 
     def __init__(self) -> None:
         super().__init__()
-        # Of the main thread, when it waits.
+        # The main thread waits for this.
         self._over: Optional[_invoker.Event] = None
         # The first of all, so that no other keeps the main thread waiting.
         self.add_done_callback(_end_wait)
 
     def result(self, timeout: Optional[float] = None) -> Any:
-        """What the call returned, once it has ended; raises what it failed with, or TimeoutError after timeout seconds."""
+        """Waits for the call's result. Raises the error it failed with, or TimeoutError after timeout seconds."""
         try:
             self._wait(timeout)
             return super().result(timeout)
@@ -32,7 +32,7 @@ class WaitedFuture(Future):
             self = None  # type: ignore[assignment]
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
-        """What the call failed with, once it has ended, or None; raises TimeoutError after timeout seconds."""
+        """Waits for the end of the call. Returns its error, or None; raises TimeoutError after timeout seconds."""
         self._wait(timeout)
         return super().exception(timeout)
 
@@ -46,7 +46,7 @@ class WaitedFuture(Future):
             raise concurrent.futures.TimeoutError()
 
     def _is_open(self) -> bool:
-        """As done() says, without its lock: what a signal's handler raises may leave that taken, and the call could not end."""
+        """Like not done(), without its lock: a signal handler's exception may leave that taken, and the call could not end."""
         return self._state in (PENDING, RUNNING)
 
 
@@ -67,10 +67,13 @@ class CallFuture(WaitedFuture):
         """whole: the future that the caller has, if this is one try of its call."""
         super().__init__()
         self._whole = whole
-        # What ends the call; set before anybody else has the future.
         self._end: Optional[Callable[[], Any]] = None
         # Taken by the first of cancel() and claim().
         self._once = threading.Lock()
+
+    def ends_by(self, end: Callable[[], Any]) -> None:
+        """cancel() ends the call by this. Before anybody else has the future."""
+        self._end = end
 
     def running(self) -> bool:
         """Whether the call is under way."""
@@ -88,13 +91,13 @@ class CallFuture(WaitedFuture):
         return True
 
     def claim(self) -> bool:
-        """For who is about to write to the caller's memory: whether the future has not been cancelled. It then cannot be."""
+        """Before a write to the caller's memory: False if the future has been cancelled; else it no longer can be."""
         if self._whole is not None and not self._whole.claim():
             return False
         return self._once.acquire(blocking=False) and self.set_running_or_notify_cancel()
 
     def complete(self, value: Any, failed: bool) -> None:
-        """The call has ended. What comes after a cancellation is nobody's."""
+        """The call has ended. A result that comes after a cancellation is dropped."""
         try:
             if failed:
                 self.set_exception(value)

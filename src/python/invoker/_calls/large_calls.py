@@ -26,10 +26,10 @@ class _Call(NamedTuple):
 
 
 class LargeCalls:
-    """Runs what blocks, on threads of its own: at most two at once, the others in line, in order. Any thread.
+    """Runs calls that block, on threads of its own: at most two at once, the others in line, in order. Any thread.
 
-    One thread more stands by while there is a line, for those whose deadlines end there. A thread ends when there is
-    nothing left to run. All are daemons, so that what never returns does not keep the interpreter from exiting.
+    One thread more stands by while there is a line, for calls whose deadlines pass there. A thread ends when there is
+    nothing left to run. All are daemons, so that a call that never returns does not keep the interpreter from exiting.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class LargeCalls:
         self._running = 0
         self._threads: Set[threading.Thread] = set()
 
-    def _renew_locks(self) -> None:
+    def renew_locks(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
 
@@ -49,7 +49,7 @@ class LargeCalls:
         future.set_running_or_notify_cancel()
         with self._lock:
             # A signal's exception comes between any two steps: it leaves a thread that finds nothing to do, or a call
-            # whose result is nobody's.
+            # whose result is dropped.
             if len(self._threads) <= _AT_ONCE:
                 thread = threading.Thread(target=self._work, name="invoker-large", daemon=True)
                 thread.start()
@@ -63,7 +63,7 @@ class LargeCalls:
             pass
 
     def _step(self) -> bool:
-        """Runs the next call, ends those that are late, or waits until there may be either. False: no calls are left."""
+        """Runs the next call, ends late ones, or waits until there may be either. False: no calls are left."""
         call = None
         with self._lock:
             late = self._take_late()
@@ -122,5 +122,5 @@ def _complete(future: Future, run: Callable[[], Any]) -> None:
         else:
             future.set_result(result)
     except BaseException:
-        # Of a callback; other calls must not suffer for it.
+        # A callback raised this. Other calls must not suffer for it.
         _logger.exception("a callback of a future failed")

@@ -1,257 +1,224 @@
-"""What leases: the part of a Client and a Group that gets executors of one's own."""
+"""Takes leases: with the terms of Client.lease(), where a group has room, or when a function is first called."""
 
 from __future__ import annotations
 
 import math
 import numbers
-import os
 import threading
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Tuple, Union
+from concurrent.futures import Future
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 
 from invoker._calls import arguments
+from invoker._calls.caller import Caller, RemoteCall
+from invoker._calls.connecting import Connecting
+from invoker._calls.lease_calls import LeaseCalls
+from invoker._calls.session import Session
 from invoker._native import _invoker
-from invoker._pickle import frames
-from invoker._calls.calls import Calls
-from invoker._calls.credentials import Credentials
 from invoker._native.fork import renew_locks_of
-from invoker.errors import FailedPrecondition, InvalidArgument
-from invoker.remote_function import RemoteFunction
-from invoker.usage import Capacity
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from invoker.lease import Lease
+from invoker._pickle import frames
+from invoker.errors import (
+    FailedPrecondition,
+    InvalidArgument,
+    InvokerError,
+    ResourceExhausted,
+    Unavailable,
+)
 
 _POLLING = ("hot", "warm", "adaptive")
-# What counts executors on the wire ends there; no worker has as many.
+# The largest count that the wire carries; no worker has as many executors.
 _MOST_EXECUTORS = 2**32 - 1
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
-
-class Connecting(NamedTuple):
-    """The way to one worker, as connect() was given it."""
-
-    server: str
-    provider: str = ""
-    fabric_address: str = ""
-    notify: str = "auto"
-    data_auth: str = "off"
-    window: int = 0
-    connect_timeout: float = 10.0
-    hot_timeout: float = 0.001
-    credentials: Credentials = Credentials()
-    peer_timeout: float = 1.0
-    pieces_up_to: Optional[int] = None
-
-    def connect(self) -> _invoker.NativeClient:
-        return _invoker.connect(*self)
-
-    def capacity(self) -> Capacity:
-        return Capacity(**_invoker.capacity(self.server, self.connect_timeout, self.credentials))
+_Lease = TypeVar("_Lease")
 
 
-class Leasing:
-    """Takes leases on the worker."""
+def take(
+    session: Session,
+    executors: int = 1,
+    memory: Union[int, str, None] = None,
+    *,
+    hot_timeout: Optional[float] = None,
+    ttl: Optional[float] = None,
+    polling: Optional[str] = None,
+    call_limit: Optional[float] = None,
+    wait: float = 0.0,
+    tenant: str = "",
+    python: Optional[bool] = None,
+) -> LeaseCalls:
+    """Takes a lease on the session's worker, as Client.lease() does."""
+    way = session.worker()
+    if python is None:
+        python = way.capacity()["python"]
+    elif not isinstance(python, bool):
+        raise TypeError("python must be True, False or None, not %s" % type(python).__name__)
+    if polling is None and hot_timeout is not None:
+        polling = "warm" if hot_timeout == 0 else "adaptive"
+    if polling is None:
+        polling = ""
+    elif polling not in _POLLING:
+        raise InvalidArgument("polling=%r is not one of %s" % (polling, ", ".join(_POLLING)))
+    terms = {
+        "executors": arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
+        "python": python,
+        "memory": parse_bytes(memory),
+        "polling": polling,
+        "hot_timeout": _seconds("hot_timeout", hot_timeout),
+        "ttl": limit_seconds("ttl", ttl),
+        "call_limit": limit_seconds("call_limit", call_limit),
+        "wait": _seconds("wait", wait),
+        "tenant": arguments.text("tenant", tenant),
+    }
+    return LeaseCalls(_acquire(way, terms), way.server)
 
-    def __init__(self, connecting: Optional[Connecting]) -> None:
-        """For Client and Group."""
-        self._connecting = connecting
+
+def take_on_one_of(sessions: List[Session], take_on: Callable[..., _Lease], *terms: Any, **options: Any) -> _Lease:
+    """take_on(session, *terms, **options) for the worker with the most free cores among those which can give the lease.
+
+    If none has enough free and the lease is to wait in line, it does so on that one.
+    """
+    wait = options.pop("wait", 0.0)
+    refused: Optional[InvokerError] = None
+    full: Optional[Session] = None
+    for session in sorted(sessions, key=_free_cores, reverse=True):
+        try:
+            return take_on(session, *terms, **options)
+        except ResourceExhausted as error:
+            if full is None:
+                refused, full = error, session
+        except (FailedPrecondition, InvalidArgument, Unavailable) as error:
+            if refused is None:
+                refused = error
+    if full is not None and wait != 0:
+        return take_on(full, *terms, wait=wait, **options)
+    assert refused is not None
+    raise refused
+
+
+def _free_cores(session: Session) -> Tuple[int, int]:
+    """How many cores are free, and, without any, how many there are."""
+    try:
+        capacity = session.worker().capacity()
+    except InvokerError:
+        # The lease there says why.
+        return (-1, -1)
+    return (capacity["free_cores"], capacity["cores"])
+
+
+class OwnLease:
+    """The lease of a Client or Group for the functions that register() ships. Any thread."""
+
+    def __init__(self, take: Callable[[], LeaseCalls]) -> None:
+        self._take = take
         renew_locks_of(self)
-        self._own_lease: Optional[Lease] = None  # under the lock
-        self._leases_closed = False
+        # Under the lock.
+        self._lease: Optional[LeaseCalls] = None
+        self._closed = False
 
-    def _renew_locks(self) -> None:
-        self._lease_lock = threading.Lock()
+    def renew_locks(self) -> None:
+        self._lock = threading.Lock()
 
-    def capacity(self) -> Capacity:
-        """What the worker has to lease, and what of it is free. Blocks for a round trip."""
-        return self._way().capacity()
-
-    def lease(
-        self,
-        executors: int = 1,
-        memory: Union[int, str, None] = None,
-        *,
-        hot_timeout: Optional[float] = None,
-        ttl: Optional[float] = None,
-        polling: Optional[str] = None,
-        call_limit: Optional[float] = None,
-        wait: float = 0.0,
-        tenant: str = "",
-        python: Optional[bool] = None,
-    ) -> Lease:
-        """Leases executors of one's own on the worker: processes that run this lease's calls and no others.
-
-        executors: how many, each with a core.
-        memory: of each, in bytes, or as "512M" (K, M, G: powers of 1024); None: the worker's default. Where the worker limits
-            memory by cgroups, a function that uses more ends the lease; elsewhere what it asks for beyond that is refused,
-            which for Python is a MemoryError, and the lease goes on.
-        hot_timeout: seconds for which an executor busy-polls after a call before it sleeps; implies polling="adaptive".
-        ttl: seconds after which the lease ends, whatever happens; None: the most that the worker gives.
-        polling: "hot", "warm" or "adaptive": whether executors busy-poll while they have nothing to do; None: the worker's way.
-        call_limit: seconds for a call at most. A function that runs longer ends the lease. None: the worker's most.
-        wait: seconds to wait in line if not enough is free, math.inf for ever. Ctrl-C ends the wait.
-        tenant: whose bill it is.
-        python: executors that can run Python functions (Lease.register()); None: if the worker has such.
-
-        Ended by Lease.close(), by the end of this process, or by what its functions do.
-
-        Raises ResourceExhausted if not enough is free, now or after `wait`; InvalidArgument for more than the worker has at
-        all; FailedPrecondition for Python executors of a worker that has none.
-        """
-        from invoker.lease import Lease, acquire
-
-        way = self._way()
-        if python is None:
-            python = way.capacity().python
-        elif not isinstance(python, bool):
-            raise TypeError("python must be True, False or None, not %s" % type(python).__name__)
-        if polling is None and hot_timeout is not None:
-            polling = "warm" if hot_timeout == 0 else "adaptive"
-        if polling is None:
-            polling = ""
-        elif polling not in _POLLING:
-            raise InvalidArgument("polling=%r is not one of %s" % (polling, ", ".join(_POLLING)))
-        terms = {
-            "executors": arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
-            "python": python,
-            "memory": parse_bytes(memory),
-            "polling": polling,
-            "hot_timeout": _seconds("hot_timeout", hot_timeout),
-            "ttl": limit_seconds("ttl", ttl),
-            "call_limit": limit_seconds("call_limit", call_limit),
-            "wait": _seconds("wait", wait),
-            "tenant": arguments.text("tenant", tenant),
-        }
-        return Lease(acquire(way, terms), way)
-
-    def register(
-        self, function: Callable[..., Any], *, name: Optional[str] = None
-    ) -> RemoteFunction:
-        """Ships a Python function to an executor and returns it as one that runs there. Also a decorator.
-
-        The executor is one of this client's own: the first call of any function so registered leases it, with default terms
-        (one executor, the worker's memory, limits and polling), and close() gives it back. If it has ended by itself, as it
-        does when a function crashes, the next call leases another and ships the function again. For other terms, or more
-        executors, use Lease.register().
-
-        name: on the worker; None: the function's own.
-        """
-        if not callable(function):
-            raise TypeError("%r is not callable" % (function,))
-        own = function_name(function) if name is None else arguments.text("name", name)
-        return RemoteFunction(OnFirstUse(self, function, name), own, function=function)
-
-    def upload(self, path: Union[str, os.PathLike[str]]) -> Any:
-        """Brings a shared library of functions to an executor of this client's own, as register() does.
-
-        Returns its functions by name: a dict of GroupFunction, which end with that executor's lease: if that has ended by
-        itself, upload again. Those of a lease of yours are brought by Lease.upload().
-        """
-        lease = self._lease_of_its_own()
-        return {name: lease.function(name) for name in lease.upload(path)}
-
-    def _way(self) -> Connecting:
-        if self._connecting is None:
-            raise FailedPrecondition("this is an executor of a lease: it leases nothing itself")
-        return self._connecting
-
-    def _lease_of_its_own(self) -> Lease:
-        with self._lease_lock:
-            if self._leases_closed:
+    def get(self) -> LeaseCalls:
+        """The lease, which it takes if there is none yet or it has ended by itself."""
+        with self._lock:
+            if self._closed:
                 raise FailedPrecondition("the client has been closed", fate="not_sent")
-            ended = self._own_lease
-            if ended is not None and not _is_over(ended):
+            ended = self._lease
+            if ended is not None and not ended.is_over():
                 return ended
             if ended is not None:
-                self._own_lease = None
-                # Not here, which may be a callback of a call of its own, for which closing would wait.
+                self._lease = None
+                # This may be a callback of one of its calls, which close() would wait for.
                 threading.Thread(target=ended.close, name="invoker-lease-end").start()
-            self._own_lease = self.lease()
-            return self._own_lease
+            self._lease = self._take()
+            return self._lease
 
-    def _close_own_lease(self) -> None:
-        with self._lease_lock:
-            self._leases_closed = True
-            lease, self._own_lease = self._own_lease, None
+    def close(self) -> None:
+        """Gives the lease back, and takes no other."""
+        with self._lock:
+            self._closed = True
+            lease, self._lease = self._lease, None
         if lease is not None:
             lease.close()
 
 
-class OnFirstUse(Calls):
-    """Calls one function by a lease that the first call takes, and the first one after that lease has ended by itself."""
+class OnFirstUse(Caller):
+    """Calls one function by an own lease, to which the first call ships it; again if that lease has ended by itself."""
 
-    def __init__(
-        self, client: Leasing, function: Callable[..., Any], name: Optional[str]
-    ) -> None:
-        """For Leasing.register()."""
-        self._client = client
+    def __init__(self, own_lease: OwnLease, function: Callable[..., Any], name: Optional[str]) -> None:
+        self._own_lease = own_lease
         self._function = function
         self._name = name
         self._lock = threading.Lock()
-        # To which lease, and as what. Set under the lock, and read without.
-        self._shipped: Optional[Tuple[Lease, RemoteFunction]] = None
+        # The lease and the name there. Set under the lock, and read without.
+        self._shipped: Optional[Tuple[LeaseCalls, str]] = None
 
-    def _there_already(self) -> Optional[RemoteFunction]:
+    def _there_already(self) -> Optional[Tuple[LeaseCalls, str]]:
         """None if it has not been shipped, or its lease has ended. Does not block."""
         shipped = self._shipped
-        return None if shipped is None or _is_over(shipped[0]) else shipped[1]
+        return None if shipped is None or shipped[0].is_over() else shipped
 
-    def _there(self) -> RemoteFunction:
+    def _there(self) -> Tuple[LeaseCalls, str]:
         there = self._there_already()
         if there is not None:
             return there
         with self._lock:
             there = self._there_already()
             if there is None:
-                lease = self._client._lease_of_its_own()
-                there = lease.register(self._function, name=self._name)
-                self._shipped = (lease, there)
+                lease = self._own_lease.get()
+                there = self._shipped = (lease, lease.ship(self._function, self._name))
             return there
 
-    def _default_in_flight(self) -> int:
-        return self._there()._target._default_in_flight()
+    def default_in_flight(self) -> int:
+        return self._there()[0].default_in_flight()
 
-    def _call_remote(
-        self,
-        name: str,
-        args: tuple,
-        kwargs: dict,
-        timeout: Optional[float],
-        response_capacity: Optional[int],
-    ) -> Any:
-        there = self._there()
-        return there._target._call_remote(there.name, args, kwargs, timeout, response_capacity)
+    def call_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Any:
+        lease, name = self._there()
+        return lease.call_remote(call._replace(name=name), args, kwargs)
 
-    def _begin_remote(
-        self,
-        name: str,
-        parts: frames.Parts,
-        timeout: Optional[float],
-        response_capacity: Optional[int],
-        may_block: bool,
-    ) -> Optional[Future]:
+    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[Future]:
         there = self._there_already()
         if there is None:
             # Leasing takes a while, and shipping.
             if not may_block:
                 return None
             there = self._there()
-        return there._target._begin_remote(
-            there.name, parts, timeout, response_capacity, may_block
-        )
+        return there[0].begin_remote(call._replace(name=there[1]), parts, may_block)
 
 
-def _is_over(lease: Lease) -> bool:
-    """Whether the lease cannot be used any more: closed, or ended by itself."""
-    return lease._native.closed or lease.ended is not None
+def _acquire(way: Connecting, terms: Dict[str, Any]) -> _invoker.NativeLease:
+    """The native lease. Another thread waits in line, so that the main thread runs signal handlers meanwhile."""
+    if terms["wait"] == 0 or threading.current_thread() is not threading.main_thread():
+        return _invoker.lease(*way, terms)
+    done = _invoker.Event()
+    lock = threading.Lock()
+    result: List[Any] = []
+    abandoned: List[bool] = []
 
+    def run() -> None:
+        try:
+            got: Any = _invoker.lease(*way, terms)
+        except BaseException as error:
+            got = error
+        with lock:
+            result.append(got)
+            unwanted = bool(abandoned) and not isinstance(got, BaseException)
+        done.set()
+        if unwanted:
+            got.release()
 
-def function_name(function: Callable[..., Any]) -> str:
-    from invoker._pickle import shipping
-
-    return shipping.name_for(function, ())
+    try:
+        threading.Thread(target=run, name="invoker-lease", daemon=True).start()
+        done.wait()
+    except BaseException:
+        with lock:
+            abandoned.append(True)
+            late = [lease for lease in result if not isinstance(lease, BaseException)]
+        for lease in late:
+            lease.release()
+        raise
+    if isinstance(result[0], BaseException):
+        raise result[0]
+    return result[0]
 
 
 def parse_bytes(size: Union[int, str, None]) -> int:
@@ -280,7 +247,7 @@ def parse_bytes(size: Union[int, str, None]) -> int:
 
 
 def limit_seconds(name: str, seconds: Optional[float]) -> float:
-    """A limit in seconds, 0 for None. What is sent counts microseconds, of which none would stand for no limit of one's own."""
+    """A limit in seconds, 0 for None. At least a microsecond: the wire counts these, and 0 there means no limit."""
     if seconds is None:
         return 0.0
     return max(arguments.seconds_from(name, seconds, zero=False), 1e-6)

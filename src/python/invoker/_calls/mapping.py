@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 from invoker._calls import arguments
 
-# Of results that wait for an earlier one, for each call that may be under way.
+# The results that may wait for an earlier one, for each call that may be under way.
 _MOST_WAITING = 4
 
 # Seconds. The kernel may give a signal to another thread, and then nothing wakes the main thread.
@@ -106,5 +106,5 @@ class _Ended:
                 continue
 
     def close(self) -> None:
-        """Forgets them: each refers to this by its callback, so nothing of it, a lease neither, would go by itself."""
+        """Forgets them. Each future refers to this by its callback, and so would keep all of them, and their lease."""
         self._queue = None

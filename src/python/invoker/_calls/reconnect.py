@@ -6,18 +6,23 @@ import random
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Protocol, Tuple
 
+from invoker._calls.session import Session
 from invoker._native._invoker import Bell
-
-if TYPE_CHECKING:
-    from invoker.client import Client
-    from invoker.group import Group
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
-# Of one step of a try: whoever closes the group waits for it.
+# The longest step of a try, for which Group.close() waits.
 _LONGEST_STEP = 1.0
+
+
+class _Group(Protocol):
+    """As much of a SessionGroup as connecting again needs."""
+
+    def ended_sessions(self) -> List[int]: ...
+
+    def connect_again(self, index: int, longest_step: float) -> bool: ...
 
 
 class Reconnector:
@@ -25,18 +30,18 @@ class Reconnector:
 
     Waits for no callback of a future, since that may be waiting for a worker to be back.
 
-    Refers to the group weakly, so that one that nobody refers to any more can go.
+    Refers to the group weakly, so that it does not keep it.
     """
 
-    def __init__(self, group: Group, bell: Bell) -> None:
+    def __init__(self, group: _Group, bell: Bell) -> None:
         """The bell is also rung when a session of the group's has ended."""
         self._group = weakref.ref(group)
         self._bell = bell
         self._lock = threading.Lock()
         # Under the lock: by session, when to try next, and the pause after that.
         self._lost: Dict[int, Tuple[float, float]] = {}
-        # Under the lock too: what has been replaced, and nobody uses any more.
-        self._unused: List[Client] = []
+        # Under the lock too: sessions that have been replaced, and that no call uses any more.
+        self._unused: List[Session] = []
         self._stopping = False
         self._thread: threading.Thread = threading.Thread(
             target=self._run, name="invoker-reconnect", daemon=True
@@ -57,10 +62,10 @@ class Reconnector:
             self._lost[index] = (time.monotonic() + _jitter(_FIRST_PAUSE), 2 * _FIRST_PAUSE)
         self._bell.ring()
 
-    def unused(self, client: Client) -> None:
-        """The client has been replaced, and no call uses it any more: it is closed, except for callbacks."""
+    def unused(self, session: Session) -> None:
+        """The session has been replaced, and no call uses it any more: it is closed, except for callbacks."""
         with self._lock:
-            self._unused.append(client)
+            self._unused.append(session)
         self._bell.ring()
 
     def stop(self) -> None:
@@ -78,17 +83,17 @@ class Reconnector:
             group = self._group()
             if group is None:
                 return
-            for index in group._ended_sessions():
+            for index in group.ended_sessions():
                 self.lost(index)
             del group
             with self._lock:
                 unused = self._unused.pop() if self._unused else None
                 due = [] if unused is not None else self._due()
-                # Taken out: who reports it during the try means another loss.
+                # Taken out: a report during the try means another loss.
                 pause = self._lost.pop(due[0])[1] if due else 0.0
                 until_due = self._until_due()
             if unused is not None:
-                unused._let_go()
+                unused.let_go()
                 del unused
             elif not due:
                 self._bell.wait(until_due)
@@ -111,10 +116,10 @@ class Reconnector:
     def _try(self, index: int) -> bool:
         group = self._group()
         try:
-            return group is None or group._connect_again(index, _LONGEST_STEP)
+            return group is None or group.connect_again(index, _LONGEST_STEP)
         except Exception:
-            # Whatever it is, such as want of memory or of descriptors: it may be over at the next try, and without this
-            # thread there would be none.
+            # Want of memory or of descriptors, for one, may be over at the next try, and without this thread there
+            # would be none.
             return False
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Protocol
 
 from invoker._calls import arguments
 from invoker._calls.futures import CallFuture
+from invoker._calls.waiting import Waiting
 from invoker.errors import (
     Aborted,
     DataLoss,
@@ -18,14 +19,19 @@ from invoker.errors import (
     Unavailable,
 )
 
-if TYPE_CHECKING:
-    from invoker.group import Group
+
+class _Group(Protocol):
+    """As much of a SessionGroup as tries of a call need."""
+
+    waiting: Waiting
+
+    def others_left(self) -> bool: ...
 
 
 class Tries:
     """How often one call may still be tried, and with which options."""
 
-    def __init__(self, group: Group, options: Dict[str, Any]) -> None:
+    def __init__(self, group: _Group, options: Dict[str, Any]) -> None:
         self._group = group
         self._options = dict(options)
         self.left = arguments.whole("retry", self._options.pop("retry", 0), least=0)
@@ -44,18 +50,18 @@ class Tries:
 
     def wait_for_room(self, attempt: Callable[[], bool]) -> None:
         """Calls attempt, on another thread, until it returns True. RuntimeError: there is no thread."""
-        self._group._waiting.add(attempt)
+        self._group.waiting.add(attempt)
 
     def end(self, whole: CallFuture, value: Any, failed: bool) -> None:
         """Ends the call, on any thread."""
-        self._group._waiting.end(lambda: whole.complete(value, failed))
+        self._group.waiting.end(lambda: whole.complete(value, failed))
 
     def may_try(self, error: BaseException) -> bool:
         """Whether to try again after a try that failed like this, which counts as one. If not, the error is the call's."""
         if (
             self.left == 0
             or not _may_run_elsewhere(error)
-            or not self._group._others_left()
+            or not self._group.others_left()
             or self.late()
         ):
             self.settle(error)
@@ -66,7 +72,7 @@ class Tries:
         return True
 
     def settle(self, error: BaseException) -> None:
-        """Has the error that the call ends with say what became of all tries, and not of the last one only."""
+        """Sets the fate of the error that the call ends with to that of all tries together."""
         if self._maybe_executed and isinstance(error, InvokerError):
             if error.fate in ("not_sent", "not_executed"):
                 error.fate = "maybe_executed"
@@ -113,7 +119,7 @@ def submit(
         future = start(may_block, whole)
         if future is None:
             return False
-        whole._end = future.cancel
+        whole.ends_by(future.cancel)
         future.add_done_callback(ended)
         if whole.cancelled():
             future.cancel()
@@ -134,7 +140,7 @@ def submit(
         return True
 
     def give_up(lost: InvokerError, because: BaseException) -> None:
-        """Of a call that cannot be tried again, for want of a thread perhaps: what became of it is what the tries say."""
+        """Ends a call that cannot be tried again, for want of a thread perhaps, with the error of its tries."""
         lost.__cause__ = because
         tries.settle(lost)
         tries.end(whole, lost, True)

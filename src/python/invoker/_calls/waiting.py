@@ -16,8 +16,8 @@ _LONGEST_PAUSE = 0.016
 class Waiting:
     """Tries each call now and then. The thread is there while there are any.
 
-    They are those that are tried again when their worker was lost: the thread that brings the news has others to tell,
-    and must not wait.
+    The calls are tried again because their worker was lost. The thread that brings the news has other calls to tell, and
+    must not wait.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Waiting:
             self._attempts.append(attempt)
 
     def end(self, end: Callable[[], None]) -> None:
-        """Runs end, which runs what the program wants done then: not on the thread on which further calls wait."""
+        """Runs end, which may run callbacks of the program: never on the thread on which further calls wait."""
         if threading.current_thread() is self._thread:
             self._ends.run(end)
         else:

@@ -17,7 +17,7 @@ _SIGNALS = (
 )
 
 _sigaction = ctypes.CDLL(None).sigaction
-# Larger than any struct sigaction; what is in it is the C library's affair. The signal module could only restore handlers of Python's.
+# Larger than any struct sigaction, and opaque. The signal module could only restore handlers of Python's.
 _noted = {number: ctypes.create_string_buffer(512) for number in _SIGNALS}
 
 for _number, _action in _noted.items():

@@ -39,7 +39,7 @@ def byte_view(out: Any) -> memoryview:
     """The bytes of a writable, C-contiguous buffer, as a memoryview of format B."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(out, numpy.ndarray) and out.flags.c_contiguous:
-        # memoryview cannot cast what is not in native byte order, or has no elements.
+        # memoryview cannot cast an array that is not in native byte order, or has no elements.
         if out.nbytes and not out.dtype.hasobject:
             out = out.reshape(-1).view(numpy.uint8)
     try:

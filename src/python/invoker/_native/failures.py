@@ -1,4 +1,4 @@
-"""What the native half needs to serve a Python function."""
+"""Describes the exceptions of served functions, for the native half."""
 
 from __future__ import annotations
 

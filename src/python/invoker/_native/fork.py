@@ -1,4 +1,4 @@
-"""Locks of a forked process: a thread of its parent that had one is not there to give it back."""
+"""Locks of a forked process. A thread of its parent may hold one, and is not there to give it back."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Protocol
 
 
 class HasLocks(Protocol):
-    """Whoever has locks that are taken before native code can say that the process was forked."""
+    """An object with locks that are taken before native code can say that the process was forked."""
 
-    def _renew_locks(self) -> None:
+    def renew_locks(self) -> None:
         """Makes them."""
 
 
@@ -19,13 +19,13 @@ _owners: weakref.WeakSet[HasLocks] = weakref.WeakSet()
 
 def renew_locks_of(owner: HasLocks) -> None:
     """Has owner make its locks, now and in each process that is forked from now on."""
-    owner._renew_locks()
+    owner.renew_locks()
     _owners.add(owner)
 
 
 def _renew_all() -> None:
     for owner in list(_owners):
-        owner._renew_locks()
+        owner.renew_locks()
 
 
 os.register_at_fork(after_in_child=_renew_all)

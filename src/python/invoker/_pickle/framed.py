@@ -14,8 +14,7 @@ from typing import Any, Callable
 
 from invoker._pickle import frames
 
-# Answers that callers have not fetched, all functions together. Beyond it the oldest go, those whose callers have given up
-# among them.
+# Answers that callers have not fetched, all functions together. Beyond it the oldest go. Callers of some have given up.
 _MOST_KEPT = 256
 # The same in bytes: this, or a share of the memory that the process may have if that is more. The newest stay whatever their
 # size, so that there is one for each call that a map has under way.
@@ -25,9 +24,9 @@ _ALWAYS_KEPT = 2
 
 
 class Framed:
-    """Calls function with what a request's frame says, and writes the frame of what it returned or raised.
+    """Calls a function with the arguments in a request's frame, and writes a frame of its result or exception.
 
-    What does not fit into the room for the response is kept until the caller has fetched it.
+    An answer that does not fit into the room for the response is kept until the caller has fetched it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -39,7 +38,7 @@ class Framed:
             kind, value = frames.decode(request)
             parts = self._run(*value) if kind == frames.CALL else []
         except frames.NoFrame as error:
-            # Who called it does not read frames either.
+            # This caller does not read frames either.
             raise ValueError(
                 "a function of Python objects is called by remote(its name), and not by call(): %s" % error
             ) from None
@@ -49,7 +48,7 @@ class Framed:
                 error.__traceback__ = error.__traceback__.tb_next
             parts = _raised(error)
         if not parts:
-            # What it raises has the call fail: the answer to this is no frame.
+            # The answer is no frame, so an exception has the call fail.
             return _kept.fetch(*value, room)
         size = frames.size_of(parts)
         if size > len(room):

@@ -12,7 +12,7 @@ A frame is, from its first byte:
     pickle    at the next multiple of 64
     buffers   each at the next multiple of 64
 
-all little-endian. The pickle has protocol 5, and its out-of-band buffers are those of the frame, in order. So an array is copied once
+all little-endian. The pickle has protocol 5, and its out-of-band buffers are the frame's, in order. So an array is copied once
 on its way into a frame, and arrays that come out of one are views of the frame's memory.
 
     CALL      (args, kwargs)
@@ -21,8 +21,8 @@ on its way into a frame, and arrays that come out of one are views of the frame'
     KEPT      (ticket, size): the answer is a frame of that size, for which the caller had made no room. It is fetched by
     FETCH     (ticket, offset, size): the answer is that part of the kept frame, bare; the last part ends the keeping
 
-A frame is only as trustworthy as who sent it: unpickling runs code of the sender's choice. A worker's functions run what callers
-tell them to anyway; a caller has to trust its workers.
+Unpickling a frame runs code of the sender's choice. So a worker must trust its callers as it does with any function they may
+call, and a caller must trust its workers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import Any, List, Tuple
 CALL, FETCH, RETURNED, RAISED, KEPT = range(1, 6)
 
 ALIGNMENT = 64
-# More than a KEPT frame has: what every caller makes room for.
+# Every caller makes at least this much room: more than a KEPT frame has.
 SMALLEST_ROOM = 512
 
 _MAGIC = b"INVP"
@@ -80,7 +80,7 @@ def dumps(value: Any) -> Tuple[bytes, List[memoryview]]:
             cloudpickle.CloudPickler(file, protocol=5, buffer_callback=buffers.append).dump(value)
             data = file.getvalue()
         elif not data:
-            # Raises what was wrong.
+            # Raises the first error.
             buffers.clear()
             data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     return data, [buffer.raw() for buffer in buffers]

@@ -31,7 +31,7 @@ def dumps(function: Callable[..., Any]) -> bytes:
 
 
 def name_for(function: Callable[..., Any], taken: Container[str]) -> str:
-    """A name for the function among those on a worker: its own, with a number if that is taken."""
+    """A name for the function that is not taken on the worker: its own, with a number if that is taken."""
     function = _innermost(function)
     name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip("_.") or "function"

@@ -1,17 +1,18 @@
-"""What a client shows a worker, and knows it by."""
+"""The way to a worker: its address, the options of connect() and the credentials to show."""
 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Optional, Union
+from typing import Any, Dict, NamedTuple, Optional, Union
 
 from invoker._calls import arguments
+from invoker._native import _invoker
 
 Path = Union[str, "os.PathLike[str]"]
 
 
 class Credentials(NamedTuple):
-    """Empty fields are taken from the environment by the native half: INVOKER_TLS_CA and so on."""
+    """The native half takes empty fields from the environment: INVOKER_TLS_CA and so on."""
 
     tls_ca: str = ""
     tls_cert: str = ""
@@ -30,7 +31,7 @@ class Credentials(NamedTuple):
         token_file: Optional[Path],
         plaintext: bool,
     ) -> Credentials:
-        """Of what a caller has given."""
+        """Checks the options of connect()."""
         return cls(
             path("tls_ca", tls_ca),
             path("tls_cert", tls_cert),
@@ -39,6 +40,30 @@ class Credentials(NamedTuple):
             path("token_file", token_file),
             bool(plaintext),
         )
+
+
+class Connecting(NamedTuple):
+    """The options of connect() for one worker."""
+
+    server: str
+    provider: str = ""
+    fabric_address: str = ""
+    notify: str = "auto"
+    data_auth: str = "off"
+    window: int = 0
+    connect_timeout: float = 10.0
+    hot_timeout: float = 0.001
+    credentials: Credentials = Credentials()
+    peer_timeout: float = 1.0
+    pieces_up_to: Optional[int] = None
+
+    def connect(self) -> _invoker.NativeClient:
+        """Opens a session. Blocks without the GIL."""
+        return _invoker.connect(*self)
+
+    def capacity(self) -> Dict[str, Any]:
+        """The fields of invoker.Capacity. Blocks for a round trip, without the GIL."""
+        return _invoker.capacity(self.server, self.connect_timeout, self.credentials)
 
 
 def path(name: str, value: Optional[Path]) -> str:
