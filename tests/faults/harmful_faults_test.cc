@@ -18,7 +18,7 @@
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "src/invoke/connect/connection.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 #include "tests/faults/faulty_fabric.h"
 #include "tests/faults/faulty_world.h"
 

@@ -258,7 +258,7 @@ void SessionWorld::Finish(Sent* sent, bool keep_response) {
 
 void SessionWorld::Abandon(Sent* sent) {
   Judge(sent);
-  client_->Abandon(sent->call);
+  client_->Retire(sent->call);
   sent->call = nullptr;
 }
 

@@ -83,7 +83,7 @@ void RawSession::Poll() {
 absl::StatusOr<std::string> RawSession::Await(Call* call) {
   while (!call->ended() && !interrupted) Poll();
   if (!call->ended()) {
-    session_->Abandon(call);
+    session_->Retire(call);
     return absl::CancelledError("interrupted");
   }
   const absl::Status status = call->status;

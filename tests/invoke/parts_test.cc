@@ -10,7 +10,7 @@
 #include "src/invoke/fabrics/host_identity.h"
 #include "src/invoke/fabrics/negotiation.h"
 #include "src/invoke/session/call_waiter.h"
-#include "src/invoke/session/turn_lock.h"
+#include "src/invoke/session/driver/turn_lock.h"
 
 namespace invoker {
 namespace {

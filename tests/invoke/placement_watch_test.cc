@@ -1,6 +1,6 @@
 // When a session's methods are tried again.
 
-#include "src/invoke/session/placement_watch.h"
+#include "src/invoke/session/driver/placement_watch.h"
 
 #include "gtest/gtest.h"
 

@@ -227,7 +227,7 @@ TEST_P(SessionTest, ACallThatNobodyWaitsForGivesItsCellsBackWhenItsResponseComes
     Call* call = pair.StartEcho("dropped", 64);
     ASSERT_NE(call, nullptr);
     pair.client().Flush();
-    pair.client().Abandon(call);
+    pair.client().Retire(call);
     EXPECT_EQ(pair.client().outstanding(), 0u);
   }
   ASSERT_TRUE(pair.Until([&] { return pair.AllFree(); }));

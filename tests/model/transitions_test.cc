@@ -100,7 +100,7 @@ class ClientMachine {
     } else if (event == "finish") {
       client.Finish(call_, false);
     } else if (event == "abandon") {
-      client.Abandon(call_);
+      client.Retire(call_);
     } else {
       return false;
     }

@@ -12,7 +12,7 @@
 #include "src/invoke/client/memory_call.h"
 #include "src/invoke/client/request_maker.h"
 #include "src/invoke/connect/connection.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 
 namespace invoker {
 

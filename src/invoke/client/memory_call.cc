@@ -7,7 +7,7 @@
 #include "src/invoke/call_fate.h"
 #include "src/invoke/client/registered_window_state.h"
 #include "src/invoke/client/request_maker.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 
 namespace invoker {
 namespace {

@@ -8,7 +8,7 @@
 #include "src/invoke/client.h"
 #include "src/invoke/client/registered_window_state.h"
 #include "src/invoke/connect/connection.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 
 namespace invoker {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/registered_window.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 #include "src/transport/fabric/memory_region.h"
 
 namespace invoker {

@@ -14,8 +14,8 @@
 #include "src/invoke/client.h"
 #include "src/invoke/client_options.h"
 #include "src/invoke/response.h"
-#include "src/invoke/session/call_driver.h"
 #include "src/invoke/session/client_session.h"
+#include "src/invoke/session/driver/call_driver.h"
 #include "src/invoke/wire/wire.h"
 
 namespace invoker {

@@ -19,7 +19,7 @@
 #include "src/invoke/connect/client_lease.h"
 #include "src/invoke/connect/fabric_session.h"
 #include "src/invoke/connect/session_watch.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 
 namespace invoker {
 

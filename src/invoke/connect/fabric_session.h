@@ -17,7 +17,7 @@
 #include "src/bootstrap/messages/messages.h"
 #include "src/invoke/client_options.h"
 #include "src/invoke/connect/session_watch.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 #include "src/transport/discovery/discovery.h"
 
 namespace invoker {

@@ -20,7 +20,7 @@
 #include "absl/synchronization/mutex.h"
 #include "src/invoke/client.h"
 #include "src/invoke/group/executor_loads.h"
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 
 namespace invoker {
 

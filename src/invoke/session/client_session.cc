@@ -1,7 +1,7 @@
 #include "src/invoke/session/client_session.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cassert>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -9,12 +9,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace invoker {
-namespace {
-
-// The executor can tell a replay only this far back, so no more calls than that are under way.
-constexpr size_t kMaxCalls = SequenceWindow::kWidth;
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ClientSession>> ClientSession::Create(transport::Reactor* reactor,
                                                                      const Options& options) {
@@ -41,20 +35,15 @@ ClientSession::ClientSession(transport::Reactor* reactor, const Options& options
     : reactor_(reactor),
       options_(options),
       geometry_(geometry),
-      staging_(std::move(staging)),
-      responses_(std::move(responses)),
-      response_bytes_(responses_.data()),
-      request_cells_(geometry.cells()),
-      response_cells_(geometry.cells()),
-      next_sequence_(options.first_sequence),
-      limit_(options.first_sequence + SequenceWindow::kWidth),
-      response_mark_(Immediate{MessageKind::kResponse, options.number, 0}.Encode() >> kCellBits),
-      by_response_cell_(geometry.cells(), 0) {}
+      calls_(geometry.cells(), options.first_sequence),
+      cells_(geometry.cells()),
+      sender_(reactor, std::move(staging), geometry),
+      reader_(reactor, std::move(responses), geometry, options.number),
+      cancellation_(&sender_) {}
 
 ClientSession::~ClientSession() {
+  // Before the sender retires the memory that operations send from.
   reactor_->Disown(this);
-  reactor_->Retire(std::move(staging_));
-  reactor_->Retire(std::move(responses_));
   if (peer_ != nullptr) reactor_->peers().Release(peer_);
 }
 
@@ -62,7 +51,7 @@ bootstrap::OpenSessionRequest ClientSession::MakeRequest(
     transport::Notification notification) const {
   bootstrap::OpenSessionRequest request;
   request.endpoint_address = reactor_->address();
-  request.response_window = {responses_.remote_base(), responses_.size(), responses_.key()};
+  request.response_window = reader_.descriptor();
   request.window_bytes = geometry_.window_bytes();
   request.first_sequence = options_.first_sequence;
   request.response_session = options_.number;
@@ -82,89 +71,64 @@ absl::Status ClientSession::Attach(const bootstrap::OpenSessionReply& reply) {
   absl::StatusOr<const transport::Peer*> peer = reactor_->peers().Insert(reply.endpoint_address);
   if (!peer.ok()) return peer.status();
   peer_ = *peer;
-  epoch_ = reply.epoch;
-  notification_ = reply.notification;
-  const transport::RemoteWindow window = {peer_->address, reply.request_window.base,
-                                          reply.request_window.length, reply.request_window.key,
-                                          reply.eager_bytes};
-  requests_.emplace(reactor_, &staging_, window, geometry_, reply.request_session,
-                    transport::GetNotifier(notification_, reactor_->profile().send_order), this);
+  sender_.Attach(reply, peer_->address, geometry_,
+                 authenticators_ == nullptr ? nullptr : &authenticators_->requests, this);
+  reader_.Attach(geometry_, reply.epoch, authenticators_.get());
   return absl::OkStatus();
 }
 
-void ClientSession::SetNotification(transport::Notification notification) {
-  notification_ = notification;
-  requests_->set_notifier(transport::GetNotifier(notification, reactor_->profile().send_order));
-}
-
-// False if there are as many as there may be.
-bool ClientSession::AddCall() {
-  if (calls_.size() >= kMaxCalls) return false;
-  calls_.emplace_back();
-  calls_.back().index = static_cast<uint16_t>(calls_.size() - 1);
-  by_index_.push_back(&calls_.back());
-  free_calls_.push_back(&calls_.back());
-  return true;
-}
-
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline Call* ClientSession::AcquireCall() {
-  if (ABSL_PREDICT_FALSE(free_calls_.empty()) && !AddCall()) return nullptr;
-  Call* call = free_calls_.back();
-  free_calls_.pop_back();
-  return call;
+absl::Status ClientSession::AttachAuthenticators(const bootstrap::OpenSessionReply& reply) {
+  if (reply.data_auth < options_.data_auth) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the client wants data_auth=", DataAuthName(options_.data_auth),
+                     " at least, and the worker gives ", DataAuthName(reply.data_auth)));
+  }
+  data_auth_ = reply.data_auth;
+  if (data_auth_ == DataAuth::kOff) return absl::OkStatus();
+  transport::HostBuffer copies;
+  if (data_auth_ == DataAuth::kFull) {
+    absl::StatusOr<transport::HostBuffer> buffer =
+        transport::HostBuffer::Allocate(geometry_.window_bytes());
+    if (!buffer.ok()) return buffer.status();
+    copies = *std::move(buffer);
+  }
+  geometry_ = geometry_.WithTags();
+  authenticators_ =
+      std::make_unique<SessionAuthenticators>(data_auth_, reply.data_keys, std::move(copies));
+  return absl::OkStatus();
 }
 
 Call* ClientSession::Start(const Request& request, bool alone) {
-  if (ABSL_PREDICT_FALSE(next_sequence_ == limit_) && !MayStart()) return nullptr;
+  if (ABSL_PREDICT_FALSE(calls_.at_limit()) && (look_due_ || !calls_.MayBegin())) return nullptr;
   const bool in_buffer = request.cells.cells != 0;
-  HeldCells cells = request.cells;
-  if (!in_buffer) {
-    cells = AllocateRequestCells(request.input.size());
-    if (cells.cells == 0) return nullptr;
-  }
-  const uint32_t response_cells =
-      geometry_.CellsFor(geometry_.MessageBytes(request.response_capacity));
-  const std::optional<uint32_t> response = response_cells_.Allocate(response_cells);
-  Call* call = response.has_value() ? AcquireCall() : nullptr;
+  const HeldCells cells = in_buffer ? request.cells : AllocateRequestCells(request.input.size());
+  if (cells.cells == 0) return nullptr;
+  const HeldCells response = cells_.AllocateResponse(
+      geometry_.CellsFor(geometry_.MessageBytes(request.response_capacity)));
+  Call* call = response.cells != 0 ? calls_.Begin(response) : nullptr;
   if (call == nullptr) {
-    if (response.has_value()) FreeResponseCells({*response, response_cells});
+    if (response.cells != 0) FreeResponseCells(response);
     if (!in_buffer) FreeRequestCells(cells);
     return nullptr;
   }
-  call->state = Call::State::kOutstanding;
-  call->detached = false;
   call->owns_request_cells = !in_buffer;
   call->buffer_busy = request.buffer_busy;
   call->flags = request.flags;
-  call->sequence = next_sequence_++;
   call->request = cells;
-  call->response = {*response, response_cells};
   call->response_capacity = request.response_capacity;
   call->deadline_ns = request.deadline_ns;
-  if (call->buffer_busy != nullptr) *call->buffer_busy = true;
-  by_response_cell_[*response] = call->index + 1;
-  ++outstanding_;
-  ++changes_;
-
+  if (call->buffer_busy != nullptr) {
+    assert(!*call->buffer_busy);
+    *call->buffer_busy = true;
+  }
   uint32_t deadline_us = 0;
   if (request.deadline_ns != 0) {
     const int64_t left_us = (request.deadline_ns - transport::MonotonicNs()) / 1000;
-    // What does not fit is further away than the field can say, and 0 says none.
+    // A deadline that does not fit the field is left out of it: 0 says none.
     deadline_us = left_us > UINT32_MAX ? 0 : static_cast<uint32_t>(std::max<int64_t>(left_us, 1));
-    if (earliest_deadline_ns_ == 0 || request.deadline_ns < earliest_deadline_ns_) {
-      earliest_deadline_ns_ = request.deadline_ns;
-    }
+    calls_.NoteDeadline(request.deadline_ns);
   }
-  const auto payload_bytes = static_cast<uint32_t>(request.input.size());
-  const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes));
-  if (ABSL_PREDICT_FALSE(!requests_->IsPlain(message_bytes))) {
-    AddSpecial(request, *call, deadline_us, alone);
-    return call;
-  }
-  std::byte* message = staging_.data() + geometry_.OffsetOf(cells.first);
-  CopyInput(request, *call, message);
-  Pack(HeaderOf(request, *call, deadline_us)).CopyTo(message);
-  requests_->Add(request.kind, cells.first, message_bytes);
+  sender_.Add(request, *call, deadline_us, alone);
   return call;
 }
 
@@ -177,13 +141,14 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::FreeRequest(Call* call) 
 
 // The response, or the end of the session, has come: either proves that nothing reads the request's
 // cells any more. The response's stay for the caller.
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::Complete(Call* call) {
-  call->state = Call::State::kDone;
-  --outstanding_;
-  ++changes_;
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::End(Call* call) {
   FreeRequest(call);
-  if (call->waiter != nullptr) call->waiter->Wake();
-  if (call->on_done) finished_.push_back(call);
+  calls_.End(call);
+}
+
+void ClientSession::FailCall(Call* call, absl::Status status) {
+  call->status = std::move(status);
+  End(call);
 }
 
 void ClientSession::TakeLateResponse(Call* call) {
@@ -194,15 +159,12 @@ void ClientSession::TakeLateResponse(Call* call) {
   }
 }
 
-// Too late for its caller, but now the cells are free.
+// The response is too late for its caller, but now the cells are free.
 void ClientSession::FreeLate(Call* call) {
-  call->answered = false;
   FreeRequest(call);
   FreeResponseCells(call->response);
   call->response = HeldCells{};
-  call->state = Call::State::kDone;
-  --late_;
-  if (call->detached) FreeSlot(call);
+  calls_.EndLate(call);
 }
 
 void ClientSession::TakeFailure(ResponseHeader header, const std::byte* payload, Call* call) {
@@ -219,163 +181,73 @@ void ClientSession::TakeFailure(ResponseHeader header, const std::byte* payload,
 }
 
 template <bool kAuthenticated>
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ClientSession::TakeResponse(const HeaderSnapshot& snapshot,
-                                                                     const ResponseHeader& header,
-                                                                     uint32_t cell,
-                                                                     const std::byte* payload) {
-  // A session that has failed has ended its calls already.
-  if (ABSL_PREDICT_FALSE(by_response_cell_[cell] == 0 || !failure_.ok())) {
-    ++dropped_.no_such_call;
-    return false;
-  }
-  Call* call = by_index_[by_response_cell_[cell] - 1];
-  if (ABSL_PREDICT_FALSE(header.epoch != epoch_)) {
-    ++dropped_.wrong_epoch;
-    return false;
-  }
-  if (ABSL_PREDICT_FALSE(header.sequence != call->sequence)) {
-    ++dropped_.wrong_sequence;
-    return false;
-  }
-  if (ABSL_PREDICT_FALSE(header.payload_bytes > call->response_capacity)) {
-    ++dropped_.too_long;
-    return false;
-  }
-  if constexpr (kAuthenticated) {
-    payload = OpenAuthenticated(snapshot, header.payload_bytes, cell, payload);
-    if (payload == nullptr) return false;
-  } else {
-    static_cast<void>(snapshot);
-  }
-  by_response_cell_[cell] = 0;
-  ++answers_;
-  if (ABSL_PREDICT_FALSE(call->state == Call::State::kTimedOut)) {
-    TakeLateResponse(call);
-    return true;
-  }
-  call->payload_bytes = header.payload_bytes;
-  if (ABSL_PREDICT_FALSE(header.status != StatusCode::kOk)) {
-    TakeFailure(header, payload, call);
-  } else {
-    Complete(call);
-  }
-  return true;
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeResponses(uint32_t cell) {
+  reader_.Read<kAuthenticated>(
+      cell, &calls_, [this](Call* call, const ResponseHeader& header, const std::byte* payload) {
+        if (ABSL_PREDICT_FALSE(call->state == Call::State::kTimedOut)) {
+          return TakeLateResponse(call);
+        }
+        call->payload_bytes = header.payload_bytes;
+        if (ABSL_PREDICT_FALSE(header.status != StatusCode::kOk)) {
+          return TakeFailure(header, payload, call);
+        }
+        End(call);
+      });
 }
 
-template <bool kAuthenticated>
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeMessages(uint32_t cell) {
-  bool more = true;
-  while (more) {
-    if (!geometry_.Fits(cell, kHeaderBytes)) {
-      ++dropped_.outside_window;
-      return;
-    }
-    const std::byte* message = responses_.data() + geometry_.OffsetOf(cell);
-    ResponseHeader header;
-    const HeaderSnapshot snapshot = HeaderSnapshot::Take(message);
-    if (DecodeResponse(snapshot, &header) != WireError::kNone) {
-      ++dropped_.not_a_header;
-      return;
-    }
-    const uint64_t bytes =
-        uint64_t{kHeaderBytes} + header.payload_bytes + (kAuthenticated ? kTagBytes : 0);
-    // Those behind one that is refused may be sound. Whose length is no reason to refuse it lies in
-    // the window.
-    if (ABSL_PREDICT_FALSE(
-            !TakeResponse<kAuthenticated>(snapshot, header, cell, message + kHeaderBytes)) &&
-        !geometry_.Fits(cell, bytes)) {
-      return;
-    }
-    more = (header.flags & kMoreFollows) != 0;
-    cell += geometry_.CellsFor(bytes);
-  }
+void ClientSession::TakeAuthenticatedResponses(uint32_t cell) { TakeResponses<true>(cell); }
+
+void ClientSession::TakeRareToken(uint64_t token) {
+  const std::optional<uint32_t> doorbell = reader_.CompleteHeader(
+      token, calls_, sender_.attached() && sender_.batch().repeats_headers());
+  if (doorbell.has_value()) OnToken(*doorbell);
 }
 
-void ClientSession::TakeAuthenticatedMessages(uint32_t cell) { TakeMessages<true>(cell); }
-
+// Upcall: the reactor calls this from inside Poll, in Turn, for every doorbell of the worker's. The
+// responses that it announces end their calls here; their callers see that after the turn.
 void ClientSession::OnToken(uint64_t token) {
-  if (ABSL_PREDICT_FALSE(token >> kCellBits != response_mark_)) return TakeRareToken(token);
+  if (ABSL_PREDICT_FALSE(!reader_.IsDoorbell(token))) return TakeRareToken(token);
   const uint32_t cell = Immediate::Split(static_cast<uint32_t>(token)).cell;
-  if (ABSL_PREDICT_FALSE(authenticators_ != nullptr)) return TakeAuthenticatedMessages(cell);
-  TakeMessages<false>(cell);
+  if (ABSL_PREDICT_FALSE(reader_.authenticated())) return TakeAuthenticatedResponses(cell);
+  TakeResponses<false>(cell);
 }
 
-void ClientSession::FailCall(Call* call, absl::Status status) {
-  call->status = std::move(status);
-  Complete(call);
-}
-
-// The caller lets go of a call whose response is still to come.
-void ClientSession::Detach(Call* call) {
-  call->waiter = nullptr;
-  call->on_done = nullptr;
-  call->detached = true;
-}
-
-void ClientSession::Abandon(Call* call) {
-  if (call->state == Call::State::kOutstanding) {
-    call->state = Call::State::kTimedOut;
-    ++late_;
-    --outstanding_;
-    ++changes_;
-  }
-  Finish(call, false);
-}
-
-HeldCells ClientSession::AllocateRequestCells(uint64_t payload_bytes) {
-  const uint32_t cells = geometry_.CellsFor(geometry_.overhead() + payload_bytes);
-  const std::optional<uint32_t> first = request_cells_.Allocate(cells);
-  return first.has_value() ? HeldCells{*first, cells} : HeldCells{};
-}
-
-void ClientSession::ReleaseBuffer(HeldCells cells, const bool* busy) {
-  if (!*busy) {
-    FreeRequestCells(cells);
-    return;
-  }
-  for (Call& call : calls_) {
-    if (call.buffer_busy != busy) continue;
-    call.buffer_busy = nullptr;
-    call.owns_request_cells = true;
-  }
-}
-
-void ClientSession::ForgetBusy(const bool* busy) {
-  for (Call& call : calls_) {
-    if (call.buffer_busy == busy) call.buffer_busy = nullptr;
-  }
-}
-
-void ClientSession::WakeRoomWaiters() {
-  for (CallWaiter* waiter : room_waiters_) waiter->Wake();
-}
-
-void ClientSession::RemoveRoomWaiter(CallWaiter* waiter) {
-  room_waiters_.erase(std::find(room_waiters_.begin(), room_waiters_.end(), waiter));
-}
-
-std::byte* ClientSession::RequestPayload(HeldCells cells) const {
-  return staging_.data() + geometry_.OffsetOf(cells.first) + kHeaderBytes;
-}
-
+// Upcall: the reactor calls this from inside Poll, in Turn, once in a millisecond or more often.
+// Ends calls whose deadlines have passed, and the session if it cannot go on.
 void ClientSession::OnTick(int64_t now_ns) {
   if (ABSL_PREDICT_FALSE(now_ns >= look_at_ns_)) {
     look_at_ns_ = INT64_MAX;
     look_due_ = true;
-    limit_ = next_sequence_;
+    calls_.StopAtNext();
   }
-  if (ABSL_PREDICT_FALSE(!failed_posts_.empty())) HandleFailedPosts(now_ns);
+  // A copy, since Fail takes the failed posts away.
+  if (const absl::Status* due = failed_posts_.Due(now_ns); due != nullptr) {
+    Fail(absl::Status(*due));
+  }
   if (!reactor_->health().ok()) Fail(reactor_->health());
-  if (earliest_deadline_ns_ == 0 || now_ns < earliest_deadline_ns_) return;
-  earliest_deadline_ns_ = 0;
-  for (Call& call : calls_) {
-    if (call.state != Call::State::kOutstanding || call.deadline_ns == 0) continue;
-    if (call.deadline_ns <= now_ns) {
-      EndEarly(&call, absl::StatusCode::kDeadlineExceeded, "the deadline passed");
-    } else if (earliest_deadline_ns_ == 0 || call.deadline_ns < earliest_deadline_ns_) {
-      earliest_deadline_ns_ = call.deadline_ns;
-    }
-  }
+  calls_.EndOverdue(now_ns, [this](Call* call) {
+    EndEarly(call, absl::StatusCode::kDeadlineExceeded, "the deadline passed");
+  });
+}
+
+void ClientSession::EndEarly(Call* call, absl::StatusCode code, absl::string_view what) {
+  const CallFate fate = cancellation_.Withdraw(call);
+  const absl::string_view so = fate == CallFate::kNotSent
+                                   ? " before the request left; it will not be executed"
+                                   : " before the response came; the function may have run";
+  calls_.EndEarly(call, WithFate(absl::Status(code, absl::StrCat(what, so)), fate));
+}
+
+bool ClientSession::marks_hold_room() const {
+  return cancellation_.under_way() > 0 &&
+         std::any_of(calls_.slots().begin(), calls_.slots().end(),
+                     [](const Call& call) { return call.answered; });
+}
+
+void ClientSession::OnTransferDone(uint64_t tag) {
+  Call* const call = &calls_.slots()[RequestSender::IndexOfMark(tag)];
+  cancellation_.Landed(call);
+  if (call->answered) FreeLate(call);
 }
 
 void ClientSession::OnOperationFailed(const transport::Operation& operation,
@@ -384,48 +256,68 @@ void ClientSession::OnOperationFailed(const transport::Operation& operation,
   // there and the token is not.
   const CallFate fate =
       operation.completions_due == 0 ? CallFate::kNotSent : CallFate::kMaybeExecuted;
-  // A mark is no request's cells.
-  const bool mark = (operation.tag & kMarkTag) != 0;
-  failed_posts_.push_back(
+  // A mark carries no request.
+  const bool mark = RequestSender::IsMark(operation.tag);
+  failed_posts_.Add(
       {mark ? CellRun() : CellRun::FromTag(operation.tag), fate,
        absl::UnavailableError(absl::StrCat("cannot write to the worker: ", status.message()))});
-}
-
-// What the peer got of a failed write is not known, so nothing can be placed there again: the
-// session ends. While it is held, its calls stay under way, and further ones may be started.
-void ClientSession::HandleFailedPosts(int64_t now_ns) {
-  if (hold_ns_ > 0) {
-    if (held_until_ns_ == 0) held_until_ns_ = now_ns + hold_ns_;
-    if (now_ns < held_until_ns_) return;
-  }
-  const absl::Status first = failed_posts_.front().status;
-  Fail(first);
 }
 
 void ClientSession::Fail(const absl::Status& reason) {
   if (!failure_.ok()) return;
   failure_ = reason;
-  last_byte_ = staging_.data()[geometry_.window_bytes() - 1];
+  last_byte_ = sender_.last_byte();
   std::vector<CallFate> fates;
-  for (const Call& call : calls_) {
+  for (const Call& call : calls_.slots()) {
     const bool outstanding = call.state == Call::State::kOutstanding;
-    fates.push_back(outstanding && !HasLeft(call) ? CallFate::kNotSent : CallFate::kMaybeExecuted);
+    fates.push_back(outstanding && !sender_.HasLeft(call.request.first) ? CallFate::kNotSent
+                                                                        : CallFate::kMaybeExecuted);
     if (call.buffer_busy != nullptr) failed_with_buffers_ = true;
   }
-  // What has not left stays here.
+  // Requests that have not left stay here, and responses that still come are dropped.
   reactor_->Disown(this);
-  for (const FailedPost& failed : std::exchange(failed_posts_, {})) {
-    for (Call& call : calls_) {
-      if (call.state == Call::State::kOutstanding && failed.run.Contains(call.request.first)) {
-        FailCall(&call, WithFate(reason, failed.fate));
-      }
+  calls_.ForgetResponses();
+  for (const FailedPosts::Post& failed : failed_posts_.Take()) {
+    for (Call& call : calls_.slots()) {
+      if (failed.run.Contains(call.request.first)) fates[call.index] = failed.fate;
     }
   }
-  for (Call& call : calls_) {
+  for (Call& call : calls_.slots()) {
     if (call.state == Call::State::kOutstanding) {
       FailCall(&call, WithFate(reason, fates[call.index]));
     }
   }
+}
+
+void ClientSession::ReleaseBuffer(HeldCells cells, const bool* busy) {
+  if (!*busy) return FreeRequestCells(cells);
+  for (Call& call : calls_.slots()) {
+    if (call.buffer_busy != busy) continue;
+    call.buffer_busy = nullptr;
+    call.owns_request_cells = true;
+  }
+}
+
+void ClientSession::ForgetBusy(const bool* busy) {
+  for (Call& call : calls_.slots()) {
+    if (call.buffer_busy == busy) call.buffer_busy = nullptr;
+  }
+}
+
+PathView ClientSession::ViewPath(uint64_t known_answers) const {
+  PathView view;
+  view.answers = answers();
+  view.turns = reactor_->counters().turns;
+  view.under_way = !answered() && failure_.ok();
+  if (!view.under_way || view.answers != known_answers) return view;
+  uint64_t longest_ago = 0;
+  for (const Call& call : calls_.slots()) {
+    if (call.state != Call::State::kOutstanding && call.state != Call::State::kTimedOut) continue;
+    longest_ago = std::max(longest_ago, calls_.next_sequence() - call.sequence);
+    view.bytes += (uint64_t{call.request.cells} + call.response.cells) * geometry_.cell_bytes();
+  }
+  view.oldest = calls_.next_sequence() - longest_ago;
+  return view;
 }
 
 }  // namespace invoker

@@ -1,16 +1,24 @@
-#include "src/invoke/session/call_driver.h"
+#include "src/invoke/session/driver/call_driver.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/attributes.h"
+#include "absl/strings/str_cat.h"
+#include "src/invoke/call_fate.h"
+#include "src/invoke/client_options.h"
+
 namespace invoker {
 namespace {
 
-// So long a buffer waits for the cells of a probe that was given up.
+// How long AllocateBuffer waits for the cells of a probe that was given up.
 constexpr int64_t kProbeLimitNs = 1'000'000'000;
 
-// Even behind its deadline, a session looks that long for what has come.
+// FailAfterDelivery polls that long at least, even behind its deadline.
 constexpr int64_t kLeastDeliveryNs = 1'000'000;
+
+// How often a waiting thread asks whether it is to give up.
+constexpr int64_t kInterruptCheckNs = 100'000'000;
 
 }  // namespace
 
@@ -18,14 +26,15 @@ void ReleaseResponse(CallDriver* driver, HeldCells cells) { driver->FreeResponse
 
 // Holds the turn lock for a scope, and keeps the driver that long: the client, and with it its
 // share of the driver, may go while a thread is inside.
-class CallDriver::Visit {
+class ABSL_SCOPED_LOCKABLE CallDriver::Visit {
  public:
-  explicit Visit(CallDriver* driver) : driver_(driver) {
+  explicit Visit(CallDriver* driver)
+      ABSL_EXCLUSIVE_LOCK_FUNCTION(driver->lock_) ABSL_NO_THREAD_SAFETY_ANALYSIS : driver_(driver) {
     driver_->lock_.Lock();
-    ++driver_->inside_;
+    driver_->life_.Add();
   }
-  ~Visit() {
-    --driver_->inside_;
+  ~Visit() ABSL_UNLOCK_FUNCTION() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    driver_->life_.Remove();
     driver_->UnlockAndMayEnd();
   }
   Visit(const Visit&) = delete;
@@ -42,14 +51,15 @@ CallDriver::CallDriver(std::unique_ptr<transport::Reactor> reactor, absl::Durati
 
 CallDriver::~CallDriver() {
   Close();
-  if (session_ != nullptr && !quiet_ && !reactor_->abandoned()) session_->PostQuiesceWrite();
+  if (session_ != nullptr && !lent_.quiet() && !reactor_->abandoned()) {
+    session_->PostQuiesceWrite();
+  }
   session_.reset();
-  transport::Reactor::Dispose(std::move(reactor_), quiet_);
+  transport::Reactor::Dispose(std::move(reactor_), lent_.quiet());
 }
 
 void CallDriver::UnlockClosed() {
-  std::shared_ptr<CallDriver> last;
-  if (inside_ + held_responses_ + held_calls_ == 0) last = std::move(self_);
+  const std::shared_ptr<const void> last = life_.TakeShare();
   lock_.Unlock();
 }
 
@@ -64,7 +74,7 @@ absl::Status CallDriver::Prepare(const ClientSession::Options& options) {
 
 absl::Status CallDriver::Attach(const bootstrap::OpenSessionReply& reply) {
   Visit visit(this);
-  self_ = shared_from_this();
+  life_.Begin(shared_from_this());
   return session_->Attach(reply);
 }
 
@@ -85,7 +95,7 @@ void CallDriver::HoldFailures(absl::Duration hold) {
 
 void CallDriver::ChooseMethod(std::optional<uint64_t> pieces_up_to) {
   Visit visit(this);
-  ChooseMethodLocked(pieces_up_to);
+  trials_.Choose(session_.get(), *reactor_, pieces_up_to);
 }
 
 uint64_t CallDriver::pieces_up_to() {
@@ -95,22 +105,20 @@ uint64_t CallDriver::pieces_up_to() {
 
 uint64_t CallDriver::method_trials() {
   Visit visit(this);
-  return method_trials_;
+  return trials_.trials();
 }
 
-absl::StatusOr<Response> CallDriver::Collect(Call* call) {
-  if (ABSL_PREDICT_FALSE(!call->status.ok())) {
-    absl::Status status = std::move(call->status);
-    call->status = absl::OkStatus();
-    session_->Finish(call, false);
-    return status;
-  }
-  const HeldCells cells = call->response;
-  const absl::Span<const std::byte> payload = session_->Payload(*call);
-  session_->Finish(call, true);
-  ++held_responses_;
-  return Response(this, cells, payload);
+ResponseDropCounters CallDriver::dropped_responses() {
+  Visit visit(this);
+  return session_->dropped();
 }
+
+absl::Status CallDriver::status() {
+  Visit visit(this);
+  return session_->failure();
+}
+
+// Calls: their start, their results.
 
 absl::StatusOr<Response> CallDriver::Run(const ClientSession::Request& request) {
   Visit visit(this);
@@ -121,24 +129,71 @@ absl::StatusOr<Response> CallDriver::Run(const ClientSession::Request& request) 
   int64_t next_check_ns = NextCheck(request.interrupted);
   bool interrupted = false;
   while (!call->ended() && !interrupted) {
-    DriveOrWait(call, next_check_ns);
-    interrupted = !call->ended() && Interrupted(request.interrupted, &next_check_ns);
+    DriveOrWaitLocked(call, next_check_ns);
+    interrupted = !call->ended() && InterruptedLocked(request.interrupted, &next_check_ns);
   }
   --running_;
   // It may have ended while the lock was not held.
   if (interrupted && !call->ended()) {
     session_->EndEarly(call, absl::StatusCode::kCancelled, "the call was interrupted");
-    if (!driven_) LeaveLocked();
+    HandOnLocked();
   }
-  return Collect(call);
+  return CollectLocked(call);
 }
 
-bool CallDriver::CancelLocked(Call* call) {
-  if (call->ended()) return false;
-  session_->EndEarly(call, absl::StatusCode::kCancelled, "the call was cancelled");
-  RunFinishedLocked();
-  if (!driven_) LeaveLocked();
-  return true;
+absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {
+  Visit visit(this);
+  absl::Status why_not;
+  Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
+  if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
+  life_.Add();
+  helper_.CallStarted();
+  HandOnLocked();
+  return call;
+}
+
+absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request, CallDone& on_done,
+                                           CallTicket* ticket) {
+  Visit visit(this);
+  absl::Status why_not;
+  Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
+  if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
+  call->on_done = std::move(on_done);
+  if (ticket != nullptr) *ticket = {call, call->sequence};
+  helper_.CallStarted();
+  if (!role_.taken()) {
+    helper_.Lead();
+    HandOnLocked();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Response> CallDriver::Await(Call* call) {
+  Visit visit(this);
+  ++running_;
+  while (!call->ended()) DriveOrWaitLocked(call, kForever);
+  --running_;
+  life_.Remove();
+  return CollectLocked(call);
+}
+
+bool CallDriver::AwaitEnd(Call* call, int64_t deadline_ns) {
+  Visit visit(this);
+  ++running_;
+  while (!call->ended() && transport::MonotonicNs() < deadline_ns) {
+    DriveOrWaitLocked(call, deadline_ns);
+  }
+  --running_;
+  // The driver's role may have been left to this thread just as its time ran out.
+  HandOnLocked();
+  return call->ended();
+}
+
+void CallDriver::Drop(Call* call) {
+  Visit visit(this);
+  life_.Remove();
+  session_->Retire(call);
+  HandOnLocked();
 }
 
 bool CallDriver::Cancel(Call* call) {
@@ -151,66 +206,46 @@ bool CallDriver::Cancel(const CallTicket& ticket) {
   return ticket.Is(Call::State::kOutstanding) && CancelLocked(ticket.call);
 }
 
-absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {
-  Visit visit(this);
-  absl::Status why_not;
-  Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
-  if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
-  ++held_calls_;
-  ++asynchronous_;
-  if (!driven_) LeaveLocked();
-  return call;
+bool CallDriver::CancelLocked(Call* call) {
+  if (call->ended()) return false;
+  session_->EndEarly(call, absl::StatusCode::kCancelled, "the call was cancelled");
+  RunCallbacksLocked();
+  HandOnLocked();
+  return true;
 }
 
-absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request, CallDone& on_done,
-                                           CallTicket* ticket) {
-  Visit visit(this);
-  absl::Status why_not;
-  Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
-  if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
-  call->on_done = std::move(on_done);
-  if (ticket != nullptr) *ticket = {call, call->sequence};
-  ++asynchronous_;
-  if (!driven_) {
-    // No thread is going to wait for it.
-    helper_leads_ = true;
-    LeaveLocked();
+absl::StatusOr<Response> CallDriver::CollectLocked(Call* call) {
+  if (ABSL_PREDICT_FALSE(!call->status.ok())) {
+    absl::Status status = std::move(call->status);
+    call->status = absl::OkStatus();
+    session_->Finish(call, false);
+    return status;
   }
-  return absl::OkStatus();
+  const HeldCells cells = call->response;
+  const absl::Span<const std::byte> payload = session_->Payload(*call);
+  session_->Finish(call, true);
+  life_.AddResponse();
+  return Response(this, cells, payload);
 }
 
-absl::StatusOr<Response> CallDriver::Await(Call* call) {
-  Visit visit(this);
-  ++running_;
-  while (!call->ended()) DriveOrWait(call, kForever);
-  --running_;
-  --held_calls_;
-  return Collect(call);
+int64_t CallDriver::NextCheckAfterNow() { return transport::MonotonicNs() + kInterruptCheckNs; }
+
+bool CallDriver::InterruptedLocked(bool (*interrupted)(), int64_t* next_check_ns) {
+  if (interrupted == nullptr || transport::MonotonicNs() < *next_check_ns) return false;
+  lock_.Unlock();
+  const bool result = interrupted();
+  lock_.Lock();
+  *next_check_ns = NextCheckAfterNow();
+  return result;
 }
 
-bool CallDriver::AwaitEnd(Call* call, int64_t deadline_ns) {
-  Visit visit(this);
-  ++running_;
-  while (!call->ended() && transport::MonotonicNs() < deadline_ns) DriveOrWait(call, deadline_ns);
-  --running_;
-  // The driver's role may have been left to this thread just as its time ran out.
-  if (!driven_) LeaveLocked();
-  return call->ended();
-}
-
-void CallDriver::Drop(Call* call) {
-  Visit visit(this);
-  --held_calls_;
-  session_->Abandon(call);
-  if (!driven_) LeaveLocked();
-}
+// Memory: cells of the windows, and memory of the program's own.
 
 absl::StatusOr<HeldCells> CallDriver::AllocateBuffer(uint64_t bytes) {
   Visit visit(this);
   HeldCells cells = session_->AllocateRequestCells(bytes);
-  // The program knows nothing of a probe.
   const int64_t limit_ns = cells.cells == 0 ? transport::MonotonicNs() + kProbeLimitNs : 0;
-  while (cells.cells == 0 && ProbeHoldsRoomLocked() && session_->failure().ok() &&
+  while (cells.cells == 0 && trials_.ProbeHoldsRoom() && session_->failure().ok() &&
          transport::MonotonicNs() < limit_ns) {
     if (!PollForRoomLocked()) WaitForRoomLocked(limit_ns);
     cells = session_->AllocateRequestCells(bytes);
@@ -231,9 +266,77 @@ void CallDriver::FreeBuffer(HeldCells cells, const bool* busy) {
 
 void CallDriver::FreeResponse(HeldCells cells) {
   lock_.Lock();
-  --held_responses_;
+  life_.RemoveResponse();
   session_->FreeResponseCells(cells);
   UnlockAndMayEnd();
+}
+
+absl::StatusOr<transport::MemoryRegion> CallDriver::RegisterMemory(transport::HostBuffer buffer,
+                                                                   transport::RegionUse use) {
+  // Takes long. Other calls' deadlines and the lease's heartbeats may wait for the lock.
+  transport::MemoryRegion::Prepare(reactor_->profile(), buffer, use);
+  lock_.Lock();
+  absl::StatusOr<transport::MemoryRegion> region = reactor_->Register(std::move(buffer), use);
+  lock_.Unlock();
+  return region;
+}
+
+void CallDriver::CloseMemory(transport::MemoryRegion region) {
+  lock_.Lock();
+  if (session_->failed_with_buffers()) {
+    // Only a driver may sleep on the reactor. All calls have ended, so another driver leaves.
+    reactor_->Submit([] {});
+    while (!role_.TryTake()) WaitLocked(nullptr, kForever);
+    if (!lent_.settled(*reactor_)) lent_.Settle(session_.get(), reactor_.get());
+    role_.Leave();
+    HandOnLocked();
+  }
+  std::move(region).Close();
+  lock_.Unlock();
+}
+
+void CallDriver::RunLocked(absl::FunctionRef<void()> task) {
+  lock_.Lock();
+  task();
+  lock_.Unlock();
+}
+
+void CallDriver::LetTransfersEnd() {
+  lock_.Lock();
+  LentMemory::LetTransfersEnd(reactor_.get());
+  lock_.Unlock();
+}
+
+bool CallDriver::DriveUntil(absl::FunctionRef<bool()> done, int64_t deadline_ns) {
+  lock_.Lock();
+  while (!done() && session_->failure().ok() && transport::MonotonicNs() < deadline_ns) {
+    if (!role_.TryTake()) {
+      WaitLocked(nullptr, deadline_ns);
+      continue;
+    }
+    const int events = session_->Turn();
+    if (lock_.Contended()) lock_.Yield();
+    if (events == 0 && !done()) SleepLocked(deadline_ns);
+    role_.Leave();
+    if (callbacks_due_locked() && !delivery_.RunsHere()) RunCallbacksLocked();
+  }
+  const bool result = done();
+  HandOnLocked();
+  lock_.Unlock();
+  return result;
+}
+
+// The end of the session.
+
+void CallDriver::Fail(const absl::Status& reason) {
+  lock_.Lock();
+  lent_.SessionFails(*session_, *reactor_);
+  session_->Fail(reason);
+  role_.WakeAll();
+  LeaveCallbacksToHelperLocked();
+  lock_.Unlock();
+  // The driver may sleep.
+  reactor_->Submit([] {});
 }
 
 void CallDriver::FailAfterDelivery(const absl::Status& reason, int64_t deadline_ns) {
@@ -243,18 +346,6 @@ void CallDriver::FailAfterDelivery(const absl::Status& reason, int64_t deadline_
     while (session_->outstanding() > 0 && transport::MonotonicNs() < limit_ns) reactor_->Poll();
   }
   Fail(reason);
-}
-
-void CallDriver::Fail(const absl::Status& reason) {
-  lock_.Lock();
-  // Answers to these may be under way.
-  if (!session_->answered() || reactor_->operations().outstanding() > 0) quiet_ = false;
-  session_->Fail(reason);
-  for (CallWaiter* waiter : waiters_) waiter->Wake();
-  LeaveCallbacksToHelperLocked();
-  lock_.Unlock();
-  // The driver may sleep.
-  reactor_->Submit([] {});
 }
 
 PathView CallDriver::ViewPath(uint64_t known_answers) {
@@ -271,11 +362,10 @@ PathView CallDriver::ViewPathAfterTurns(uint64_t known_answers) {
     if (!view.under_way || view.answers != known_answers) return view;
     const uint64_t until = reactor_->counters().turns + kTurns;
     while (reactor_->counters().turns < until && session_->answers() == known_answers) {
-      session_->Flush();
-      reactor_->Poll();
+      session_->Turn();
     }
     view = session_->ViewPath(known_answers);
-    if (!driven_) LeaveLocked();
+    HandOnLocked();
     LeaveCallbacksToHelperLocked();
   }
   // For a driver that sleeps, in case a call has ended.
@@ -283,33 +373,19 @@ PathView CallDriver::ViewPathAfterTurns(uint64_t known_answers) {
   return view;
 }
 
-absl::Status CallDriver::status() {
-  Visit visit(this);
-  return session_->failure();
-}
-
 void CallDriver::Close() {
   if (session_ == nullptr) return;
   Fail(absl::CancelledError("the client has been closed"));
   {
     Visit visit(this);
-    helper_stop_ = true;
+    helper_.Stop();
   }
-  helper_waiter_.Wake();
-  if (helper_.joinable()) helper_.join();
+  helper_.Join();
   lock_.Lock();
-  // What the helper has not come to, and what other threads are at.
-  RunFinishedLocked();
-  CallWaiter waiter;
-  closer_ = &waiter;
-  while (delivering_ > 0 && !DeliversHere()) {
-    lock_.Unlock();
-    waiter.Wait(absl::InfiniteDuration());
-    lock_.Lock();
-    RunFinishedLocked();
-  }
-  closer_ = nullptr;
-  closed_ = true;
+  // Callbacks that the helper has not come to, and those that other threads run.
+  RunCallbacksLocked();
+  while (delivery_.AwaitOthers(lock_)) RunCallbacksLocked();
+  life_.Close();
   UnlockAndMayEnd();
 }
 

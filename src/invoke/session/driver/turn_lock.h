@@ -1,34 +1,45 @@
-// Whose turn it is on a client's reactor.
+// The turn lock: its holder may use a client's session and drive its reactor.
 //
-// Held for one turn of polling, or while one request is encoded and posted: microseconds. A thread
-// that polls for long keeps it and asks Contended() between turns; a thread that sleeps never holds
-// it. Uncontended, locking is one atomic exchange.
+// A thread holds it for one turn of polling, or while it encodes and posts one request:
+// microseconds. A thread that polls for long keeps it and asks Contended() between turns. A thread
+// that sleeps never holds it. Uncontended, locking is one atomic exchange.
 
-#ifndef INVOKER_SRC_INVOKE_SESSION_TURN_LOCK_H_
-#define INVOKER_SRC_INVOKE_SESSION_TURN_LOCK_H_
+#ifndef INVOKER_SRC_INVOKE_SESSION_DRIVER_TURN_LOCK_H_
+#define INVOKER_SRC_INVOKE_SESSION_DRIVER_TURN_LOCK_H_
 
 #include <sched.h>
 
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 
+#include "absl/base/thread_annotations.h"
 #include "src/base/cpu_relax.h"
 
 namespace invoker {
 
-class TurnLock {
+class ABSL_LOCKABLE TurnLock {
  public:
-  void Lock() {
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     if (held_.exchange(true, std::memory_order_acquire)) LockContended();
   }
 
-  void Unlock() { held_.store(false, std::memory_order_release); }
+  void Unlock() ABSL_UNLOCK_FUNCTION() {
+    assert(held_.load(std::memory_order_relaxed));
+    held_.store(false, std::memory_order_release);
+  }
 
-  // Whether somebody is waiting in Lock().
+  // For code that the thread-safety analysis cannot follow, such as a callback that runs under the
+  // lock.
+  void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {
+    assert(held_.load(std::memory_order_relaxed));
+  }
+
+  // Whether another thread waits in Lock().
   bool Contended() const { return contenders_.load(std::memory_order_relaxed) != 0; }
 
-  // For the holder: lets those through who wait now, then locks again.
-  void Yield() {
+  // Lets the threads through that wait now, then locks again.
+  void Yield() ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
     const uint32_t turn = turns_.load(std::memory_order_relaxed);
     Unlock();
     while (Contended() && turns_.load(std::memory_order_relaxed) == turn) sched_yield();
@@ -61,4 +72,4 @@ class TurnLock {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_SESSION_TURN_LOCK_H_
+#endif  // INVOKER_SRC_INVOKE_SESSION_DRIVER_TURN_LOCK_H_

@@ -3,8 +3,8 @@
 //
 // Pure logic. The owner looks now and then and tells what it sees. One thread at a time.
 
-#ifndef INVOKER_SRC_INVOKE_SESSION_PLACEMENT_WATCH_H_
-#define INVOKER_SRC_INVOKE_SESSION_PLACEMENT_WATCH_H_
+#ifndef INVOKER_SRC_INVOKE_SESSION_DRIVER_PLACEMENT_WATCH_H_
+#define INVOKER_SRC_INVOKE_SESSION_DRIVER_PLACEMENT_WATCH_H_
 
 #include <cstdint>
 #include <optional>
@@ -52,4 +52,4 @@ class PlacementWatch {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_SESSION_PLACEMENT_WATCH_H_
+#endif  // INVOKER_SRC_INVOKE_SESSION_DRIVER_PLACEMENT_WATCH_H_

@@ -1,0 +1,109 @@
+// The thread that drives a session where no other thread does, and when it does so.
+//
+// Threads that start calls and come back soon to wait for them drive best by themselves. So the
+// helper first watches for a while whether they do. If nobody has driven meanwhile it leads: it
+// drives at once, until another thread does.
+//
+// Everything but Join happens under the turn lock.
+
+#ifndef INVOKER_SRC_INVOKE_SESSION_DRIVER_HELPER_THREAD_H_
+#define INVOKER_SRC_INVOKE_SESSION_DRIVER_HELPER_THREAD_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "src/base/start_thread.h"
+#include "src/invoke/session/call_waiter.h"
+#include "src/invoke/session/driver/turn_lock.h"
+
+namespace invoker {
+
+class HelperThread {
+ public:
+  // How long the helper watches: at first, and after others have driven again and again.
+  static constexpr int64_t kFirstWatchNs = 50'000;
+  static constexpr int64_t kLastWatchNs = 200'000;
+
+  // Another thread drives.
+  void OthersDrive() {
+    leads_ = false;
+    ++visits_;
+  }
+  // A call has been started that its thread does not wait for at once.
+  void CallStarted() { ++asynchronous_; }
+  // No thread is going to wait for the call that has been started.
+  void Lead() { leads_ = true; }
+
+  // Starts the thread if it does not run. False if it has been stopped, or the system has no thread
+  // left: then the next thread that waits drives, or the next call tries this again.
+  bool EnsureStarted(std::function<void()> run) {
+    if (stopped_) return false;
+    return thread_.joinable() || transport::StartThread(&thread_, std::move(run)).ok();
+  }
+  // There is something to drive for, and nobody drives.
+  void WakeToDrive() {
+    if (!awake_ || (leads_ && watches_)) WakeToDeliver();
+  }
+  // Callbacks are due that the thread is to run.
+  void WakeToDeliver() {
+    awake_ = true;
+    waiter_.Wake();
+  }
+
+  // The thread is to end.
+  void Stop() { stopped_ = true; }
+  // After Stop, without the lock: returns when the thread has ended.
+  void Join() {
+    waiter_.Wake();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  bool stopped() const { return stopped_; }
+  // Whether the helper drives at once.
+  bool leads() const { return leads_; }
+
+  // For the thread itself, when it has nothing to do: watches for a while if `under_way` (calls
+  // that no thread waits for), or if the program has started asynchronous calls lately; else sleeps
+  // until it is woken. True if nobody has driven while it watched: Watched is to follow.
+  bool Rest(TurnLock& lock, bool under_way) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
+    const uint64_t visits = visits_;
+    const bool started = std::exchange(asynchronous_seen_, asynchronous_) != asynchronous_;
+    const bool watches = under_way || started;
+    awake_ = watches;
+    watches_ = true;
+    lock.Unlock();
+    waiter_.Wait(watches ? absl::Nanoseconds(watch_ns_) : absl::InfiniteDuration());
+    lock.Lock();
+    watches_ = false;
+    if (watches && visits_ == visits) return true;
+    watch_ns_ = watches ? std::min(2 * watch_ns_, kLastWatchNs) : kFirstWatchNs;
+    return false;
+  }
+  // What the thread has found after Rest: whether another thread has the driver's role, and whether
+  // the session needs a driver.
+  void Watched(bool driven, bool needs_driver) {
+    leads_ = !driven && needs_driver;
+    watch_ns_ = driven ? kLastWatchNs : kFirstWatchNs;
+  }
+
+ private:
+  std::thread thread_;
+  CallWaiter waiter_;
+  bool stopped_ = false;
+  bool awake_ = false;    // runs, or sleeps for a while only
+  bool watches_ = false;  // sleeps in Rest
+  bool leads_ = false;
+  uint64_t visits_ = 0;        // times that other threads have driven
+  uint64_t asynchronous_ = 0;  // calls so far
+  uint64_t asynchronous_seen_ = 0;
+  int64_t watch_ns_ = kFirstWatchNs;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_SESSION_DRIVER_HELPER_THREAD_H_
