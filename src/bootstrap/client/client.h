@@ -77,7 +77,7 @@ class BootstrapClient {
                                                  CodeKind kind, absl::string_view name,
                                                  absl::Duration timeout);
 
-  // Of one tenant, or of everybody if it is empty; open leases first.
+  // The usage of one tenant, or of all tenants if the name is empty; open leases first.
   absl::StatusOr<std::vector<UsageRecord>> GetUsage(absl::string_view tenant,
                                                     absl::Duration timeout);
   // What peers have sent to the worker over its fabrics and was dropped, by reason.

@@ -21,19 +21,8 @@ using isolation::v1::ToExecutor;
 
 constexpr uint64_t kStartRequest = 1;
 
-// How many looks it takes to see that a function runs for too long: it is seen late by one of them
-// at most.
-constexpr int kLooks = 16;
-// More than a process takes to end once its socket has closed, and a sandbox's program after what
-// it runs: until then it is not killed, so that its own signal or status is what is reported.
-constexpr absl::Duration kEndFollows = absl::Seconds(1);
-
-// More than a process that does nothing takes to end where many share the processors.
-constexpr absl::Duration kStopsWithin = absl::Seconds(2);
-constexpr absl::Duration kStopLook = absl::Milliseconds(50);
-
-constexpr absl::Duration kShortestLook = absl::Milliseconds(1);
-// That are read at its end: what it has started may have its socket and say more for ever.
+// So many messages are read at the end of a process. A child of it may have its socket, and say
+// more for ever.
 constexpr int kMostLastMessages = 64;
 
 absl::Status StatusOf(const FromExecutor& answer) {
@@ -84,7 +73,7 @@ absl::StatusOr<FromExecutor> ExecutorRecord::Call(ToExecutor request, absl::Span
   absl::MutexLock lock(&mutex_);
   if (!sent.ok() && !absl::IsUnavailable(sent)) {
     pending_.erase(request.id());
-    if (pending.load) EndLoad();
+    if (pending.load) limits_.EndLoad(MonotonicNow());
     return sent;
   }
   // If the process is gone, that is about to be known, and why.
@@ -101,13 +90,12 @@ void ExecutorRecord::Tell(const ToExecutor& message) {
 
 void ExecutorRecord::SetStartLimit(absl::Duration limit) {
   absl::MutexLock lock(&mutex_);
-  start_limit_ = limit;
-  start_by_ = MonotonicNow() + limit;
+  limits_.SetStartLimit(limit, MonotonicNow());
 }
 
 void ExecutorRecord::ClearStartLimit() {
   absl::MutexLock lock(&mutex_);
-  start_by_ = absl::InfiniteFuture();
+  limits_.ClearStartLimit();
 }
 
 absl::Status ExecutorRecord::WaitUntilReady() {
@@ -132,7 +120,8 @@ void ExecutorRecord::Take(const ExecutorTerms& terms, ExecutorProcess::Events ev
   {
     absl::MutexLock lock(&mutex_);
     terms_ = terms;
-    // Whoever ended before it was taken has told nobody.
+    limits_.set_call_limit(terms.call_limit);
+    // The end of a process that nobody had taken has been told to nobody.
     if (end_.has_value()) {
       end = end_;
     } else {
@@ -161,40 +150,32 @@ absl::Status ExecutorRecord::LimitGroupMemory(uint64_t bytes) {
 
 bool ExecutorRecord::SetKillReason(KillReason reason) {
   absl::MutexLock lock(&mutex_);
-  if (killed_ != KillReason::kNone || end_.has_value()) return false;
-  killed_ = reason;
-  return true;
+  return !end_.has_value() && limits_.SetKillReason(reason);
 }
 
 bool ExecutorRecord::killed() const {
   absl::MutexLock lock(&mutex_);
-  return killed_ != KillReason::kNone;
+  return limits_.kill_reason() != KillReason::kNone;
 }
 
 void ExecutorRecord::SetStopLimit(absl::Duration limit) {
   absl::MutexLock lock(&mutex_);
-  stop_requested_ = true;
-  stop_at_ = std::min(stop_at_, MonotonicNow() + limit);
+  limits_.SetStopLimit(limit, MonotonicNow());
 }
 
 void ExecutorRecord::ExpectEnd() {
   absl::MutexLock lock(&mutex_);
-  gone_at_ = MonotonicNow() + kEndFollows;
+  limits_.ExpectEnd(MonotonicNow());
 }
 
 void ExecutorRecord::AddSessions(int change) {
   absl::MutexLock lock(&mutex_);
-  sessions_ = std::max(0, sessions_ + change);
+  limits_.AddSessions(change);
 }
 
 void ExecutorRecord::BeginLoad() {
   absl::MutexLock lock(&mutex_);
-  if (loads_++ == 0) load_since_ = MonotonicNow();
-}
-
-void ExecutorRecord::EndLoad() {
-  // They are answered one after another: the next begins now.
-  load_since_ = --loads_ == 0 ? absl::InfiniteFuture() : MonotonicNow();
+  limits_.BeginLoad(MonotonicNow());
 }
 
 pid_t ExecutorRecord::pid() const {
@@ -251,7 +232,7 @@ void ExecutorRecord::OnMessage(const FromExecutor& message, pid_t sender) {
     if (message.id() == kStartRequest && !ready_) {
       start_status_ = StatusOf(message);
       ready_ = start_status_.ok();
-      start_by_ = absl::InfiniteFuture();
+      limits_.ClearStartLimit();
       for (const auto& function : message.ready().functions()) {
         functions_.push_back({function.name()});
       }
@@ -262,7 +243,7 @@ void ExecutorRecord::OnMessage(const FromExecutor& message, pid_t sender) {
     if (const auto found = pending_.find(message.id()); found != pending_.end()) {
       found->second->answer = message;
       found->second->done = true;
-      if (found->second->load) EndLoad();
+      if (found->second->load) limits_.EndLoad(MonotonicNow());
       pending_.erase(found);
       return;
     }
@@ -282,17 +263,18 @@ EndFacts ExecutorRecord::Facts(int wait_status) const {
   const ExecutorPage& page = *page_.get();
   EndFacts facts;
   facts.wait_status = wait_status;
-  facts.killed = killed_;
-  facts.stop_requested = stop_requested_;
+  facts.killed = limits_.kill_reason();
+  facts.stop_requested = limits_.stop_requested();
   // What ran when the limit had passed; it may have ended since.
-  const ExecutorWatch::Run run = killed_ == KillReason::kCallLimit ? seen_ : page.watch.Now();
+  const ExecutorWatch::Run run =
+      facts.killed == KillReason::kCallLimit ? limits_.seen() : page.watch.Now();
   if (run.running()) {
     facts.function = run.function() < functions_.size() ? functions_[run.function()].name
                                                         : absl::StrCat("number ", run.function());
   }
   facts.memory_bytes = terms_.memory_bytes;
   facts.call_limit = terms_.call_limit;
-  facts.start_limit = start_limit_;
+  facts.start_limit = limits_.start_limit();
   facts.address_space_limit = page.address_space_limit.load();
   facts.killed_by_memory_group = group_ != nullptr && group_->KilledForMemory();
   facts.exit_called = page.exit_called.load();
@@ -364,49 +346,8 @@ void ExecutorRecord::Finish(ExecutorEnd end, absl::Duration cpu_time) {
 KillReason ExecutorRecord::Look(absl::Time now, absl::Time* again) {
   *again = absl::InfiniteFuture();
   absl::MutexLock lock(&mutex_);
-  if (end_.has_value() || killed_ != KillReason::kNone) return KillReason::kNone;
-  const absl::Time stop_by = StopBy();
-  if (stop_by <= now) return KillReason::kStopLimit;
-  *again = std::min({stop_by, gone_at_, start_by_});
-  // A function may begin, or be seen to run, later.
-  if (stop_by != stop_at_) *again = std::min(*again, std::max(stop_at_, now + kStopLook));
-  // Before its connection, which a function that runs for too long may have closed: where this
-  // process looks late, both limits are over.
-  const KillReason of_calls = LookAtCalls(now, again);
-  if (of_calls != KillReason::kNone) return of_calls;
-  if (gone_at_ <= now) return KillReason::kSocketClosed;
-  if (start_by_ <= now) return KillReason::kStartLimit;
-  return KillReason::kNone;
-}
-
-// Without a function that runs, an executor that was told to stop only has to get a processor. What
-// it has counted since it last slept it shows when it stops.
-absl::Time ExecutorRecord::StopBy() const {
-  const bool runs = loads_ > 0 || page_.get()->watch.Now().running();
-  return ready_ && !runs ? stop_at_ + kStopsWithin : stop_at_;
-}
-
-KillReason ExecutorRecord::LookAtCalls(absl::Time now, absl::Time* again) {
-  if (terms_.call_limit == absl::InfiniteDuration()) return KillReason::kNone;
-  // A function may outlive the session that called it; none begins before the next session.
-  if (sessions_ == 0 && loads_ == 0 && !page_.get()->watch.Now().running()) {
-    return KillReason::kNone;
-  }
-  const ExecutorWatch::Run run = page_.get()->watch.Now();
-  if (!run.running() || run.value != seen_.value) {
-    seen_ = run;
-    seen_since_ = now;
-  } else if (now - seen_since_ >= terms_.call_limit) {
-    return KillReason::kCallLimit;
-  }
-  // What is loaded waits for the functions that run, whose time is none of its own.
-  if (loads_ > 0 && run.running()) load_since_ = now;
-  if (now - load_since_ >= terms_.call_limit) return KillReason::kLoadLimit;
-  const absl::Duration step = std::max(terms_.call_limit / kLooks, kShortestLook);
-  *again = std::min(
-      *again, run.running() ? std::min(now + step, seen_since_ + terms_.call_limit) : now + step);
-  *again = std::min(*again, load_since_ + terms_.call_limit);
-  return KillReason::kNone;
+  if (end_.has_value()) return KillReason::kNone;
+  return limits_.Look(now, ready_, page_.get()->watch.Now(), again);
 }
 
 }  // namespace invoker

@@ -1,6 +1,6 @@
-// One executor's process, as the spawner's thread and those who use the executor both know it.
+// One executor's process, shared by the spawner's thread and the users of the executor.
 //
-// Thread-safe. Whoever calls On... is the spawner's thread.
+// Thread-safe. Only the spawner's thread calls the methods whose names begin with On.
 
 #ifndef INVOKER_SRC_ISOLATION_SPAWNER_EXECUTOR_RECORD_H_
 #define INVOKER_SRC_ISOLATION_SPAWNER_EXECUTOR_RECORD_H_
@@ -25,6 +25,7 @@
 #include "src/isolation/process/end_reason.h"
 #include "src/isolation/process/executor_page.h"
 #include "src/isolation/process/executor_process.h"
+#include "src/isolation/spawner/executor_limits.h"
 
 namespace invoker {
 
@@ -59,10 +60,8 @@ class ExecutorRecord {
   // Sends what is not answered. Does not wait.
   void Tell(const isolation::v1::ToExecutor& message);
 
-  // From now on it has so long to answer `start`, and then once more for `configure`. The
-  // spawner's thread is to be woken for these to be noticed.
+  // ExecutorLimits's, for these. The spawner's thread must be woken to notice a new limit.
   void SetStartLimit(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It has answered.
   void ClearStartLimit() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Blocks until it is ready: OK; or has ended, or could not start. For the start limit at most,
@@ -78,17 +77,13 @@ class ExecutorRecord {
   // Limits the memory of its group from now on; 0: no limit.
   absl::Status LimitGroupMemory(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether this was the first reason to kill it, so that it is now to be killed. The first one
-  // is what counts.
+  // ExecutorLimits's, for these, but false also if the process has ended.
   bool SetKillReason(KillReason reason) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It has been told to stop; it is to be killed after `limit`.
   void SetStopLimit(absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether there has been a reason.
   bool killed() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Its socket is closed, so it is about to end; if it has not within a moment, it is to be killed.
-  // A sandbox's program takes that moment to pass on how the process in it has ended.
   void ExpectEnd() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The server has opened or closed that many. What the executor says of its sessions is not asked.
+  // The executor's own word about its sessions does not count.
   void AddSessions(int change) ABSL_LOCKS_EXCLUDED(mutex_);
   // Before a Call that loads code, which may take as long as a function. The spawner's thread is to
   // be woken then.
@@ -112,8 +107,7 @@ class ExecutorRecord {
   // The template is gone, and so is this.
   void OnLost() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Looks whether a limit has passed at `now`, a reason to kill it. Sets when to look again;
-  // InfiniteFuture: never, as far as is known.
+  // ExecutorLimits::Look.
   KillReason Look(absl::Time now, absl::Time* again) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -126,11 +120,7 @@ class ExecutorRecord {
   void OnMessage(const isolation::v1::FromExecutor& message, pid_t sender)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(ExecutorEnd end, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
-  void EndLoad() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Time StopBy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of the call limit, of functions and of code that is loaded.
-  KillReason LookAtCalls(absl::Time now, absl::Time* again) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a process that has not ended, as the kernel counts it.
+  // The processor time of a process that has not ended, as the kernel counts it.
   absl::Duration UsedTime() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   EndFacts Facts(int wait_status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status EndedStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -152,19 +142,7 @@ class ExecutorRecord {
   std::vector<bootstrap::FunctionInfo> functions_ ABSL_GUARDED_BY(mutex_);
   ExecutorTerms terms_ ABSL_GUARDED_BY(mutex_);
   ExecutorProcess::Events events_ ABSL_GUARDED_BY(mutex_);
-  int sessions_ ABSL_GUARDED_BY(mutex_) = 0;
-  int loads_ ABSL_GUARDED_BY(mutex_) = 0;  // that are not answered
-  // When the oldest of these can have begun, not before a function was last seen to run.
-  absl::Time load_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-  absl::Duration start_limit_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteDuration();
-  absl::Time start_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-  bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Time gone_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-  absl::Time stop_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-  KillReason killed_ ABSL_GUARDED_BY(mutex_) = KillReason::kNone;
-  // The run that was seen at the last look, and since when.
-  ExecutorWatch::Run seen_ ABSL_GUARDED_BY(mutex_);
-  absl::Time seen_since_ ABSL_GUARDED_BY(mutex_);
+  ExecutorLimits limits_ ABSL_GUARDED_BY(mutex_);
   std::optional<ExecutorEnd> end_ ABSL_GUARDED_BY(mutex_);
   bool told_ ABSL_GUARDED_BY(mutex_) = false;  // on_ended has returned
   mutable absl::Duration cpu_time_ ABSL_GUARDED_BY(mutex_);

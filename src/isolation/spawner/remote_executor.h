@@ -10,7 +10,7 @@
 
 #include "src/isolation/process/executor_process.h"
 #include "src/isolation/spawner/executor_record.h"
-#include "src/isolation/spawner/process_spawner.h"
+#include "src/isolation/spawner/process_table.h"
 
 namespace invoker {
 

@@ -1,4 +1,4 @@
-#include "src/isolation/spawner/process_spawner.h"
+#include "src/isolation/spawner/process_table.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/start_thread.h"
 #include "src/isolation/process/nanoseconds.h"
 #include "src/isolation/spawner/remote_executor.h"
 
@@ -20,8 +21,24 @@ namespace {
 using bootstrap::ExecutorKind;
 using isolation::v1::ToTemplate;
 
-// What payloads of large calls may take of an executor's memory at a time; the rest is for windows,
-// loaded code and functions. A call that wants more is refused, rather than to end the lease.
+class Spawner final : public ExecutorSpawner {
+ public:
+  explicit Spawner(std::shared_ptr<ProcessTable> table) : table_(std::move(table)) {}
+  ~Spawner() override { table_->Stop(); }
+
+  absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(ExecutorKind kind,
+                                                         const ExecutorTerms& terms,
+                                                         ExecutorProcess::Events events) override {
+    return table_->Spawn(kind, terms, std::move(events));
+  }
+  std::vector<std::string> Notes() const override { return table_->notes(); }
+
+ private:
+  const std::shared_ptr<ProcessTable> table_;
+};
+
+// Payloads of large calls may take so much of an executor's memory at a time; the rest is for
+// windows, loaded code and functions. A call that needs more is refused, and the lease goes on.
 uint64_t BulkBytesOf(uint64_t memory_bytes) { return memory_bytes / 4 * 3; }
 
 }  // namespace
@@ -31,23 +48,82 @@ absl::string_view ProcessTable::KindName(ExecutorKind kind) {
 }
 
 absl::StatusOr<std::shared_ptr<ProcessTable>> ProcessTable::Start(const SpawnerOptions& options) {
-  std::shared_ptr<ProcessTable> table(new ProcessTable(options));
+  absl::StatusOr<ExecutorSetup> setup = ExecutorSetup::Make(options);
+  if (!setup.ok()) return setup.status();
+  std::shared_ptr<ProcessTable> table(new ProcessTable(options, *std::move(setup)));
   if (absl::Status status = table->Prepare(); !status.ok()) return status;
   return table;
+}
+
+absl::Status ProcessTable::Prepare() {
+  events_.Reset(epoll_create1(EPOLL_CLOEXEC));
+  wake_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!Watch(wake_.get(), kWakeEvent)) {
+    return absl::ResourceExhaustedError(absl::StrCat("epoll: ", strerror(errno)));
+  }
+  // Both templates at once, since each takes a while. No thread reads their messages yet.
+  absl::Status status;
+  for (const ExecutorKind kind : kKinds) {
+    if (status.ok() && setup_.KindOf(kind).served()) status = StartTemplate(kind);
+  }
+  for (Kind& kind : kinds_) {
+    absl::MutexLock lock(&mutex_);
+    if (!status.ok() || kind.process == nullptr) continue;
+    status = kind.process->WaitUntilPrepared(options_.start_limit);
+    kind.prepared = status.ok();
+  }
+  if (!status.ok()) return status;
+  status = transport::StartThread(&thread_, [this] { ThreadMain(); });
+  if (!status.ok()) return status;
+
+  // The proof that executors come up: one of each kind, which then is the pool's first.
+  for (const ExecutorKind kind : kKinds) {
+    if (!setup_.KindOf(kind).served()) continue;
+    const bool keep = setup_.KindOf(kind).prestart > 0;
+    absl::StatusOr<RecordPtr> first = StartOne(kind, keep ? Use::kPool : Use::kLease);
+    if (!first.ok()) return first.status();
+    if (status = (*first)->WaitUntilReady(); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("no executor comes up: ", status.message()));
+    }
+    if (!keep) Kill(first->get(), KillReason::kNotNeeded);
+    Refill(kind);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProcessTable::StartTemplate(ExecutorKind kind) {
+  Kind& of = KindOf(kind);
+  of.restart.OnStarted(MonotonicNow());
+  absl::StatusOr<std::unique_ptr<TemplateProcess>> process = TemplateProcess::Start(
+      setup_.KindOf(kind).template_command, setup_.KindOf(kind).variables, setup_.prepare);
+  if (!process.ok()) return process.status();
+  if (!Watch((*process)->socket().fd(), static_cast<uint64_t>(kind))) {
+    return absl::ResourceExhaustedError(absl::StrCat("epoll_ctl: ", strerror(errno)));
+  }
+  absl::MutexLock lock(&mutex_);
+  of.process = *std::move(process);
+  return absl::OkStatus();
+}
+
+bool ProcessTable::Watch(int fd, uint64_t number) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = number;
+  return epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* process,
                                   const std::vector<int>& descriptors) {
   ToTemplate spawn;
   spawn.mutable_spawn()->set_id(record->id());
-  for (const std::string& argument : KindOf(record->kind()).command) {
+  for (const std::string& argument : setup_.KindOf(record->kind()).command) {
     spawn.mutable_spawn()->add_command(argument);
   }
-  if (user_.several()) spawn.mutable_spawn()->set_user(record->owner());
+  if (setup_.user.several()) spawn.mutable_spawn()->set_user(record->owner());
   absl::Status status = process->Send(spawn, descriptors);
   std::vector<int> libraries;
-  for (const UniqueFd& library : libraries_) libraries.push_back(library.get());
-  if (status.ok()) status = record->SendStart(prepare_.environment(), libraries);
+  for (const UniqueFd& library : setup_.libraries) libraries.push_back(library.get());
+  if (status.ok()) status = record->SendStart(setup_.prepare.environment(), libraries);
   if (!status.ok()) return status;
   // A kill that came before has not found it.
   if (record->killed()) {
@@ -65,17 +141,17 @@ absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* proc
 }
 
 absl::StatusOr<uid_t> ProcessTable::ChooseUser() {
-  if (!user_.several()) return user_.change ? user_.uid : geteuid();
+  if (!setup_.user.several()) return setup_.user.change ? setup_.user.uid : geteuid();
   std::set<uid_t> used;
   for (const auto& [id, record] : records_) used.insert(record->owner());
-  const uint64_t count = uint64_t{user_.last_uid} - user_.uid + 1;
+  const uint64_t count = uint64_t{setup_.user.last_uid} - setup_.user.uid + 1;
   // The one that has not been used for longest comes first.
   for (uint64_t i = 0; i < count; ++i) {
-    const auto candidate = static_cast<uid_t>(user_.uid + next_user_++ % count);
+    const auto candidate = static_cast<uid_t>(setup_.user.uid + next_user_++ % count);
     if (used.count(candidate) == 0) return candidate;
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "executors run as all of the users ", user_.uid, " to ", user_.last_uid,
+      "executors run as all of the users ", setup_.user.uid, " to ", setup_.user.last_uid,
       " that they may; give --executor-user as many as there can be executors, and some more for ",
       "those that are ending"));
 }
@@ -90,8 +166,8 @@ absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind
   std::vector<int> descriptors = {sockets->second.get(), page->second.get()};
   std::unique_ptr<ExecutorGroup> group;
   UniqueFd group_processes;
-  if (groups_ != nullptr) {
-    absl::StatusOr<std::unique_ptr<ExecutorGroup>> added = groups_->Add(id);
+  if (setup_.groups != nullptr) {
+    absl::StatusOr<std::unique_ptr<ExecutorGroup>> added = setup_.groups->Add(id);
     if (!added.ok()) return added.status();
     absl::StatusOr<UniqueFd> processes = (*added)->OpenProcesses();
     if (!processes.ok()) return processes.status();
@@ -99,9 +175,9 @@ absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind
     group_processes = *std::move(processes);
     descriptors.push_back(group_processes.get());
   }
-  auto record =
-      std::make_shared<ExecutorRecord>(id, kind, !of.command.empty(), std::move(sockets->first),
-                                       std::move(page->first), std::move(group));
+  auto record = std::make_shared<ExecutorRecord>(id, kind, !setup_.KindOf(kind).command.empty(),
+                                                 std::move(sockets->first), std::move(page->first),
+                                                 std::move(group));
   // Before it can answer.
   record->SetStartLimit(options_.start_limit);
   std::shared_ptr<TemplateProcess> process;
@@ -113,7 +189,7 @@ absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind
           absl::StrCat("the process that ", KindName(kind),
                        " executors are forked from has ended, and is started again"));
     }
-    if (use == Use::kPool && of.pool.size() >= of.prestart) return RecordPtr();
+    if (use == Use::kPool && IsPoolFull(kind)) return RecordPtr();
     absl::StatusOr<uid_t> owner = ChooseUser();
     if (!owner.ok()) return owner.status();
     record->set_owner(*owner);
@@ -143,7 +219,7 @@ void ProcessTable::Refill(ExecutorKind kind) {
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
-      if (!of.refill || !of.prepared || stopping_ || of.pool.size() >= of.prestart) return;
+      if (!of.refill || !of.prepared || stopping_ || IsPoolFull(kind)) return;
     }
     absl::StatusOr<RecordPtr> record = StartOne(kind, Use::kPool);
     if (!record.ok() || *record == nullptr) return;
@@ -152,7 +228,7 @@ void ProcessTable::Refill(ExecutorKind kind) {
 
 absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::TakeOne(ExecutorKind kind) {
   Kind& of = KindOf(kind);
-  if (of.template_command.empty()) {
+  if (!setup_.KindOf(kind).served()) {
     return absl::FailedPreconditionError(
         absl::StrCat("this worker has no ", KindName(kind), " executors"));
   }
@@ -197,7 +273,7 @@ absl::StatusOr<std::unique_ptr<ExecutorProcess>> ProcessTable::Spawn(
   if (absl::Status status = (*record)->WaitUntilReady(); !status.ok()) return status;
   isolation::v1::ToExecutor request;
   // Its group's limit, if it has one, is for all that it starts together.
-  const bool by_group = groups_ != nullptr && groups_->limits_memory();
+  const bool by_group = setup_.groups != nullptr && setup_.groups->limits_memory();
   if (!by_group) request.mutable_configure()->set_memory_bytes(terms.memory_bytes);
   request.mutable_configure()->set_bulk_bytes(BulkBytesOf(terms.memory_bytes));
   request.mutable_configure()->set_hot_timeout_ns(ToNanoseconds(terms.hot_timeout));
@@ -325,5 +401,12 @@ void ProcessTable::Stop() {
 }
 
 ProcessTable::~ProcessTable() { Stop(); }
+
+absl::StatusOr<std::unique_ptr<ExecutorSpawner>> ExecutorSpawner::Start(
+    const SpawnerOptions& options) {
+  absl::StatusOr<std::shared_ptr<ProcessTable>> table = ProcessTable::Start(options);
+  if (!table.ok()) return table.status();
+  return std::unique_ptr<ExecutorSpawner>(std::make_unique<Spawner>(*std::move(table)));
+}
 
 }  // namespace invoker

@@ -1,9 +1,9 @@
-// The spawner: a template for each kind of executor, the records of all processes, and one thread
-// that reads what they all say, sees that limits are kept, and starts a template that has ended
-// again (template_restart.cc).
+// The processes of a spawner: one template for each kind of executor, and a record for each
+// executor. One thread reads all their messages, enforces limits, and starts a template again that
+// has ended (process_table_templates.cc).
 
-#ifndef INVOKER_SRC_ISOLATION_SPAWNER_PROCESS_SPAWNER_H_
-#define INVOKER_SRC_ISOLATION_SPAWNER_PROCESS_SPAWNER_H_
+#ifndef INVOKER_SRC_ISOLATION_SPAWNER_PROCESS_TABLE_H_
+#define INVOKER_SRC_ISOLATION_SPAWNER_PROCESS_TABLE_H_
 
 #include <array>
 #include <atomic>
@@ -13,20 +13,21 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "proto/executor_control.pb.h"
-#include "src/isolation/limits/control_group.h"
-#include "src/isolation/process/process_setup.h"
+#include "src/isolation/process/control_socket.h"
 #include "src/isolation/spawner/executor_record.h"
+#include "src/isolation/spawner/executor_setup.h"
 #include "src/isolation/spawner/executor_spawner.h"
 #include "src/isolation/spawner/template_process.h"
+#include "src/isolation/spawner/template_restart.h"
 
 namespace invoker {
 
-// What the spawner and its processes share: processes may outlive the spawner's object.
+// Executors share it with the spawner, and may outlive the spawner's object.
 class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
  public:
   static absl::StatusOr<std::shared_ptr<ProcessTable>> Start(const SpawnerOptions& options);
@@ -40,7 +41,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
                                                          ExecutorProcess::Events events)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<std::string>& notes() const { return setup_.notes; }
 
   // Any thread. Has the process killed, if it has not ended. Does not block.
   void Kill(ExecutorRecord* record, KillReason reason) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -53,18 +54,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
  private:
   using RecordPtr = std::shared_ptr<ExecutorRecord>;
   struct Kind {
-    // Fixed once it is served.
-    std::vector<std::string> template_command;  // empty: not served
-    std::vector<std::string> variables;         // of the environment, besides the server's
-    std::vector<std::string> command;  // of an executor that is not a plain fork; else empty
-    uint32_t prestart = 0;
-
-    // The thread's: when the template was started last, when it has to be prepared, when another
-    // one is to be started; and how many have ended soon after their start.
-    absl::Time started_at;
-    absl::Time prepare_by = absl::InfiniteFuture();
-    absl::Time restart_at = absl::InfiniteFuture();
-    int failures = 0;
+    TemplateRestart restart;  // the thread's
 
     // With mutex_ held.
     std::shared_ptr<TemplateProcess> process;  // nullptr: none
@@ -74,27 +64,29 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   };
   enum class Use { kPool, kLease };
 
-  // What an event's number means: a kind's template, the wake-up, or a record's id.
+  static constexpr std::array<bootstrap::ExecutorKind, 2> kKinds = {
+      bootstrap::ExecutorKind::kNative, bootstrap::ExecutorKind::kPython};
+  // The numbers of events: a kind's template, the wake-up, or a record's id.
   static constexpr uint64_t kWakeEvent = 2;
   static constexpr uint64_t kFirstRecordEvent = 16;
 
-  explicit ProcessTable(const SpawnerOptions& options) : options_(options) {}
+  ProcessTable(const SpawnerOptions& options, ExecutorSetup setup)
+      : options_(options), setup_(std::move(setup)) {}
 
   absl::Status Prepare();
   static absl::string_view KindName(bootstrap::ExecutorKind kind);
-  void FindGroups();
-  absl::Status StartKind(bootstrap::ExecutorKind kind, const std::vector<std::string>& command,
-                         uint32_t prestart);
   absl::Status StartTemplate(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status MakeEnvironment();
   bool Watch(int fd, uint64_t number);
   Kind& KindOf(bootstrap::ExecutorKind kind) { return kinds_[static_cast<size_t>(kind)]; }
+  bool IsPoolFull(bootstrap::ExecutorKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return KindOf(kind).pool.size() >= setup_.KindOf(kind).prestart;
+  }
   // A nullptr for a pool that is full.
   absl::StatusOr<RecordPtr> StartOne(bootstrap::ExecutorKind kind, Use use)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Launch(const RecordPtr& record, TemplateProcess* process,
                       const std::vector<int>& descriptors) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Of the users that executors may run as, one that none runs as now.
+  // One of the users that executors may run as, and that no executor runs as now.
   absl::StatusOr<uid_t> ChooseUser() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<RecordPtr> TakeOne(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   void Refill(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -112,15 +104,12 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   absl::Time EndTemplates(absl::Time stop_by) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnRecord(uint64_t id);
   void Forget(const RecordPtr& record) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Kills executors that have passed a limit; says when to come back.
   absl::Time LookAtLimits() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const SpawnerOptions options_;
-  std::vector<std::string> notes_;
-  isolation::v1::ToTemplate::Prepare prepare_;  // with what executors are made for
-  ExecutorUser user_;                           // whom executors run as
-  std::vector<UniqueFd> libraries_;
-  std::unique_ptr<ControlGroups> groups_;  // nullptr: there are none here
-  UniqueFd events_;                        // epoll
+  const ExecutorSetup setup_;
+  UniqueFd events_;  // epoll
   UniqueFd wake_;
   std::array<Kind, 2> kinds_;  // by bootstrap::ExecutorKind
   std::atomic<uint64_t> next_id_{1};
@@ -136,4 +125,4 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_ISOLATION_SPAWNER_PROCESS_SPAWNER_H_
+#endif  // INVOKER_SRC_ISOLATION_SPAWNER_PROCESS_TABLE_H_

@@ -1,5 +1,5 @@
-// What a spawner hears from its templates; and when one has ended, which it does only by a fault of
-// its own or somebody's kill: its executors have ended with it, and another one is started.
+// ProcessTable: messages from templates, and their restart. A template ends only by a fault of its
+// own or a kill. Its executors end with it, and another template is started.
 
 #include <sys/epoll.h>
 
@@ -10,21 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/isolation/process/nanoseconds.h"
-#include "src/isolation/spawner/process_spawner.h"
+#include "src/isolation/spawner/process_table.h"
 
 namespace invoker {
 namespace {
 
 using bootstrap::ExecutorKind;
 using isolation::v1::FromTemplate;
-
-// Doubled with each template that ends soon after its start, so that one that cannot live costs
-// little.
-constexpr absl::Duration kFirstWait = absl::Milliseconds(100);
-constexpr absl::Duration kLongestWait = absl::Seconds(30);
-constexpr int kMostDoublings = 9;
-// One that has lived for so long has not ended because of its start.
-constexpr absl::Duration kSettled = absl::Minutes(1);
 
 }  // namespace
 
@@ -48,7 +40,7 @@ void ProcessTable::OnTemplate(ExecutorKind kind) {
     const absl::Status status = process->OnPrepared(event.prepared());
     process.reset();
     if (!status.ok()) return OnTemplateLost(kind, status.message());
-    of.prepare_by = absl::InfiniteFuture();
+    of.restart.OnPrepared();
     {
       absl::MutexLock lock(&mutex_);
       of.prepared = true;
@@ -90,12 +82,12 @@ void ProcessTable::OnTemplateLost(ExecutorKind kind, absl::string_view why) {
       if (record->kind() == kind) lost.push_back(record);
     }
   }
-  of.prepare_by = absl::InfiniteFuture();
+  of.restart.OnPrepared();
   epoll_ctl(events_.get(), EPOLL_CTL_DEL, process->socket().fd(), nullptr);
   // It may be there and have sent what is no message, or not be able to prepare.
   process->Kill();
   process.reset();
-  // Before their ends are told: who hears of one may want another at once.
+  // Before their ends are told: a listener may want another executor at once.
   if (!stopping) StartAgainLater(kind, why);
   for (const RecordPtr& record : lost) {
     record->OnLost();
@@ -104,23 +96,17 @@ void ProcessTable::OnTemplateLost(ExecutorKind kind, absl::string_view why) {
 }
 
 void ProcessTable::StartAgainLater(ExecutorKind kind, absl::string_view why) {
-  Kind& of = KindOf(kind);
-  const absl::Time now = MonotonicNow();
-  if (now - of.started_at > kSettled) of.failures = 0;
-  const absl::Duration wait =
-      std::min(kLongestWait, kFirstWait * (1 << std::min(of.failures, kMostDoublings)));
-  ++of.failures;
-  of.restart_at = now + wait;
+  const absl::Duration pause = KindOf(kind).restart.OnLost(MonotonicNow());
   if (options_.log) {
     options_.log(absl::StrCat("the process that ", KindName(kind),
                               " executors are forked from has ended, and they with it (", why,
-                              "); it is started again in ", absl::FormatDuration(wait)));
+                              "); it is started again in ", absl::FormatDuration(pause)));
   }
 }
 
 absl::Time ProcessTable::EndTemplates(absl::Time stop_by) {
   if (MonotonicNow() < stop_by) return stop_by;
-  for (const ExecutorKind kind : {ExecutorKind::kNative, ExecutorKind::kPython}) {
+  for (const ExecutorKind kind : kKinds) {
     bool there = false;
     {
       absl::MutexLock lock(&mutex_);
@@ -139,22 +125,19 @@ absl::Time ProcessTable::LookAtTemplates() {
   }
   if (stop_by != absl::InfiniteFuture()) return EndTemplates(stop_by);
   absl::Time next = absl::InfiniteFuture();
-  for (const ExecutorKind kind : {ExecutorKind::kNative, ExecutorKind::kPython}) {
+  for (const ExecutorKind kind : kKinds) {
     Kind& of = KindOf(kind);
     const absl::Time now = MonotonicNow();
-    if (of.prepare_by <= now) {
+    if (of.restart.is_late(now)) {
       OnTemplateLost(kind, absl::StrCat("it was not ready after ",
                                         absl::FormatDuration(options_.start_limit)));
     }
-    if (of.restart_at <= now) {
-      of.restart_at = absl::InfiniteFuture();
-      of.prepare_by = now + options_.start_limit;
+    if (of.restart.TakeStart(now, options_.start_limit)) {
       if (absl::Status status = StartTemplate(kind); !status.ok()) {
-        of.prepare_by = absl::InfiniteFuture();
         StartAgainLater(kind, status.message());
       }
     }
-    next = std::min({next, of.restart_at, of.prepare_by});
+    next = std::min(next, of.restart.next());
   }
   return next;
 }
