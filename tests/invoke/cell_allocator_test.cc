@@ -166,6 +166,22 @@ TEST(CellAllocatorTest, LowCellsAreTakenAgainAsSoonAsTheyAreFree) {
   EXPECT_EQ(cells.Allocate(1), 16001u);
 }
 
+TEST(CellAllocatorTest, TheHighestRunIsFoundAcrossWordsAndBelowTakenCells) {
+  CellAllocator cells(200);
+  EXPECT_EQ(cells.AllocateHighest(0), std::nullopt);
+  EXPECT_EQ(cells.AllocateHighest(201), std::nullopt);
+  EXPECT_EQ(cells.AllocateHighest(3), 197u);
+  EXPECT_EQ(cells.AllocateHighest(70), 127u);
+  EXPECT_EQ(cells.Allocate(1), 0u);
+  EXPECT_EQ(cells.AllocateHighest(127), std::nullopt);
+  EXPECT_EQ(cells.AllocateHighest(126), 1u);
+  EXPECT_EQ(cells.free_cells(), 0u);
+  EXPECT_EQ(cells.AllocateHighest(1), std::nullopt);
+  // A run that was freed lately counts, too.
+  EXPECT_TRUE(cells.Free(127, 70));
+  EXPECT_EQ(cells.AllocateHighest(70), 127u);
+}
+
 TEST(CellAllocatorTest, DoubleFreeIsRefusedAndChangesNothing) {
   CellAllocator cells(192);
   ASSERT_EQ(cells.Allocate(150), 0u);

@@ -34,6 +34,22 @@ TEST(SessionCellsTest, FreeingWakesEveryWaiter) {
   EXPECT_EQ(cells.frees(), 1u);
 }
 
+// Sixty-four responses of 1/64 of the window fit beside the answer of a probe that was late, too.
+TEST(SessionCellsTest, ALateProbeDoesNotBreakUpTheWindow) {
+  SessionCells cells(64 * 4);
+  const HeldCells probe = cells.AllocateProbeResponse(1);
+  const HeldCells request = cells.AllocateProbeRequest(3);
+  for (int i = 0; i < 63; ++i) {
+    ASSERT_EQ(cells.AllocateResponse(4).cells, 4u);
+    ASSERT_EQ(cells.AllocateRequest(4).cells, 4u);
+  }
+  EXPECT_EQ(cells.AllocateResponse(4).cells, 0u);
+  cells.FreeResponse(probe);
+  cells.FreeRequest(request);
+  EXPECT_EQ(cells.AllocateResponse(4).cells, 4u);
+  EXPECT_EQ(cells.AllocateRequest(4).cells, 4u);
+}
+
 TEST(SessionCellsTest, FreeingTwiceIsCounted) {
   SessionCells cells(4);
   const HeldCells held = cells.AllocateRequest(2);

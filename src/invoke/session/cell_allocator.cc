@@ -83,6 +83,27 @@ std::optional<uint32_t> CellAllocator::AllocateRun(uint32_t run) {
   return std::nullopt;
 }
 
+std::optional<uint32_t> CellAllocator::AllocateHighest(uint32_t run) {
+  if (run == 0 || run > free_cells_) return std::nullopt;
+  ReturnSpare();
+  for (uint32_t first = cells_ - run;; --first) {
+    if (IsFree(first, run)) {
+      Take(first, run);
+      return first;
+    }
+    if (first == 0) return std::nullopt;
+  }
+}
+
+// While there is no spare run.
+bool CellAllocator::IsFree(uint32_t first, uint32_t run) const {
+  const Words words(first, run);
+  uint64_t taken =
+      (~free_[words.begin] & words.first_mask) | (~free_[words.last] & words.last_mask);
+  for (size_t i = words.begin + 1; i < words.last; ++i) taken |= ~free_[i];
+  return taken == 0;
+}
+
 void CellAllocator::Take(uint32_t first, uint32_t run) {
   const Words words(first, run);
   free_[words.begin] &= ~words.first_mask;
@@ -91,7 +112,7 @@ void CellAllocator::Take(uint32_t first, uint32_t run) {
   free_cells_ -= run;
 }
 
-// Of a run in bounds that reaches over a word's end.
+// Frees a run in bounds that reaches over a word's end.
 bool CellAllocator::FreeWords(uint32_t first, uint32_t run) {
   const Words words(first, run);
   uint64_t already_free =
@@ -105,7 +126,7 @@ bool CellAllocator::FreeWords(uint32_t first, uint32_t run) {
   return true;
 }
 
-// Into the bitmap.
+// Shows the spare run in the bitmap.
 void CellAllocator::ReturnSpare() {
   if (spare_cells_ == 0) return;
   const Words words(spare_first_, spare_cells_);

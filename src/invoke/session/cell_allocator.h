@@ -39,6 +39,10 @@ class CellAllocator {
     return static_cast<uint32_t>(lowest_) * kWordBits + bit;
   }
 
+  // The same from the highest run: it may be kept for long without breaking up the cells that
+  // others are granted. Slow where the window is nearly full.
+  std::optional<uint32_t> AllocateHighest(uint32_t run);
+
   // Gives back `run` cells from `first`, which may be a part of a run or several. Returns false,
   // and changes nothing, if any of them is free already or outside the window, or if `run` is 0.
   [[nodiscard]] bool Free(uint32_t first, uint32_t run) {
@@ -70,6 +74,7 @@ class CellAllocator {
   bool OverlapsSpare(uint32_t first, uint32_t run) const {
     return first < spare_first_ + spare_cells_ && spare_first_ < first + run && spare_cells_ != 0;
   }
+  bool IsFree(uint32_t first, uint32_t run) const;
   void Take(uint32_t first, uint32_t run);
 
   uint32_t cells_;

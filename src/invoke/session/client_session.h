@@ -127,6 +127,10 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   HeldCells AllocateRequestCells(uint64_t payload_bytes) {
     return cells_.AllocateRequest(geometry_.CellsFor(geometry_.overhead() + payload_bytes));
   }
+  // SessionCells::AllocateProbeRequest.
+  HeldCells AllocateProbeCells(uint64_t payload_bytes) {
+    return cells_.AllocateProbeRequest(geometry_.CellsFor(geometry_.overhead() + payload_bytes));
+  }
   void FreeRequestCells(HeldCells cells) { cells_.FreeRequest(cells); }
   // Ends a Buffer: its cells are freed, or left to the call that still uses them.
   void ReleaseBuffer(HeldCells cells, const bool* busy);

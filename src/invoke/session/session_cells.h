@@ -23,6 +23,10 @@ class SessionCells {
   // Adjacent cells, or none if there are not so many.
   HeldCells AllocateRequest(uint32_t cells) { return Allocate(&requests_, cells); }
   HeldCells AllocateResponse(uint32_t cells) { return Allocate(&responses_, cells); }
+  // The same for a probe. Its answer may be late, and must not break up the cells that a program's
+  // calls need: they are the highest ones.
+  HeldCells AllocateProbeRequest(uint32_t cells) { return Highest(&requests_, cells); }
+  HeldCells AllocateProbeResponse(uint32_t cells) { return Highest(&responses_, cells); }
 
   void FreeRequest(HeldCells cells) { Freed(requests_.Free(cells.first, cells.cells)); }
   void FreeResponse(HeldCells cells) { Freed(responses_.Free(cells.first, cells.cells)); }
@@ -43,6 +47,10 @@ class SessionCells {
  private:
   static HeldCells Allocate(CellAllocator* allocator, uint32_t cells) {
     const std::optional<uint32_t> first = allocator->Allocate(cells);
+    return first.has_value() ? HeldCells{*first, cells} : HeldCells{};
+  }
+  static HeldCells Highest(CellAllocator* allocator, uint32_t cells) {
+    const std::optional<uint32_t> first = allocator->AllocateHighest(cells);
     return first.has_value() ? HeldCells{*first, cells} : HeldCells{};
   }
   void Freed(bool valid) {

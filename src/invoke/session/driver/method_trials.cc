@@ -71,7 +71,7 @@ bool MethodTrials::TryLength(ClientSession* session, uint64_t bytes,
   Place places[2];
   bool goes_on = true;
   for (Place& place : places) {
-    place.cells = session->AllocateRequestCells(bytes);
+    place.cells = session->AllocateProbeCells(bytes);
     goes_on = goes_on && place.cells.cells != 0;
   }
   while (goes_on) {
