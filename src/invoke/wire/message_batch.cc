@@ -35,8 +35,7 @@ MessageBatch::MessageBatch(transport::Reactor* reactor, transport::MemoryRegion*
 void MessageBatch::set_notifier(const transport::Notifier* notifier) {
   notifier_ = notifier;
   const transport::Profile& profile = reactor_->profile();
-  repeats_headers_ = notifier->is_write_imm() && profile.may_send_pieces &&
-                     profile.injected_is_placed && !geometry_.tagged();
+  repeats_headers_ = may_send_pieces() && profile.injected_is_placed && !geometry_.tagged();
   FindSpecialLengths();
 }
 
@@ -88,14 +87,13 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
 
 bool MessageBatch::InjectRepeat(MessageKind kind, uint32_t cell, const std::byte* payload,
                                 uint32_t payload_bytes, uint32_t repeat) {
-  if (pending() || !reactor_->Injects(notifier_, payload_bytes)) return false;
+  if (pending()) return false;
   Run run;
   run.Begin(kind, cell, /*message_cells=*/1, payload_bytes + kHeaderBytes);
   run.repeat = repeat;
-  const Write write = WriteOf(run);
-  if (reactor_->InjectWrite(window_, write.offset, payload, write.length, write.token) != 0) {
-    return false;
-  }
+  transport::NotifiedWrite write = WriteOf(run);
+  write.source = payload;
+  if (!reactor_->TryInject(notifier_, window_, write)) return false;
   ++messages_;
   CountWrite(run);
   return true;
@@ -121,19 +119,15 @@ bool MessageBatch::IsPending(uint32_t cell) const {
   return pending;
 }
 
-bool MessageBatch::PostRefused(const Run& run, ssize_t code) {
-  return PostInSlot(run, WriteOf(run), code);
-}
-
 bool MessageBatch::FlushBacklog() {
   if (overflowed_) return false;
   while (backlog_next_ < backlog_.size()) {
-    if (!Post(backlog_[backlog_next_])) return false;
+    if (!Post(backlog_next_)) return false;
     ++backlog_next_;
   }
   backlog_.clear();
   backlog_next_ = 0;
-  if (run_.cells != 0 && !Post(run_)) return false;
+  if (run_.cells != 0 && !Post(kCurrent)) return false;
   run_.cells = 0;
   has_backlog_ = false;
   return true;

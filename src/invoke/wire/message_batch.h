@@ -86,7 +86,7 @@ class MessageBatch {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool FlushInline() {
     if (ABSL_PREDICT_FALSE(has_backlog_)) return FlushBacklog();
     if (run_.cells == 0) return true;
-    if (!Post(run_)) return false;
+    if (!Post(kCurrent)) return false;
     run_.cells = 0;
     return true;
   }
@@ -106,6 +106,10 @@ class MessageBatch {
   const transport::RemoteWindow& window() const { return window_; }
 
   void set_notifier(const transport::Notifier* notifier);
+  // Whether messages may go in pieces.
+  bool may_send_pieces() const { return notifier_->may_send_pieces(reactor_->profile()); }
+  // Whether a message may come to lie over a transfer to its place that was posted after it.
+  bool may_place_late() const { return notifier_->may_place_late(window_); }
 
   // Messages of up to so many bytes, header included, go in pieces unless they are injected whole;
   // 0: none.
@@ -141,16 +145,14 @@ class MessageBatch {
   void FindSpecialLengths();
   bool Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_t message_bytes);
   bool FlushBacklog();
-  // What the write of a run is.
-  struct Write {
-    uint64_t offset;
-    uint64_t length;
-    uint64_t token;
-  };
-  ABSL_ATTRIBUTE_ALWAYS_INLINE Write WriteOf(const Run& run) const {
+  // The write of a run, but for its source, descriptor, owner and tag.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE transport::NotifiedWrite WriteOf(const Run& run) const {
     const uint64_t first = geometry_.OffsetOf(run.first);
     const Immediate immediate = {run.kind, session_, static_cast<uint16_t>(run.first)};
-    Write write = {first, geometry_.OffsetOf(run.last) - first + run.end_bytes, immediate.Encode()};
+    transport::NotifiedWrite write;
+    write.offset = first;
+    write.length = geometry_.OffsetOf(run.last) - first + run.end_bytes;
+    write.token = immediate.Encode();
     if (ABSL_PREDICT_FALSE(run.repeat != 0)) {
       write.offset += kHeaderBytes;
       write.length -= kHeaderBytes;
@@ -159,35 +161,40 @@ class MessageBatch {
     return write;
   }
 
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Post(const Run& run) {
-    const Write write = WriteOf(run);
-    staging_->NoteWrite(write.offset, write.length);
-    if (reactor_->Injects(notifier_, write.length)) {
-      const ssize_t code = reactor_->InjectWrite(
-          window_, write.offset, staging_->data() + write.offset, write.length, write.token);
-      if (ABSL_PREDICT_FALSE(code != 0)) return PostRefused(run, code);
-      CountWrite(run);
-      return true;
+  // Where run_ is, for Post.
+  static constexpr size_t kCurrent = SIZE_MAX;
+  // Makes the write of a run out of staging (Reactor::PostWrite).
+  struct StagedRun {
+    const MessageBatch* batch;
+    size_t place;  // in the backlog, or kCurrent
+
+    const Run& run() const { return place == kCurrent ? batch->run_ : batch->backlog_[place]; }
+    const transport::Notifier* notifier() const { return batch->notifier_; }
+    const transport::RemoteWindow& window() const { return batch->window_; }
+    ABSL_ATTRIBUTE_ALWAYS_INLINE transport::NotifiedWrite Make() const {
+      transport::NotifiedWrite write = batch->WriteOf(run());
+      batch->staging_->NoteWrite(write.offset, write.length);
+      write.source = batch->staging_->data() + write.offset;
+      return write;
     }
-    return PostInSlot(run, write, 0);
+    ABSL_ATTRIBUTE_ALWAYS_INLINE void Describe(transport::NotifiedWrite* write) const {
+      write->descriptor = batch->staging_->descriptor();
+      write->owner = batch->owner_;
+      write->tag = CellRun{run().first, run().cells}.ToTag();
+    }
+  };
+
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool Post(size_t place) {
+    const StagedRun staged = {this, place};
+    const bool taken = reactor_->PostWrite(staged);
+    if (taken) CountWrite(staged.run());
+    return taken;
   }
 
   void CountWrite(const Run& run) {
     ++writes_;
     if (ABSL_PREDICT_FALSE(run.repeat != 0)) ++repeats_;
   }
-
-  // `code`: see Reactor::PostInSlot.
-  ABSL_ATTRIBUTE_ALWAYS_INLINE bool PostInSlot(const Run& run, const Write& write, ssize_t code) {
-    const bool taken = reactor_->PostInSlot(
-        notifier_, window_, write.offset, staging_->data() + write.offset, staging_->descriptor(),
-        write.length, write.token, owner_, CellRun{run.first, run.cells}.ToTag(), code);
-    if (taken) CountWrite(run);
-    return taken;
-  }
-  // What the provider does not inject now. Out of line, so that a post that is injected keeps
-  // nothing for it.
-  ABSL_ATTRIBUTE_NOINLINE bool PostRefused(const Run& run, ssize_t code);
 
   transport::Reactor* reactor_;
   transport::MemoryRegion* staging_;

@@ -66,8 +66,9 @@ PostResult PostPieces(fid_ep* endpoint, Operation* operation, int* error) {
   while (operation->length > operation->piece_bytes) {
     const uint64_t bytes = NextPiece(operation->length, operation->piece_bytes);
     const PostResult result = JudgePost(
-        fi_inject_writedata(endpoint, operation->source, bytes, kPieceData, operation->peer,
-                            operation->remote_address, operation->remote_key),
+        PostWriteImm(endpoint, operation->source, bytes, operation->descriptor, kPieceData,
+                     operation->peer, operation->remote_address, operation->remote_key,
+                     /*context=*/nullptr),
         error);
     if (result != PostResult::kPosted) return result;
     operation->source = static_cast<const std::byte*>(operation->source) + bytes;
@@ -88,7 +89,7 @@ class WriteImm final : public Notifier {
       if (result != PostResult::kPosted) return result;
     }
     const PostResult result = JudgePost(
-        fi_writedata(endpoint, operation->source, operation->length, operation->descriptor,
+        PostWriteImm(endpoint, operation->source, operation->length, operation->descriptor,
                      operation->token, operation->peer, operation->remote_address,
                      operation->remote_key, &operation->contexts[0]),
         error);

@@ -118,8 +118,9 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   endpoint_ = *std::move(endpoint);
   endpoint_->Guard(profile(), options.spin_limit, &*cq_);
   av_->set_example(endpoint_->address());
-  if (profile().injected_is_placed) inject_limit_ = profile().inject_bytes;
-  if (profile().may_send_pieces) piece_bytes_ = static_cast<uint32_t>(profile().inject_bytes);
+  if (profile().injected_is_placed) limits_.inject_bytes = profile().inject_bytes;
+  if (profile().may_send_pieces)
+    limits_.piece_bytes = static_cast<uint32_t>(profile().inject_bytes);
   native_atomics_ = profile().may_have_atomics && GrantsNativeAdd(domain_.get(), endpoint_->get());
   absl::StatusOr<ReceiveRing> receives =
       ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers,

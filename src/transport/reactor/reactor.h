@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -157,62 +158,39 @@ class Reactor {
   bool PostWrite(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
                  const void* source, void* descriptor, uint64_t length, uint64_t token,
                  OperationOwner* owner, uint64_t tag) {
-    ssize_t code = 0;
-    if (Injects(notifier, length)) {
-      code = InjectWrite(window, offset, source, length, token);
-      if (ABSL_PREDICT_TRUE(code == 0)) return true;
-    }
-    return PostInSlot(notifier, window, offset, source, descriptor, length, token, owner, tag,
-                      code);
+    struct Given {
+      const Notifier* by;
+      const RemoteWindow& to;
+      NotifiedWrite write;
+      const Notifier* notifier() const { return by; }
+      const RemoteWindow& window() const { return to; }
+      NotifiedWrite Make() const { return write; }
+      void Describe(NotifiedWrite*) const {}
+    };
+    return PostWrite(
+        Given{notifier, window, {offset, source, descriptor, length, token, tag, owner}});
   }
 
-  // PostWrite in two parts, for who can work out what the second needs again, and would keep it
-  // during the first for nothing.
-  bool Injects(const Notifier* notifier, uint64_t length) const {
-    return notifier->is_write_imm() && length - 1 < inject_limit_;
-  }
-  // Of a write that Injects. 0: it is over. Else PostInSlot is to be told.
-  ssize_t InjectWrite(const RemoteWindow& window, uint64_t offset, const void* source,
-                      uint64_t length, uint64_t token) {
-    const ssize_t code = fi_inject_writedata(endpoint_->poster(), source, length, token,
-                                             window.peer, window.AddressOf(offset), window.key);
-    if (ABSL_PREDICT_TRUE(code == 0)) ++counters_.posts;
-    return code;
-  }
-  // `code` is what InjectWrite has returned, 0 if it has not been tried.
-  bool PostInSlot(const Notifier* notifier, const RemoteWindow& window, uint64_t offset,
-                  const void* source, void* descriptor, uint64_t length, uint64_t token,
-                  OperationOwner* owner, uint64_t tag, ssize_t code) {
-    Operation* operation = operations_.Acquire();
-    if (operation == nullptr) return false;
-    ++counters_.posts;
-    operation->owner = owner;
-    operation->tag = tag;
-    operation->peer = window.peer;
-    operation->source = source;
-    operation->length = length;
-    // One that has been refused as a whole, if that is what it was, is a single piece.
-    const bool split = length - 1 < window.pieces_up_to;
-    if (code == 0 && notifier->is_write_imm() && ABSL_PREDICT_TRUE(!split)) {
-      code = fi_writedata(endpoint_->poster(), source, length, descriptor, token, window.peer,
-                          window.AddressOf(offset), window.key, &operation->contexts[0]);
-      if (ABSL_PREDICT_TRUE(code == 0)) {
-        operation->step = Operation::Step::kDone;
-        operation->completions_due = 1;
-        return true;
-      }
+  // The same for the write that `maker` makes: notifier(), window(), Make(), and Describe(&write),
+  // which adds the descriptor, the owner and the tag. An injected write needs none of those three,
+  // and keeps nothing for the case that the provider does not inject it now: then `maker` is asked
+  // for everything again.
+  template <typename Maker>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool PostWrite(Maker maker) {
+    NotifiedWrite write = maker.Make();
+    if (!maker.notifier()->Injects(write.length, limits_)) {
+      maker.Describe(&write);
+      return PostInSlot(maker.notifier(), maker.window(), write, /*code=*/0);
     }
-    // What it takes to post it later, or again.
-    operation->notifier = notifier;
-    operation->descriptor = descriptor;
-    operation->remote_address = window.AddressOf(offset);
-    operation->remote_key = window.key;
-    operation->remote_offset = offset;
-    operation->eager_bytes = window.eager_bytes;
-    operation->piece_bytes = split ? piece_bytes_ : 0;
-    operation->token = token;
-    PostFirst(operation, code);
+    const ssize_t code = Inject(maker.window(), write);
+    if (ABSL_PREDICT_FALSE(code != 0)) return PostRefused(maker, code);
     return true;
+  }
+
+  // Posts the write only if the provider injects it now: then it is over, and its source may
+  // change. False: nothing has been done.
+  bool TryInject(const Notifier* notifier, const RemoteWindow& window, const NotifiedWrite& write) {
+    return notifier->Injects(write.length, limits_) && Inject(window, write) == 0;
   }
 
   // Adds `value` to one counter of a peer, once. As PostWrite: false only if every slot is taken,
@@ -345,7 +323,32 @@ class Reactor {
   void TakeCheck(uint64_t nonce);
   void HandleCompletion(Operation* operation);
   void HandleErrors(ssize_t code);
+  ssize_t Inject(const RemoteWindow& window, const NotifiedWrite& write) {
+    const ssize_t code =
+        PostWriteImm(endpoint_->poster(), write.source, write.length, write.descriptor, write.token,
+                     window.peer, window.AddressOf(write.offset), window.key, /*context=*/nullptr);
+    if (ABSL_PREDICT_TRUE(code == 0)) ++counters_.posts;
+    return code;
+  }
+  // `code`: Inject's, or 0 if the write is not one to inject.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool PostInSlot(const Notifier* notifier, const RemoteWindow& window,
+                                               const NotifiedWrite& write, ssize_t code) {
+    Operation* operation = operations_.Acquire();
+    if (operation == nullptr) return false;
+    ++counters_.posts;
+    if (ABSL_PREDICT_FALSE(
+            !notifier->Begin(endpoint_->poster(), window, write, limits_, operation, &code))) {
+      PostFirst(operation, code);
+    }
+    return true;
+  }
   void PostFirst(Operation* operation, ssize_t code);
+  template <typename Maker>
+  ABSL_ATTRIBUTE_NOINLINE bool PostRefused(Maker maker, ssize_t code) {
+    NotifiedWrite write = maker.Make();
+    maker.Describe(&write);
+    return PostInSlot(maker.notifier(), maker.window(), write, code);
+  }
   void PostStep(Operation* operation);
   void Settle(Operation* operation, PostResult result, int error);
   void Fail(Operation* operation, const absl::Status& status);
@@ -386,9 +389,7 @@ class Reactor {
   std::optional<Endpoint> endpoint_;
   std::optional<PeerTable> peers_;
 
-  // A write with immediate of 1 to so many bytes is injected, and over when that returns.
-  uint64_t inject_limit_ = 0;
-  uint32_t piece_bytes_ = 0;  // the most that goes in one piece; 0: nothing goes in pieces
+  ImmediateLimits limits_;
   bool native_atomics_ = false;
   ReactorHandler* handler_ = nullptr;
   Operation* retry_head_ = nullptr;

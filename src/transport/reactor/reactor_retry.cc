@@ -6,7 +6,6 @@
 
 namespace invoker::transport {
 
-// After PostWrite: `code` is what the provider said to it, or 0 if it has not been asked.
 void Reactor::PostFirst(Operation* operation, ssize_t code) {
   if (code == 0) return PostStep(operation);
   int error = 0;

@@ -51,7 +51,7 @@ void ObserveImmediateEntry(SelfTestPair* pair, int64_t deadline_ns, SelfTestResu
   bool completed = false;
   while (MonotonicNs() < deadline_ns && !(completed && result->entry_seen)) {
     if (!posted) {
-      posted = fi_writedata(from.reactor().endpoint().get(), from.source().data(), kSmall,
+      posted = PostWriteImm(from.reactor().endpoint().get(), from.source().data(), kSmall,
                             from.source().descriptor(), sent, from.remote().peer,
                             from.remote().AddressOf(0), from.remote().key, &context) == 0;
       if (posted) ++from.sent;
