@@ -13,11 +13,9 @@ namespace invoker {
 
 void ExecutorSession::AnswerProbe(RequestHeader request, const std::byte* payload) {
   heard_ = true;
-  const transport::Profile& profile = parts_.reactor->profile();
-  if (request.function_id != 0 && profile.may_send_pieces &&
-      parts_.notification == transport::Notification::kWriteImm) {
+  if (request.function_id != 0 && responses_.may_send_pieces()) {
     const uint64_t wanted = (request.function_id - uint64_t{1}) * kPiecesUnit;
-    const uint64_t most = transport::MethodTrial::kLongest * profile.inject_bytes;
+    const uint64_t most = transport::MethodTrial::kLongest * parts_.reactor->profile().inject_bytes;
     const auto bytes = static_cast<uint32_t>(std::min(wanted, most));
     responses_.set_pieces_up_to(bytes == 0 ? 0 : geometry_.MessageBytes(bytes));
   }

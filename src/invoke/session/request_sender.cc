@@ -31,10 +31,6 @@ void RequestSender::SetNotification(transport::Notification notification) {
   batch_->set_notifier(transport::GetNotifier(notification, reactor_->profile().send_order));
 }
 
-bool RequestSender::may_send_pieces() const {
-  return reactor_->profile().may_send_pieces && notification_ == transport::Notification::kWriteImm;
-}
-
 void RequestSender::set_pieces_up_to(uint64_t payload_bytes) {
   pieces_up_to_ = payload_bytes;
   batch_->set_pieces_up_to(

@@ -68,7 +68,7 @@ class RequestSender {
 
   // Whether messages that are too long to be injected whole may go in pieces, and payloads of up to
   // how many bytes do: 0 at first.
-  bool may_send_pieces() const;
+  bool may_send_pieces() const { return batch_->may_send_pieces(); }
   uint64_t pieces_up_to() const { return pieces_up_to_; }
   void set_pieces_up_to(uint64_t payload_bytes);
 
@@ -86,10 +86,7 @@ class RequestSender {
   static size_t IndexOfMark(uint64_t tag) { return tag & ~kMarkTag; }
   // Whether the request itself may be put into its place after a mark on it has landed: a request
   // inside a send is placed when the executor gets to it.
-  bool marks_may_be_covered() const {
-    return notification_ == transport::Notification::kSendAfterWrite &&
-           batch_->window().eager_bytes > 0;
-  }
+  bool marks_may_be_covered() const { return batch_->may_place_late(); }
 
   std::byte* Payload(HeldCells cells) const { return MessageAt(cells.first) + kHeaderBytes; }
   // The last byte of the request window, which PostQuiesceWrite needs.
