@@ -27,7 +27,7 @@ class BackPressure : public WaysSuite {
     transport::ReactorOptions options;
     options.operations = kOperations;
     options.retry_limit = retry_limit;
-    options.write_off_after = absl::ZeroDuration();
+    options.quarantine_after = absl::ZeroDuration();
     sender_ = OpenNode(kBytes, options);
     ASSERT_NE(sender_, nullptr);
     capacity_ = sender_->reactor().operations().capacity();

@@ -45,7 +45,7 @@ class LateFence : public WaysSuite {
     length_ = std::min<uint64_t>(kBig, Tested().profile.max_message_bytes);
     transport::ReactorOptions options;
     options.retirement = absl::Milliseconds(20);
-    options.write_off_after = absl::Milliseconds(20);
+    options.quarantine_after = absl::Milliseconds(20);
     // `target_` is a server, and `peer_` the client that stops.
     target_ = OpenNode(length_, options);
     peer_ = OpenNode(length_);
@@ -123,7 +123,7 @@ class LateFence : public WaysSuite {
                            return !target_->reactor().has_retired() && target_->outstanding() == 0;
                          });
       if (!ended) return false;
-      if (target_->reactor().operations().written_off() > 0) return true;
+      if (target_->reactor().operations().quarantined() > 0) return true;
       target_->source = target_->NewRegion(length_, RegionUse::kSource);
       std::fill_n(target_->source.data(), length_, kFirst);
     }
@@ -203,7 +203,7 @@ TEST_P(LateFence, TheRestOfAWriteToAPeerIsOfNobodyElse) {
   const std::vector<MemoryRegion> regions = TakeMemory(RegionUse::kSource);
   for (const MemoryRegion& region : regions) EXPECT_FALSE(Overlap(region, staging, length_));
   ASSERT_TRUE(PollUntil({peer_.get(), target_.get()},
-                        [&] { return target_->reactor().operations().written_off() == 0; }));
+                        [&] { return target_->reactor().operations().quarantined() == 0; }));
   // The peer takes the message for what was posted, so it is that to its last byte.
   EXPECT_TRUE(PollUntil({peer_.get(), target_.get()}, [&] {
     return peer_->window.data()[length_ - 1] == kFirst &&

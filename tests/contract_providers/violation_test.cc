@@ -7,7 +7,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "src/transport/reactor/notifier.h"
+#include "src/transport/operations/notifier.h"
 #include "tests/transport/node.h"
 
 namespace invoker::transport {

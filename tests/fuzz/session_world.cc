@@ -57,7 +57,7 @@ std::unique_ptr<transport::Reactor> OpenReactor(uint32_t slots, bool in_order) {
   transport::ReactorOptions options;
   options.operations = slots;
   options.inbound = 16;
-  options.write_off_after = absl::Hours(1);
+  options.quarantine_after = absl::Hours(1);
   auto reactor = transport::Reactor::Open(*std::move(choice), options);
   FUZZ_CHECK(reactor.ok());
   return *std::move(reactor);

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/transport/reactor/notifier.h"
+#include "src/transport/operations/notifier.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker::hostile {

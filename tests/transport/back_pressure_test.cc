@@ -112,7 +112,7 @@ TEST(FullProvider, IsGivenUpWhenAllThatItHoldsIsToPeersThatHaveGone) {
   const Way way = {"", "tcp;ofi_rxm", Notification::kSendAfterWrite, SendOrder::kPipelined};
   ReactorOptions options;
   options.retry_limit = absl::Minutes(10);
-  options.write_off_after = absl::Milliseconds(20);
+  options.quarantine_after = absl::Milliseconds(20);
   const auto sender = Node::Open(way.provider, kBytes, options);
   const auto peer = Node::Open(way.provider, kBytes);
   ASSERT_TRUE(sender != nullptr && peer != nullptr);
@@ -121,15 +121,15 @@ TEST(FullProvider, IsGivenUpWhenAllThatItHoldsIsToPeersThatHaveGone) {
   ASSERT_TRUE(PollUntil({sender.get(), peer.get()},
                         [&] { return !peer->tokens.empty() && sender->outstanding() == 0; }));
   // The peer stops here, with its connection up. Each round is a session of its that ends.
-  size_t written_off = 0;
+  size_t quarantined = 0;
   do {
     while (sender->Write(way, window, 0, kBytes, 1)) {
     }
     sender->reactor().Disown(sender.get());
-    written_off = sender->reactor().operations().written_off();
+    quarantined = sender->reactor().operations().quarantined();
     ASSERT_TRUE(PollUntil({sender.get()}, [&] { return sender->outstanding() == 0; }));
-  } while (sender->reactor().operations().written_off() > written_off);
-  EXPECT_GT(written_off, 0u);
+  } while (sender->reactor().operations().quarantined() > quarantined);
+  EXPECT_GT(quarantined, 0u);
   // Somebody else's.
   const auto other = Node::Open(way.provider, kBytes);
   ASSERT_NE(other, nullptr);

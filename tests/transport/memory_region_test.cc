@@ -36,7 +36,7 @@ TEST(HostBuffer, DiscardedPagesReadAsZeroAtTheSameAddress) {
   HostBuffer buffer = *HostBuffer::Allocate(1 << 20);
   std::byte* data = buffer.data();
   memset(data, 0x5a, buffer.size());
-  buffer.Discard(0, buffer.size());
+  buffer.ReleasePages(0, buffer.size());
   EXPECT_EQ(buffer.data(), data);
   EXPECT_TRUE(IsZero(data, buffer.size()));
   data[12345] = std::byte{1};
@@ -47,8 +47,8 @@ TEST(HostBuffer, OnlyWholePagesWithinTheRangeAreDiscarded) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   HostBuffer buffer = *HostBuffer::Allocate(4 * page + 100);
   memset(buffer.data(), 0x5a, buffer.size());
-  buffer.Discard(100, 3 * page - 1);
-  buffer.Discard(4 * page, buffer.size());
+  buffer.ReleasePages(100, 3 * page - 1);
+  buffer.ReleasePages(4 * page, buffer.size());
   const auto kept = [&](size_t at) { return buffer.data()[at] == std::byte{0x5a}; };
   EXPECT_TRUE(kept(0) && kept(page - 1));
   EXPECT_TRUE(IsZero(buffer.data() + page, page));
@@ -141,7 +141,7 @@ TEST(HostBuffer, MoveHandsTheMemoryOver) {
   EXPECT_EQ(third.data(), data);
 }
 
-TEST(HostBuffer, EmptyOneCanBeDiscarded) { HostBuffer().Discard(0, 0); }
+TEST(HostBuffer, EmptyOneCanBeDiscarded) { HostBuffer().ReleasePages(0, 0); }
 
 TEST(HostBuffer, ImpossibleSizeIsAnErrorThatSaysTheSize) {
   const absl::Status status = HostBuffer::Allocate(size_t{1} << 60).status();

@@ -1,4 +1,4 @@
-#include "src/transport/reactor/notifier.h"
+#include "src/transport/operations/notifier.h"
 
 #include <cstring>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "src/transport/reactor/operation_pool.h"
+#include "src/transport/operations/operation_pool.h"
 
 #include <set>
 #include <vector>
@@ -95,7 +95,7 @@ TEST(OperationPool, DisownForgetsOnlyThatOwner) {
   first->owner = &leaving;
   second->owner = &staying;
   third->owner = &leaving;
-  pool.Disown(&leaving, 1);
+  pool.RetireAllOf(&leaving, 1);
   EXPECT_EQ(first->owner, nullptr);
   EXPECT_EQ(second->owner, &staying);
   EXPECT_EQ(third->owner, nullptr);
@@ -130,7 +130,7 @@ class WrittenOff : public testing::Test {
   std::vector<Operation*> LoseAll(int64_t now_ns) {
     std::vector<Operation*> lost;
     while (pool_.outstanding() < pool_.capacity()) lost.push_back(Take());
-    pool_.Disown(&owner_, now_ns);
+    pool_.RetireAllOf(&owner_, now_ns);
     return lost;
   }
 
@@ -142,27 +142,27 @@ TEST_F(WrittenOff, OnlyWhatHasNoOwnerSinceLongAndIsTheProviders) {
   Operation* old = Take();
   Operation* queued = Take();
   queued->queued = true;
-  pool_.Disown(&owner_, 10);
+  pool_.RetireAllOf(&owner_, 10);
   Operation* young = Take();
-  pool_.Abandon(young, 20);
+  pool_.Retire(young, 20);
   Operation* owned = Take();
-  pool_.WriteOff(9);
-  EXPECT_EQ(pool_.written_off(), 0u);
-  pool_.WriteOff(19);
-  EXPECT_EQ(pool_.written_off(), 1u);
-  EXPECT_TRUE(old->written_off);
+  pool_.QuarantineRetired(9);
+  EXPECT_EQ(pool_.quarantined(), 0u);
+  pool_.QuarantineRetired(19);
+  EXPECT_EQ(pool_.quarantined(), 1u);
+  EXPECT_TRUE(old->quarantined);
   EXPECT_EQ(pool_.outstanding(), 3u);
   EXPECT_EQ(pool_.capacity(), 3u);
-  pool_.WriteOff(1000);
-  EXPECT_TRUE(young->written_off);
-  EXPECT_FALSE(queued->written_off);
-  EXPECT_FALSE(owned->written_off);
+  pool_.QuarantineRetired(1000);
+  EXPECT_TRUE(young->quarantined);
+  EXPECT_FALSE(queued->quarantined);
+  EXPECT_FALSE(owned->quarantined);
   EXPECT_EQ(pool_.outstanding(), 2u);
 }
 
 TEST_F(WrittenOff, SlotsAreReplacedAndTheirContextsAreFound) {
   const std::vector<Operation*> lost = LoseAll(10);
-  pool_.WriteOff(10);
+  pool_.QuarantineRetired(10);
   EXPECT_EQ(pool_.capacity(), 0u);
   EXPECT_EQ(pool_.Acquire(), nullptr);
   ASSERT_EQ(pool_.slots_to_add(), kSlots);
@@ -172,7 +172,7 @@ TEST_F(WrittenOff, SlotsAreReplacedAndTheirContextsAreFound) {
   for (size_t i = 0; i < kSlots; ++i) {
     Operation* operation = pool_.Acquire();
     ASSERT_NE(operation, nullptr);
-    EXPECT_FALSE(operation->written_off);
+    EXPECT_FALSE(operation->quarantined);
     EXPECT_EQ(pool_.FromContext(&operation->contexts[1]), operation);
   }
   EXPECT_EQ(pool_.Acquire(), nullptr);
@@ -183,9 +183,9 @@ TEST_F(WrittenOff, SlotsAreReplacedAndTheirContextsAreFound) {
 
 TEST_F(WrittenOff, OneThatCompletesAfterAllTakesThePlaceOfAnother) {
   const std::vector<Operation*> lost = LoseAll(10);
-  pool_.WriteOff(10);
+  pool_.QuarantineRetired(10);
   pool_.Release(lost[0]);
-  EXPECT_EQ(pool_.written_off(), kSlots - 1);
+  EXPECT_EQ(pool_.quarantined(), kSlots - 1);
   EXPECT_EQ(pool_.capacity(), 1u);
   EXPECT_EQ(pool_.Acquire(), lost[0]);
   pool_.Release(lost[0]);
@@ -200,8 +200,8 @@ TEST_F(WrittenOff, OneThatCompletesAfterAllTakesThePlaceOfAnother) {
   EXPECT_EQ(taken.size(), kSlots);
   EXPECT_EQ(taken.count(lost[1]), 0u);
   Operation* next = *taken.begin();
-  pool_.Abandon(next, 20);
-  pool_.WriteOff(20);
+  pool_.Retire(next, 20);
+  pool_.QuarantineRetired(20);
   EXPECT_EQ(pool_.slots_to_add(), 0u);
   EXPECT_EQ(pool_.Acquire(), lost[1]);
 }
@@ -211,7 +211,7 @@ TEST_F(WrittenOff, ReplacementsHaveABound) {
   size_t lost = 0;
   while (pool_.capacity() > 0) {
     lost += LoseAll(++now_ns).size();
-    pool_.WriteOff(now_ns);
+    pool_.QuarantineRetired(now_ns);
     if (const size_t count = pool_.slots_to_add(); count > 0) pool_.Add(count);
   }
   EXPECT_EQ(lost, kSlots * OperationPool::kMostGrowth);
@@ -221,13 +221,13 @@ TEST_F(WrittenOff, ReplacementsHaveABound) {
 
 TEST_F(WrittenOff, PeerIsKeptFromThemUntilTheyComplete) {
   Operation* lost = Take(7);
-  pool_.Abandon(lost, 10);
-  pool_.WriteOff(10);
-  EXPECT_EQ(pool_.Uses().at(7), PeerUse::kWrittenOff);
+  pool_.Retire(lost, 10);
+  pool_.QuarantineRetired(10);
+  EXPECT_EQ(pool_.Uses().at(7), PeerUse::kQuarantined);
   Operation* later = Take(7);
   EXPECT_EQ(pool_.Uses().at(7), PeerUse::kOutstanding);
   pool_.Release(later);
-  EXPECT_EQ(pool_.Uses().at(7), PeerUse::kWrittenOff);
+  EXPECT_EQ(pool_.Uses().at(7), PeerUse::kQuarantined);
   pool_.Release(lost);
   EXPECT_EQ(pool_.Uses().count(7), 0u);
 }

@@ -71,7 +71,7 @@ TEST_P(PeerTableTest, PeerOfWrittenOffOperationsIsKeptOutOfQuarantineAndCanBeRev
   const fi_addr_t address = peer->address;
   uses_[address] = PeerUse::kOutstanding;
   table_->Release(peer);
-  uses_[address] = PeerUse::kWrittenOff;
+  uses_[address] = PeerUse::kQuarantined;
   table_->RemoveIdle();
   EXPECT_EQ(table_->quarantined(), 0u);
   EXPECT_EQ(table_->kept(), 1u);

@@ -34,7 +34,7 @@ TEST(Quarantine, AddressesAreNotGivenOutAgainAndMayBeWrittenTo) {
     EXPECT_TRUE(others.back().data() >= at + kBytes || others.back().data() + kBytes <= at);
     EXPECT_EQ(others.back().data()[0], std::byte{0});
   }
-  quarantine.Discard();
+  quarantine.ReleasePages();
   EXPECT_EQ(at[0], std::byte{0});
   EXPECT_EQ(at[kBytes - 1], std::byte{0});
 }
@@ -51,7 +51,7 @@ TEST(Quarantine, DiscardComesToEveryRange) {
     *taken.back() = std::byte{1};
   }
   EXPECT_GT(quarantine.ranges(), 128u);
-  for (size_t i = 0; i <= quarantine.ranges() / 64 + 1; ++i) quarantine.Discard();
+  for (size_t i = 0; i <= quarantine.ranges() / 64 + 1; ++i) quarantine.ReleasePages();
   for (const std::byte* at : taken) EXPECT_EQ(*at, std::byte{0});
 }
 
@@ -72,7 +72,7 @@ TEST(Quarantine, DiscardComesToAllOfALongRange) {
   for (int round = 0; round < 2; ++round) {
     for (std::byte* at : taken) at[0] = at[kPiece - 1] = std::byte{1};
     // Half of a turn may be left of the last one.
-    for (int i = 0; i < 8; ++i) quarantine.Discard();
+    for (int i = 0; i < 8; ++i) quarantine.ReleasePages();
     for (const std::byte* at : taken) {
       EXPECT_EQ(at[0], std::byte{0});
       EXPECT_EQ(at[kPiece - 1], std::byte{0});

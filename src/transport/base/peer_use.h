@@ -12,7 +12,7 @@ namespace invoker::transport {
 
 enum class PeerUse : uint8_t {
   kOutstanding,  // operations to it are outstanding
-  kWrittenOff,   // operations to it were written off, and nothing else is outstanding
+  kQuarantined,  // operations to it were written off, and nothing else is outstanding
 };
 
 // Of the peers that a provider has anything to do with; no other is listed.

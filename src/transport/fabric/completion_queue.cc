@@ -68,7 +68,7 @@ bool CompletionQueue::ReadError(CompletionError* error) {
   return true;
 }
 
-void CompletionQueue::Discard() {
+void CompletionQueue::ReadEmpty() {
   // The provider's own messages show in no count, so an empty queue is asked more than once.
   constexpr int kEnoughEmptyReads = 16;
   constexpr int kMostReads = 4096;

@@ -58,7 +58,7 @@ class CompletionQueue {
   // Reads everything that is there, and what comes meanwhile, for nobody: before an endpoint
   // closes. Any number of entries up to a bound, so that a peer that goes on sending does not keep
   // it here.
-  void Discard();
+  void ReadEmpty();
 
   // What the queue was really opened with: the method wanted, or kBackoff.
   WaitMethod wait_method() const { return wait_; }

@@ -90,8 +90,9 @@ Endpoint::~Endpoint() {
   static_cast<void>(events_.release());
 }
 
-void Endpoint::Close() {
-  if (lost()) return;
+void Endpoint::Quarantine(bool close) {
+  quarantined_ = true;
+  if (!close || lost()) return;
   guard_.reset();
   endpoint_.reset();
   events_.reset();

@@ -26,9 +26,10 @@ class Endpoint {
   // One that is lost stays open.
   ~Endpoint();
 
-  // Closes the provider's endpoint now, unless it is lost. Only address() and lost() may be called
-  // after this.
-  void Close();
+  // Takes it out of use for good. Only address(), lost() and quarantined() may be called after
+  // this. With `close`, closes the provider's endpoint now, unless it is lost.
+  void Quarantine(bool close);
+  bool quarantined() const { return quarantined_ || lost(); }
 
   // Where a peer can keep calls for ever (Profile::peers_share_locks): what is posted to poster(),
   // and reads of `cq`, with which this was opened and which is read no more once it has gone, are
@@ -61,6 +62,7 @@ class Endpoint {
   std::string address_;
   fid_ep* poster_;
   std::unique_ptr<GuardedCalls> guard_;
+  bool quarantined_ = false;
 };
 
 }  // namespace invoker::transport

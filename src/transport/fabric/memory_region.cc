@@ -211,7 +211,7 @@ void HostBuffer::UseLargePages(size_t offset, size_t bytes) {
   madvise(memory, end - begin, kMadviseCollapse);
 }
 
-void HostBuffer::Discard(size_t from, size_t to) {
+void HostBuffer::ReleasePages(size_t from, size_t to) {
   if (data_ == nullptr || borrowed()) return;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t first = (from + page - 1) / page * page;

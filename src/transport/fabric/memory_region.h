@@ -44,7 +44,7 @@ class HostBuffer {
 
   // Gives back the whole pages within [from, to), where `to` is `size` at most: their addresses
   // stay, and read as zero. Nothing happens to what is borrowed.
-  void Discard(size_t from, size_t to);
+  void ReleasePages(size_t from, size_t to);
 
   // Has pages that nobody has touched yet come as large ones.
   void PreferLargePages();
@@ -111,8 +111,8 @@ class MemoryRegion {
     if (bytes >= long_bytes_) NoteLongWrite(offset, bytes);
   }
 
-  // Calls HostBuffer::Discard.
-  void Discard(size_t from, size_t to) { buffer_.Discard(from, to); }
+  // Calls HostBuffer::ReleasePages.
+  void ReleasePages(size_t from, size_t to) { buffer_.ReleasePages(from, to); }
 
   // Whether peers have been able to write to it.
   bool remotely_writable() const { return remotely_writable_; }

@@ -97,7 +97,7 @@ void PeerTable::RemoveIdle() {
     // An entry is looked at last in its latest epoch, so it has not been removed meanwhile.
     if (peer->references != 0 || peer->epoch != idle.epoch) continue;
     if (const auto use = uses.find(peer->address); use != uses.end()) {
-      SetKept(peer, use->second == PeerUse::kWrittenOff);
+      SetKept(peer, use->second == PeerUse::kQuarantined);
       LookAgain(peer);
     } else {
       Remove(peer);

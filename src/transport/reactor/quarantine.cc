@@ -15,10 +15,10 @@ namespace {
 // anew together.
 constexpr uintptr_t kTableBytes = kLargePageBytes;
 
-constexpr int kRangesPerDiscard = 64;
+constexpr int kRangesPerRelease = 64;
 // The kernel looks at each page of entries that there has been: those of 8,192 windows of 2 MiB in
 // less than 100 us.
-constexpr uint64_t kBytesPerDiscard = uint64_t{16} << 30;
+constexpr uint64_t kBytesPerRelease = uint64_t{16} << 30;
 
 void* At(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
@@ -92,21 +92,21 @@ void Quarantine::Take(HostBuffer buffer) {
   if (mapped == MAP_FAILED) madvise(At(begin), end - begin, MADV_DONTNEED);
 }
 
-void Quarantine::Discard() {
-  uint64_t left = kBytesPerDiscard;
-  for (int i = 0; i < kRangesPerDiscard && left > 0 && !ranges_.empty(); ++i) {
+void Quarantine::ReleasePages() {
+  uint64_t left = kBytesPerRelease;
+  for (int i = 0; i < kRangesPerRelease && left > 0 && !ranges_.empty(); ++i) {
     // The range that ends behind what was discarded last.
-    auto next = ranges_.upper_bound(discarded_up_to_);
-    if (next != ranges_.begin() && std::prev(next)->second > discarded_up_to_) --next;
+    auto next = ranges_.upper_bound(released_up_to_);
+    if (next != ranges_.begin() && std::prev(next)->second > released_up_to_) --next;
     if (next == ranges_.end()) {
-      discarded_up_to_ = 0;
+      released_up_to_ = 0;
       return;
     }
-    const uintptr_t from = std::max(next->first, discarded_up_to_);
+    const uintptr_t from = std::max(next->first, released_up_to_);
     const uint64_t bytes = std::min<uint64_t>(next->second - from, left);
     madvise(At(from), bytes, MADV_DONTNEED);
     left -= bytes;
-    discarded_up_to_ = from + bytes;
+    released_up_to_ = from + bytes;
   }
 }
 

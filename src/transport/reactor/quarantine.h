@@ -63,7 +63,7 @@ class Quarantine {
 
   // Gives back pages that late writes have filled since: of 64 ranges and 16 GiB at each call, of
   // all in turn.
-  void Discard();
+  void ReleasePages();
 
   // Whoever makes memory that peers can write to makes no more now, or says why not. What comes all
   // the same is taken.
@@ -87,7 +87,7 @@ class Quarantine {
   const std::shared_ptr<QuarantineTotal> total_;
   uint64_t bytes_ = 0;
   std::map<uintptr_t, uintptr_t> ranges_;  // begin to end; no two touch
-  uintptr_t discarded_up_to_ = 0;
+  uintptr_t released_up_to_ = 0;
 };
 
 }  // namespace invoker::transport

@@ -1,84 +1,55 @@
+// Reactor: its opening and end, its turns, and its sleeps.
+
 #include "src/transport/reactor/reactor.h"
 
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <utility>
-#include <vector>
 
-#include "absl/base/attributes.h"
-#include "absl/base/optimization.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/cpu_relax.h"
 #include "src/transport/base/ring_message.h"
 #include "src/transport/base/shared_files.h"
 #include "src/transport/base/status.h"
+#include "src/transport/reactor/reactor_retirement.h"
 
 namespace invoker::transport {
 namespace {
 
-// The clock is read once in so many turns; an idle turn takes well under a microsecond.
-constexpr uint32_t kTurnsPerSlowTurn = 64;
-
-// Between two OnTick.
-constexpr int64_t kTickNs = 500'000;
-
-// Counted in ticks and not in time, so that a driver that is away for long counts as no time at
-// all. A quarter of a second of busy polling.
-constexpr uint32_t kPeerQuarantineTicks = 500;
-
-// What belongs to no operation of ours. A provider may say FI_WRITE of a peer's write as well, and
-// then gives it no context.
-ABSL_ATTRIBUTE_NOINLINE void TakeForeign(const fi_cq_data_entry& entry, ReactorHandler* handler,
-                                         ReactorCounters* counters) {
-  if (entry.op_context != nullptr || (entry.flags & FI_REMOTE_CQ_DATA) == 0) {
-    ++counters->stray_completions;
-  } else if (entry.data != kPieceData) {
-    handler->OnToken(entry.data);
-  }
-}
+// How long an unused entry of the address vector stays: a quarter of a second of busy polling.
+// Counted in ticks, so that the time for which a driver is away does not count.
+constexpr uint32_t kPeerRetirementTicks = 500;
 
 }  // namespace
-
-int64_t MonotonicNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 Reactor::Reactor(Fabric fabric, Domain domain, const ReactorOptions& options,
                  std::shared_ptr<QuarantineTotal> total)
     : fabric_(std::move(fabric)),
       domain_(std::move(domain)),
-      quarantine_(options.quarantine_bytes, std::move(total)),
-      operations_(
-          std::max<size_t>(1, std::min(options.operations, fabric_.profile().transmit_depth))),
-      retirement_ns_(absl::ToInt64Nanoseconds(options.retirement)),
-      retry_limit_ns_(absl::ToInt64Nanoseconds(options.retry_limit)),
-      write_off_after_ns_(absl::ToInt64Nanoseconds(options.write_off_after)),
-      stall_limit_ns_(absl::ToInt64Nanoseconds(options.stall_limit)),
-      longest_sleep_ns_(absl::ToInt64Nanoseconds(options.longest_sleep)) {}
+      retired_(options.retirement, options.quarantine_bytes, std::move(total)),
+      slots_(std::max<size_t>(1, std::min(options.operations, fabric_.profile().transmit_depth)),
+             fabric_.profile().eager_bytes, options.quarantine_after),
+      retries_(options.retry_limit),
+      stalls_(options.stall_limit),
+      waker_(options.longest_sleep) {}
 
 Reactor::~Reactor() {
-  // A peer may still write, and some providers end the process at a write to a region that is
-  // closed, also when that arrives while the endpoint closes: so the regions outlive the endpoint,
-  // unless they are bound to it. Their memory always does.
+  // A peer may still write. Some providers end the process at a write to a region that is closed,
+  // also when that arrives while the endpoint closes. So the regions outlive the endpoint, unless
+  // they are bound to it. Their memory always does.
   if (regions_outlive_endpoint()) {
     peers_.reset();
     endpoint_.reset();
   }
-  for (Retired& retired : retired_) retired.buffer = std::move(retired.region).Close();
-  for (Retired& held : held_) held.buffer = std::move(held.region).Close();
+  retired_.CloseRegions();
   // A layered provider (libfabric 1.17 to 2.6) posts to the receive queue of a connection that it
   // has just freed, where a message of that connection is unread when the endpoint closes. With the
   // regions closed no peer's write becomes one any more, though a peer that was cut off and is back
   // may send answers by the hundred; messages of the provider's own flow control do.
-  if (cq_.has_value() && profile().close_needs_quiet) cq_->Discard();
-  if (wake_fd_ >= 0) close(wake_fd_);
+  if (cq_.has_value() && profile().close_needs_quiet) cq_->ReadEmpty();
+}
+
+void Reactor::Dispose(std::unique_ptr<Reactor> reactor, bool quiet) {
+  ReactorRetirement::Retire(std::move(reactor), quiet);
 }
 
 absl::StatusOr<std::unique_ptr<Reactor>> Reactor::Open(FabricChoice choice,
@@ -100,19 +71,17 @@ absl::StatusOr<std::unique_ptr<Reactor>> Reactor::Open(FabricChoice choice,
 }
 
 absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
-  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (wake_fd_ < 0) return absl::ResourceExhaustedError(absl::StrCat("eventfd: ", strerror(errno)));
-
   absl::StatusOr<AddressVector> av = AddressVector::Open(fabric_, domain_);
   if (!av.ok()) return av.status();
   av_ = *std::move(av);
   // Every operation completes twice at most.
-  const size_t entries = 2 * operations_.capacity() + profile().receive_buffers + options.inbound;
+  const size_t entries = 2 * operations().capacity() + profile().receive_buffers + options.inbound;
   const bool without_wait = options.use == ReactorUse::kHot && profile().wait_slows_polling;
   const WaitMethod wait = without_wait ? WaitMethod::kBackoff : profile().wait;
   absl::StatusOr<CompletionQueue> cq = CompletionQueue::Open(fabric_, domain_, entries, wait);
   if (!cq.ok()) return cq.status();
   cq_ = *std::move(cq);
+  if (absl::Status status = waker_.Open(&*cq_); !status.ok()) return status;
   absl::StatusOr<Endpoint> endpoint = Endpoint::Open(fabric_, domain_, *cq_, *av_);
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *std::move(endpoint);
@@ -122,76 +91,46 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   if (profile().may_send_pieces)
     limits_.piece_bytes = static_cast<uint32_t>(profile().inject_bytes);
   native_atomics_ = profile().may_have_atomics && GrantsNativeAdd(domain_.get(), endpoint_->get());
-  absl::StatusOr<ReceiveRing> receives =
+  absl::StatusOr<ReceiveRing> ring =
       ReceiveRing::Open(fabric_, domain_, *endpoint_, profile().receive_buffers,
                         MaxRingMessageBytes(profile().eager_bytes));
-  if (!receives.ok()) return receives.status();
-  receives_ = *std::move(receives);
+  if (!ring.ok()) return ring.status();
+  receiver_.set_ring(*std::move(ring));
   peers_.emplace(
-      &*av_, [this] { return operations_.Uses(); }, kPeerQuarantineTicks);
-
-  if (absl::Status status = AddStaging(operations_.capacity()); !status.ok()) return status;
-  UseStaging(operations_.slots());
-  return absl::OkStatus();
+      &*av_, [this] { return operations().Uses(); }, kPeerRetirementTicks);
+  return slots_.Open([this](HostBuffer buffer) { return RegisterSource(std::move(buffer)); });
 }
 
 absl::StatusOr<MemoryRegion> Reactor::Register(HostBuffer buffer, RegionUse use) {
   if (use == RegionUse::kRemoteTarget) {
-    if (absl::Status room = quarantine_.HasRoom(); !room.ok()) return room;
+    if (absl::Status room = quarantine().HasRoom(); !room.ok()) return room;
   }
   absl::StatusOr<MemoryRegion> region =
       MemoryRegion::Register(fabric_, domain_, *endpoint_, std::move(buffer), use);
   if (!region.ok() || use != RegionUse::kRemoteTarget) return region;
   absl::StatusOr<RegionListing> listing =
-      regions_.Insert(region->key(), region->data(), region->size(), RegionRole::kWindow);
+      regions().Insert(region->key(), region->data(), region->size(), RegionRole::kWindow);
   if (!listing.ok()) return listing.status();
   region->set_listing(*std::move(listing));
   return region;
 }
 
-// Of an operation of ours.
-inline void Reactor::HandleCompletion(Operation* operation) {
-  ++counters_.completions;
-  if (operation->completions_due > 0) --operation->completions_due;
-  if (operation->completions_due > 0 || operation->queued) return;
-  if (Notifier::HasNextStep(*operation) && operation->owner != nullptr) {
-    PostStep(operation);
-  } else {
-    operations_.Release(operation);
-  }
-}
-
-inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
-  // A provider may set FI_REMOTE_CQ_DATA on unrelated entries, which have FI_RECV; nor does the
-  // flag alone mean a peer's write: some keep it on the writer's own entry.
-  constexpr uint64_t kFlags = FI_RECV | FI_REMOTE_CQ_DATA | FI_WRITE;
-  if ((entry.flags & kFlags) == FI_REMOTE_CQ_DATA) {
-    if (ABSL_PREDICT_TRUE(entry.data != kPieceData)) {
-      handler_->OnToken(entry.data);
-    }
-    return;
-  }
-  if ((entry.flags & FI_RECV) != 0) {
-    HandleReceive(entry.op_context, entry.len);
-    return;
-  }
-  Operation* operation = operations_.FromContext(entry.op_context);
-  if (ABSL_PREDICT_FALSE(operation == nullptr)) {
-    return TakeForeign(entry, handler_, &counters_);
-  }
-  HandleCompletion(operation);
+void Reactor::Retire(MemoryRegion region, std::shared_ptr<const void> share) {
+  if (endpoint_->lost()) share = nullptr;
+  retired_.Retire(std::move(region), std::move(share), operations(), MonotonicNs());
 }
 
 int Reactor::Poll() {
+  turn_.Begin();
   ++counters_.turns;
   fi_cq_data_entry entries[kMostEvents];
   const ssize_t count = cq_->Read(entries, kMostEvents);
   int taken = 0;
   if (count > 0) {
-    waiting_since_ns_ = 0;
+    waker_.NoteCompletion();
     taken = static_cast<int>(count);
     for (int i = 0; i < taken; ++i) {
-      entries_left_ = taken - i - 1;
+      turn_.set_entries_left(taken - i - 1);
       HandleEntry(entries[i]);
     }
   } else if (ABSL_PREDICT_FALSE(count < 0 && count != -FI_EAGAIN)) {
@@ -201,27 +140,56 @@ int Reactor::Poll() {
     // needs in order to post. A driver that polls without a pause keeps both from them.
     CpuRelax();
   }
-  if (ABSL_PREDICT_FALSE(inbox_.HasTasks())) inbox_.RunAll();
-  if (--turns_to_slow_turn_ == 0) SlowTurn();
+  if (ABSL_PREDICT_FALSE(waker_.HasTasks())) waker_.RunTasks();
+  if (ABSL_PREDICT_FALSE(turn_.End())) SlowTurn();
   return taken;
 }
 
+inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
+  // A provider may set FI_REMOTE_CQ_DATA on unrelated entries, which have FI_RECV. Some keep the
+  // flag on the writer's own entry, too.
+  constexpr uint64_t kFlags = FI_RECV | FI_REMOTE_CQ_DATA | FI_WRITE;
+  if ((entry.flags & kFlags) == FI_REMOTE_CQ_DATA) {
+    // Up to the layer above: only a session knows which call the bytes belong to, and it answers
+    // within this turn.
+    if (ABSL_PREDICT_TRUE(entry.data != kPieceData)) handler_->OnToken(entry.data);
+    return;
+  }
+  if ((entry.flags & FI_RECV) != 0) {
+    const auto token = receiver_.TakeReceive(entry.op_context, entry.len, &counters_);
+    // Up for the same reason: the message has put the bytes in place.
+    if (token.has_value()) handler_->OnToken(*token);
+    return;
+  }
+  Operation* operation = slots_.pool().FromContext(entry.op_context);
+  if (ABSL_PREDICT_FALSE(operation == nullptr)) return HandleForeign(entry);
+  HandleCompletion(operation);
+}
+
+// Handles an entry that belongs to none of our operations. A provider may say FI_WRITE of a peer's
+// write as well, and then gives it no context.
+ABSL_ATTRIBUTE_NOINLINE void Reactor::HandleForeign(const fi_cq_data_entry& entry) {
+  if (entry.op_context != nullptr || (entry.flags & FI_REMOTE_CQ_DATA) == 0) {
+    ++counters_.stray_completions;
+  } else if (entry.data != kPieceData) {
+    handler_->OnToken(entry.data);
+  }
+}
+
+inline void Reactor::HandleCompletion(Operation* operation) {
+  ++counters_.completions;
+  if (operation->completions_due > 0) --operation->completions_due;
+  if (operation->completions_due > 0 || operation->queued) return;
+  if (Notifier::HasNextStep(*operation) && operation->owner != nullptr) {
+    PostStep(operation);
+  } else {
+    slots_.pool().Release(operation);
+  }
+}
+
 void Reactor::HandleErrors(ssize_t code) {
-  if (endpoint_->lost()) {
-    if (!health_.ok()) return;
-    RemoveFileOf(endpoint_->address());
-    // What is shared by other reactors is not kept with what stays here for good.
-    for (Retired& retired : retired_) retired.share = nullptr;
-    for (Retired& held : held_) held.share = nullptr;
-    health_ = absl::UnavailableError(
-        "a peer was killed or stopped while it had the lock of this endpoint's queue, which nobody "
-        "can use any more, so every session on it ends");
-    return;
-  }
-  if (code != -FI_EAVAIL) {
-    if (health_.ok()) health_ = ToStatus("fi_cq_read", code);
-    return;
-  }
+  if (endpoint_->lost()) return HandleLostEndpoint();
+  if (code != -FI_EAVAIL) return GiveUp(ToStatus("fi_cq_read", code));
   CompletionError error;
   while (cq_->ReadError(&error)) {
     ++counters_.completion_errors;
@@ -231,93 +199,94 @@ void Reactor::HandleErrors(ssize_t code) {
           "this endpoint ends");
       return;
     }
-    if (Operation* operation = operations_.FromContext(error.context); operation != nullptr) {
-      const absl::Status reason = ToStatus(
-          error.text.empty() ? "completion" : absl::StrCat("completion (", error.text, ")"),
-          error.code);
+    if (Operation* operation = slots_.pool().FromContext(error.context); operation != nullptr) {
       ++counters_.completions;
-      Fail(operation, reason);
+      Fail(operation, ToStatus(error.text.empty() ? "completion"
+                                                  : absl::StrCat("completion (", error.text, ")"),
+                               error.code));
       if (operation->completions_due > 0) --operation->completions_due;
       ReleaseIfDone(operation);
-    } else if (!receives_->Recycle(error.context)) {
+    } else if (!receiver_.TakeFailure(error.context)) {
       ++counters_.stray_completions;
     }
   }
 }
 
-bool Reactor::PostAtomicAdd(const RemoteCounters& counters, uint32_t index, uint64_t value,
-                            OperationOwner* owner, uint64_t tag) {
-  Operation* operation = operations_.Acquire();
-  if (operation == nullptr) return false;
-  const CounterDescriptor& at = counters.descriptor;
-  const uint64_t offset = index * uint64_t{kCounterBytes};
-  operation->notifier = GetAdder(at.method);
-  operation->source = nullptr;
-  operation->length = 0;
-  operation->peer = counters.peer;
-  operation->remote_address = at.base + offset;
-  operation->remote_key = at.key;
-  operation->owner = owner;
-  operation->tag = tag;
-  PrepareAdd(at.method, offset, value, operation);
-  ++counters_.posts;
-  PostStep(operation);
-  return true;
+void Reactor::HandleLostEndpoint() {
+  if (!health_.ok()) return;
+  RemoveFileOf(endpoint_->address());
+  // This memory stays until the process ends. Other reactors' shares do not stay with it.
+  retired_.DropShares();
+  health_ = absl::UnavailableError(
+      "a peer was killed or stopped while it had the lock of this endpoint's queue, which nobody "
+      "can use any more, so every session on it ends");
 }
 
-bool Reactor::PostCheck(fi_addr_t peer, uint64_t nonce, OperationOwner* owner) {
-  Operation* operation = operations_.Acquire();
-  if (operation == nullptr) return false;
-  operation->notifier = GetCheckSender();
-  operation->source = nullptr;
-  operation->length = 0;
-  operation->peer = peer;
-  operation->owner = owner;
-  operation->tag = 0;
-  EncodeCheck(nonce, operation->staging);
-  ++counters_.posts;
-  PostStep(operation);
-  return true;
+void Reactor::SlowTurn() {
+  const int64_t now_ns = MonotonicNs();
+  if (!retries_.empty()) RunRetries(now_ns);
+  if (!turn_.TakeTick(now_ns)) return;
+  receiver_.Replenish();
+  counters_.stray_messages += endpoint_->TakeFaults();
+  const absl::Status slots = slots_.Replace(
+      now_ns, [this](HostBuffer buffer) { return RegisterSource(std::move(buffer)); });
+  if (!slots.ok()) GiveUp(slots);
+  LookForStall(now_ns);
+  peers_->RemoveIdle();
+  retired_.ReleaseDue(now_ns, operations());
+  // Up to the layer above: deadlines are the sessions', and they have no timer but this one.
+  handler_->OnTick(now_ns);
 }
 
-bool Reactor::PostTransfer(TransferDirection direction, const RemoteWindow& window, uint64_t offset,
-                           void* local, void* descriptor, uint64_t length, OperationOwner* owner,
-                           uint64_t tag) {
-  Operation* operation = operations_.Acquire();
-  if (operation == nullptr) return false;
-  operation->notifier = GetTransferrer(direction);
-  operation->peer = window.peer;
-  operation->source = local;
-  operation->descriptor = descriptor;
-  operation->length = length;
-  operation->remote_address = window.AddressOf(offset);
-  operation->remote_key = window.key;
-  operation->owner = owner;
-  operation->tag = tag;
-  ++counters_.posts;
-  PostStep(operation);
-  return true;
+void Reactor::LookForStall(int64_t now_ns) {
+  const OperationPool& pool = operations();
+  StallDetector::Counts counts;
+  counts.completions = counters_.completions;
+  counts.refusals = counters_.posts_refused;
+  counts.every_slot_is_posted = retries_.empty() && pool.outstanding() == pool.capacity();
+  counts.quarantined = pool.quarantined();
+  counts.depth = profile().transmit_depth;
+  const std::optional<int64_t> stalled_ns = stalls_.Look(now_ns, counts, [&] {
+    StallDetector::Posted posted = {pool.outstanding(), pool.quarantined_completions()};
+    retries_.ForEach([&posted](const Operation& refused) {
+      if (refused.completions_due == 0) --posted.operations;
+    });
+    return posted;
+  });
+  if (!stalled_ns.has_value() || !health_.ok()) return;
+  GiveUp(absl::UnavailableError(
+      absl::StrCat("the provider completes nothing any more: none of ", pool.outstanding(),
+                   " operations, and none of ", pool.quarantined(),
+                   " to peers that have gone, has completed for ", *stalled_ns / 1'000'000,
+                   " ms, so every session on this endpoint ends")));
 }
 
 void Reactor::LetProviderWork() {
   if (DataProgress(*info().domain_attr) == FI_PROGRESS_MANUAL) cq_->Progress();
 }
 
-void Reactor::Disown(const OperationOwner* owner) { operations_.Disown(owner, MonotonicNs()); }
+void Reactor::Wait(absl::Duration limit) {
+  if (Arm()) Sleep(limit);
+  Disarm();
+}
 
-void Reactor::SlowTurn() {
-  turns_to_slow_turn_ = kTurnsPerSlowTurn;
-  const int64_t now_ns = MonotonicNs();
-  if (retry_head_ != nullptr) RunRetries(now_ns);
-  if (now_ns < next_tick_ns_) return;
-  next_tick_ns_ = now_ns + kTickNs;
-  receives_->Replenish();
-  counters_.stray_messages += endpoint_->TakeFaults();
-  WriteOff(now_ns);
-  LookForStall(now_ns);
-  peers_->RemoveIdle();
-  ReleaseRetired(now_ns);
-  handler_->OnTick(now_ns);
+void Reactor::Disarm() {
+  waker_.Disarm();
+  // Its ticks may be late, but they come after the queue has been read.
+  turn_.MakeNextSlow();
+}
+
+void WaitAny(absl::Span<Reactor* const> reactors, absl::Duration limit) {
+  if (reactors.size() == 1) return reactors.front()->Wait(limit);
+  absl::InlinedVector<DriverWaker*, 8> armed;
+  bool sleep = true;
+  for (size_t i = 0; i < reactors.size() && sleep; ++i) {
+    armed.push_back(&reactors[i]->waker_);
+    sleep = armed.back()->Arm(DriverWaker::Asleep::kInPoll, !reactors[i]->retries_.empty());
+  }
+  if (sleep) DriverWaker::SleepOnAll(armed, limit);
+  // Also the one that has something to do.
+  for (size_t i = 0; i < armed.size(); ++i) reactors[i]->Disarm();
 }
 
 }  // namespace invoker::transport

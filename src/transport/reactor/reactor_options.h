@@ -26,7 +26,7 @@ struct ReactorOptions {
   absl::Duration retry_limit = absl::Seconds(30);
   // How long after its owner has gone an operation still counts that the provider does not
   // complete. Longer than any provider keeps trying to finish it.
-  absl::Duration write_off_after = absl::Seconds(10);
+  absl::Duration quarantine_after = absl::Seconds(10);
   // How long what is retired keeps its registration (Reactor::Retire). Longer than a provider takes
   // to place what a peer posted that did not know yet.
   absl::Duration retirement = absl::Seconds(10);

@@ -14,7 +14,7 @@
 #include "src/transport/fabric/memory_region.h"
 #include "src/transport/fabric/region_table.h"
 #include "src/transport/fabric/remote_window.h"
-#include "src/transport/reactor/atomic_add.h"
+#include "src/transport/operations/atomic_add.h"
 
 namespace invoker::transport {
 

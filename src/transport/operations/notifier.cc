@@ -1,9 +1,10 @@
-#include "src/transport/reactor/notifier.h"
+#include "src/transport/operations/notifier.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "src/transport/base/ring_message.h"
+#include "src/transport/operations/transfer.h"
 
 namespace invoker::transport {
 
@@ -126,18 +127,7 @@ class SendAfterDelivery final : public Notifier {
     if (operation->length == 0) operation->step = Operation::Step::kSend;
     if (operation->step == Operation::Step::kSend) return PostToken(endpoint, operation, error);
     if (IsEager(*operation)) return PostEager(endpoint, operation, error);
-    iovec local = {const_cast<void*>(operation->source), operation->length};
-    fi_rma_iov remote = {operation->remote_address, operation->length, operation->remote_key};
-    fi_msg_rma message = {};
-    message.msg_iov = &local;
-    message.desc = &operation->descriptor;
-    message.iov_count = 1;
-    message.addr = operation->peer;
-    message.rma_iov = &remote;
-    message.rma_iov_count = 1;
-    message.context = &operation->contexts[0];
-    const PostResult result =
-        JudgePost(fi_writemsg(endpoint, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION), error);
+    const PostResult result = JudgePost(PostDeliveredWrite(endpoint, operation), error);
     if (result == PostResult::kPosted) {
       // The send waits for this write's completion.
       operation->step = Operation::Step::kSend;
@@ -147,20 +137,12 @@ class SendAfterDelivery final : public Notifier {
   }
 };
 
-class SendCheck final : public Notifier {
+class StagedSend final : public Notifier {
  public:
   PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
-    const PostResult result =
-        JudgePost(fi_send(endpoint, operation->staging, kRingHeaderBytes,
-                          operation->staging_descriptor, operation->peer, &operation->contexts[1]),
-                  error);
-    if (result == PostResult::kPosted) {
-      operation->step = Operation::Step::kDone;
-      operation->completions_due = 1;
-    }
-    return result;
+    return PostStaging(endpoint, operation->length, operation, error);
   }
-  const char* what() const override { return "a check"; }
+  const char* what() const override { return "a message"; }
 };
 
 }  // namespace
@@ -174,8 +156,8 @@ const Notifier* GetNotifier(Notification notification, SendOrder order) {
   return after_delivery;
 }
 
-const Notifier* GetCheckSender() {
-  static const SendCheck* const sender = new SendCheck;
+const Notifier* GetStagedSender() {
+  static const StagedSend* const sender = new StagedSend;
   return sender;
 }
 

@@ -19,13 +19,13 @@ namespace {
 constexpr size_t kBytes = 4096;
 constexpr size_t kOperations = 16;
 
-class WrittenOffTest : public testing::TestWithParam<Way> {
+class QuarantinedOperationsTest : public testing::TestWithParam<Way> {
  protected:
-  void Open(absl::Duration write_off_after, absl::Duration stall_limit = absl::Hours(1),
+  void Open(absl::Duration quarantine_after, absl::Duration stall_limit = absl::Hours(1),
             size_t bytes = kBytes) {
     ReactorOptions options;
     options.operations = kOperations;
-    options.write_off_after = write_off_after;
+    options.quarantine_after = quarantine_after;
     options.stall_limit = stall_limit;
     sender_ = Node::Open(DiscoverWithCompletions(GetParam().provider), bytes, options);
     target_ = Node::Open(GetParam().provider, bytes);
@@ -68,12 +68,12 @@ class WrittenOffTest : public testing::TestWithParam<Way> {
   std::unique_ptr<CompletionFaults> faults_;
 };
 
-TEST_P(WrittenOffTest, ReactorServesOnWithNewSlots) {
+TEST_P(QuarantinedOperationsTest, ReactorServesOnWithNewSlots) {
   ASSERT_NO_FATAL_FAILURE(Open(absl::ZeroDuration()));
   for (size_t round = 1; round < OperationPool::kMostGrowth; ++round) {
     ASSERT_NO_FATAL_FAILURE(LoseAll());
     sender_->reactor().Disown(sender_.get());
-    ASSERT_TRUE(Run([&] { return operations().written_off() == round * kOperations; }));
+    ASSERT_TRUE(Run([&] { return operations().quarantined() == round * kOperations; }));
     EXPECT_EQ(operations().capacity(), kOperations);
     EXPECT_EQ(sender_->outstanding(), 0u);
     faults_->swallow = nullptr;
@@ -84,24 +84,24 @@ TEST_P(WrittenOffTest, ReactorServesOnWithNewSlots) {
   EXPECT_TRUE(sender_->reactor().health().ok()) << sender_->reactor().health();
 }
 
-TEST_P(WrittenOffTest, ReactorThatHasLostEverySlotSaysSo) {
+TEST_P(QuarantinedOperationsTest, ReactorThatHasLostEverySlotSaysSo) {
   ASSERT_NO_FATAL_FAILURE(Open(absl::ZeroDuration()));
   for (size_t round = 1; round <= OperationPool::kMostGrowth; ++round) {
     ASSERT_TRUE(sender_->reactor().health().ok()) << sender_->reactor().health();
     ASSERT_NO_FATAL_FAILURE(LoseAll());
     sender_->reactor().Disown(sender_.get());
-    ASSERT_TRUE(Run([&] { return operations().written_off() == round * kOperations; }));
+    ASSERT_TRUE(Run([&] { return operations().quarantined() == round * kOperations; }));
   }
   EXPECT_EQ(operations().capacity(), 0u);
   EXPECT_EQ(sender_->reactor().health().code(), absl::StatusCode::kResourceExhausted)
       << sender_->reactor().health();
 }
 
-TEST_P(WrittenOffTest, WhatCompletesAfterAllGivesItsSlotBack) {
+TEST_P(QuarantinedOperationsTest, WhatCompletesAfterAllGivesItsSlotBack) {
   ASSERT_NO_FATAL_FAILURE(Open(absl::ZeroDuration()));
   ASSERT_NO_FATAL_FAILURE(LoseAll());
   sender_->reactor().Disown(sender_.get());
-  ASSERT_TRUE(Run([&] { return operations().written_off() == kOperations; }));
+  ASSERT_TRUE(Run([&] { return operations().quarantined() == kOperations; }));
   sender_->reactor().peers().Release(peer_);
   EXPECT_TRUE(Run([&] { return sender_->reactor().peers().quarantined() == 0; }));
   EXPECT_EQ(sender_->reactor().peers().kept(), 1u);
@@ -109,25 +109,25 @@ TEST_P(WrittenOffTest, WhatCompletesAfterAllGivesItsSlotBack) {
   EXPECT_EQ(sender_->reactor().peers().kept(), 0u);
   faults_->swallow = nullptr;
   faults_->GiveBack();
-  EXPECT_TRUE(Run([&] { return operations().written_off() == 0; }));
+  EXPECT_TRUE(Run([&] { return operations().quarantined() == 0; }));
   EXPECT_EQ(operations().capacity(), kOperations);
   EXPECT_EQ(sender_->reactor().counters().stray_completions, 0u);
   ExpectRoundTrip();
 }
 
-TEST_P(WrittenOffTest, NotWhileTheOwnerIsThere) {
+TEST_P(QuarantinedOperationsTest, NotWhileTheOwnerIsThere) {
   ASSERT_NO_FATAL_FAILURE(Open(absl::ZeroDuration()));
   ASSERT_NO_FATAL_FAILURE(LoseAll());
   const uint64_t ticks = sender_->ticks;
   ASSERT_TRUE(Run([&] { return sender_->ticks > ticks + 10; }));
-  EXPECT_EQ(operations().written_off(), 0u);
+  EXPECT_EQ(operations().quarantined(), 0u);
   EXPECT_EQ(sender_->outstanding(), kOperations);
   faults_->swallow = nullptr;
   faults_->GiveBack();
   EXPECT_TRUE(Run([&] { return sender_->outstanding() == 0; }));
 }
 
-TEST_P(WrittenOffTest, ProviderThatCompletesNothingAnyMoreEndsTheReactorsHealth) {
+TEST_P(QuarantinedOperationsTest, ProviderThatCompletesNothingAnyMoreEndsTheReactorsHealth) {
   ASSERT_NO_FATAL_FAILURE(Open(absl::Hours(1), absl::ZeroDuration()));
   ASSERT_NO_FATAL_FAILURE(LoseAll());
   EXPECT_TRUE(Run([&] { return !sender_->reactor().health().ok(); }));
@@ -136,7 +136,7 @@ TEST_P(WrittenOffTest, ProviderThatCompletesNothingAnyMoreEndsTheReactorsHealth)
               testing::HasSubstr("completes nothing"));
 }
 
-TEST_P(WrittenOffTest, RetiredMemoryKeepsThePagesThatOperationsSendFrom) {
+TEST_P(QuarantinedOperationsTest, RetiredMemoryKeepsThePagesThatOperationsSendFrom) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   ASSERT_NO_FATAL_FAILURE(Open(absl::Hours(1), absl::Hours(1), 5 * page));
   const std::byte* const source = sender_->source.data();
@@ -154,7 +154,7 @@ TEST_P(WrittenOffTest, RetiredMemoryKeepsThePagesThatOperationsSendFrom) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, WrittenOffTest, testing::ValuesIn(AllWays()), NameOfWay);
+INSTANTIATE_TEST_SUITE_P(Every, QuarantinedOperationsTest, testing::ValuesIn(AllWays()), NameOfWay);
 
 }  // namespace
 }  // namespace invoker::transport

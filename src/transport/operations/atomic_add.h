@@ -3,12 +3,12 @@
 //
 // Driver thread only.
 
-#ifndef INVOKER_SRC_TRANSPORT_REACTOR_ATOMIC_ADD_H_
-#define INVOKER_SRC_TRANSPORT_REACTOR_ATOMIC_ADD_H_
+#ifndef INVOKER_SRC_TRANSPORT_OPERATIONS_ATOMIC_ADD_H_
+#define INVOKER_SRC_TRANSPORT_OPERATIONS_ATOMIC_ADD_H_
 
 #include <cstdint>
 
-#include "src/transport/reactor/notifier.h"
+#include "src/transport/operations/notifier.h"
 
 namespace invoker::transport {
 
@@ -31,4 +31,4 @@ void PrepareAdd(AddMethod method, uint64_t offset, uint64_t value, Operation* op
 
 }  // namespace invoker::transport
 
-#endif  // INVOKER_SRC_TRANSPORT_REACTOR_ATOMIC_ADD_H_
+#endif  // INVOKER_SRC_TRANSPORT_OPERATIONS_ATOMIC_ADD_H_

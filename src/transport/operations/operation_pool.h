@@ -1,17 +1,17 @@
 // The operations that a reactor may have outstanding: fixed slots, no allocation per operation.
 // Driver thread only.
 //
-// A slot carries everything a post needs, so that a post refused with -FI_EAGAIN can be made again
-// later, and begins with the context memory that the provider owns while the operation is
-// outstanding. A completion names its slot by that memory; a pointer that is not of a live slot is
-// refused by FromContext, never followed.
+// A slot carries everything that a post needs, so that a post refused with -FI_EAGAIN can be made
+// again later. It begins with the context memory that the provider owns while the operation is
+// outstanding. A completion names its slot by that memory; FromContext refuses a pointer that is
+// not of a live slot, and never follows it.
 //
-// Some providers never complete what they have taken for a process that died. An operation whose
-// owner has gone for long is therefore written off: the provider keeps its slot, which no longer
-// counts, and another takes its place. Should it complete after all, its slot is used again.
+// An operation is retired when its owner goes. Some providers never complete an operation to a
+// process that died, so one that was retired long ago is quarantined: the provider keeps its slot,
+// which no longer counts, and another takes its place. Once it completes, its slot is used again.
 
-#ifndef INVOKER_SRC_TRANSPORT_REACTOR_OPERATION_POOL_H_
-#define INVOKER_SRC_TRANSPORT_REACTOR_OPERATION_POOL_H_
+#ifndef INVOKER_SRC_TRANSPORT_OPERATIONS_OPERATION_POOL_H_
+#define INVOKER_SRC_TRANSPORT_OPERATIONS_OPERATION_POOL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +28,8 @@ namespace invoker::transport {
 
 struct Operation;
 
-// Who wants to know that an operation failed. Success needs no word, but for a transfer's: what
-// follows from it arrives as a message from the peer.
+// Hears that an operation failed. Success is told of transfers only: after any other operation, the
+// peer's answer arrives as a message.
 class OperationOwner {
  public:
   virtual ~OperationOwner() = default;
@@ -40,12 +40,11 @@ class OperationOwner {
 
   // A transfer (Reactor::PostTransfer) has succeeded: the bytes are where they should be. On the
   // driver thread, from inside Reactor::Poll; the slot is free already. Every transfer ends with
-  // exactly one of these two calls, unless its owner is disowned first.
+  // exactly one of these two calls, unless it is retired first.
   virtual void OnTransferDone(uint64_t tag) { static_cast<void>(tag); }
 };
 
-// A notified write, an addition to a counter, or a transfer, in the making. See Notifier, GetAdder
-// and GetTransferrer.
+// A notified write, an addition to a counter, or a transfer, in the making. See Notifier.
 struct alignas(64) Operation {
   // What is to be posted next. kDone: nothing more, whether all was posted or the operation has
   // failed.
@@ -66,8 +65,8 @@ struct alignas(64) Operation {
   uint8_t completions_due = 0;
   bool queued = false;  // in the retry queue
   bool failed = false;
-  bool abandoned = false;
-  bool written_off = false;
+  bool retired = false;
+  bool quarantined = false;
   uint64_t length = 0;
   const void* source = nullptr;
 
@@ -82,7 +81,7 @@ struct alignas(64) Operation {
   uint32_t eager_bytes = 0;    // RemoteWindow's
   uint32_t piece_bytes = 0;    // the most that is written with immediate at once; 0: everything
   int64_t retry_deadline_ns = 0;
-  int64_t abandoned_ns = 0;  // when the owner went, if `abandoned`
+  int64_t retired_ns = 0;  // when the owner went, if `retired`
 };
 
 class OperationPool {
@@ -108,7 +107,7 @@ class OperationPool {
   void Release(Operation* operation) {
     operation->step = Operation::Step::kFree;
     operation->owner = nullptr;
-    if (operation->abandoned) return ReleaseAbandoned(operation);
+    if (operation->retired) return ReleaseRetired(operation);
     operation->next = free_;
     free_ = operation;
     --outstanding_;
@@ -123,25 +122,24 @@ class OperationPool {
     return is_live ? operation : nullptr;
   }
 
-  // Forgets the owner of its outstanding operations: they complete for nobody. Linear in the slots.
-  void Disown(const OperationOwner* owner, int64_t now_ns);
+  // Retires an owner's outstanding operations: they complete for nobody. Linear in the slots.
+  void RetireAllOf(const OperationOwner* owner, int64_t now_ns);
 
-  // Forgets the owner of one outstanding operation.
-  void Abandon(Operation* operation, int64_t now_ns);
+  // Retires one outstanding operation.
+  void Retire(Operation* operation, int64_t now_ns);
 
-  // Writes off what only the provider holds, and whose owner has gone before or at `limit_ns`.
-  // Linear in the slots, if any owner has gone.
-  void WriteOff(int64_t limit_ns);
+  // Quarantines operations that only the provider holds, and that were retired at `limit_ns` or
+  // before. Linear in the slots, if any is retired.
+  void QuarantineRetired(int64_t limit_ns);
 
-  // How many slots Add should be asked for: enough to replace those written off, within
-  // kMostGrowth; 0 if none is missing.
+  // How many slots Add should be asked for: enough to replace quarantined ones, within kMostGrowth;
+  // 0 if none is missing.
   size_t slots_to_add() const;
 
-  // How many completions are due of operations that were written off. Linear in the slots, if any
-  // were.
-  size_t written_off_completions() const;
+  // How many completions quarantined operations are due. Linear in the slots, if there are any.
+  size_t quarantined_completions() const;
 
-  // Adds that many slots, free, and returns them for whoever sets up what slots keep for life.
+  // Adds that many slots, free, and returns them so that the caller can give them memory.
   absl::Span<Operation> Add(size_t count);
 
   // Memory that an operation sends from, or where it puts what it reads.
@@ -149,8 +147,7 @@ class OperationPool {
     const std::byte* begin = nullptr;
     uint64_t bytes = 0;
   };
-  // Those of operations that may still complete, by address. Linear in the slots, if any are
-  // outstanding.
+  // That of operations that may still complete, by address. Linear in the slots, if there are any.
   std::vector<Source> Sources() const;
 
   // Calls `visit` with each operation of this owner's. Linear in the slots.
@@ -164,9 +161,9 @@ class OperationPool {
   size_t outstanding() const { return outstanding_; }
   // Taken or free: what may be outstanding at a time.
   size_t capacity() const { return capacity_; }
-  size_t written_off() const { return written_off_; }
+  size_t quarantined() const { return quarantined_; }
 
-  // The slots that it began with, for whoever sets up what slots keep for life.
+  // The slots that it began with, so that the caller can give them memory.
   absl::Span<Operation> slots() { return absl::MakeSpan(blocks_[0].slots.get(), blocks_[0].count); }
 
  private:
@@ -184,8 +181,18 @@ class OperationPool {
     return index < block.count ? &block.slots[index] : nullptr;
   }
 
+  // Calls `visit` with the operation of every slot that is taken.
+  template <typename Visit>
+  void ForEachTaken(const Visit& visit) const {
+    if (outstanding_ + quarantined_ == 0) return;
+    for (const Block& block : blocks_) {
+      for (size_t i = 0; i < block.count; ++i) {
+        if (block.slots[i].step != Operation::Step::kFree) visit(block.slots[i]);
+      }
+    }
+  }
   Operation* FindInAdded(const void* context) const;
-  void ReleaseAbandoned(Operation* operation);
+  void ReleaseRetired(Operation* operation);
   void UseSpare();
 
   std::vector<Block> blocks_;
@@ -194,10 +201,10 @@ class OperationPool {
   size_t total_;
   size_t capacity_;
   size_t outstanding_ = 0;
-  size_t abandoned_ = 0;  // of those outstanding
-  size_t written_off_ = 0;
+  size_t retired_ = 0;  // of those outstanding
+  size_t quarantined_ = 0;
 };
 
 }  // namespace invoker::transport
 
-#endif  // INVOKER_SRC_TRANSPORT_REACTOR_OPERATION_POOL_H_
+#endif  // INVOKER_SRC_TRANSPORT_OPERATIONS_OPERATION_POOL_H_

@@ -1,6 +1,21 @@
-#include "src/transport/reactor/transfer.h"
+#include "src/transport/operations/transfer.h"
 
 namespace invoker::transport {
+
+ssize_t PostDeliveredWrite(fid_ep* endpoint, Operation* operation) {
+  iovec local = {const_cast<void*>(operation->source), operation->length};
+  fi_rma_iov remote = {operation->remote_address, operation->length, operation->remote_key};
+  fi_msg_rma message = {};
+  message.msg_iov = &local;
+  message.desc = &operation->descriptor;
+  message.iov_count = 1;
+  message.addr = operation->peer;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = &operation->contexts[0];
+  return fi_writemsg(endpoint, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION);
+}
+
 namespace {
 
 class Transferrer : public Notifier {
@@ -36,17 +51,7 @@ class RemoteRead final : public Transferrer {
 
 class DeliveredWrite final : public Transferrer {
   ssize_t PostTo(fid_ep* endpoint, Operation* operation) const override {
-    iovec local = {const_cast<void*>(operation->source), operation->length};
-    fi_rma_iov remote = {operation->remote_address, operation->length, operation->remote_key};
-    fi_msg_rma message = {};
-    message.msg_iov = &local;
-    message.desc = &operation->descriptor;
-    message.iov_count = 1;
-    message.addr = operation->peer;
-    message.rma_iov = &remote;
-    message.rma_iov_count = 1;
-    message.context = &operation->contexts[0];
-    return fi_writemsg(endpoint, &message, FI_DELIVERY_COMPLETE | FI_COMPLETION);
+    return PostDeliveredWrite(endpoint, operation);
   }
 };
 

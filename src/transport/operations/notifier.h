@@ -10,16 +10,16 @@
 //   their place. That costs half as much, and the order of writes and sends does not matter.
 // Driver thread only.
 
-#ifndef INVOKER_SRC_TRANSPORT_REACTOR_NOTIFIER_H_
-#define INVOKER_SRC_TRANSPORT_REACTOR_NOTIFIER_H_
+#ifndef INVOKER_SRC_TRANSPORT_OPERATIONS_NOTIFIER_H_
+#define INVOKER_SRC_TRANSPORT_OPERATIONS_NOTIFIER_H_
 
 #include <cstdint>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "src/transport/fabric/remote_window.h"
+#include "src/transport/operations/operation_pool.h"
 #include "src/transport/provider/provider_profile.h"
-#include "src/transport/reactor/operation_pool.h"
 
 namespace invoker::transport {
 
@@ -147,9 +147,10 @@ class Notifier {
 // kAfterDelivery, which is right on every fabric.
 const Notifier* GetNotifier(Notification notification, SendOrder order);
 
-// Sends the check (ring_message.h) that lies in the operation's staging. Lives for ever.
-const Notifier* GetCheckSender();
+// Sends the `length` bytes of a message (ring_message.h) that lie in the operation's staging. Lives
+// for ever.
+const Notifier* GetStagedSender();
 
 }  // namespace invoker::transport
 
-#endif  // INVOKER_SRC_TRANSPORT_REACTOR_NOTIFIER_H_
+#endif  // INVOKER_SRC_TRANSPORT_OPERATIONS_NOTIFIER_H_

@@ -1,4 +1,4 @@
-#include "src/transport/reactor/atomic_add.h"
+#include "src/transport/operations/atomic_add.h"
 
 #include <cstring>
 
@@ -26,22 +26,6 @@ class NativeAdd final : public Notifier {
   const char* what() const override { return "an atomic addition"; }
 };
 
-class MessageAdd final : public Notifier {
- public:
-  PostResult Post(fid_ep* endpoint, Operation* operation, int* error) const override {
-    const PostResult result =
-        JudgePost(fi_send(endpoint, operation->staging, kAddMessageBytes,
-                          operation->staging_descriptor, operation->peer, &operation->contexts[1]),
-                  error);
-    if (result == PostResult::kPosted) {
-      operation->step = Operation::Step::kDone;
-      operation->completions_due = 1;
-    }
-    return result;
-  }
-  const char* what() const override { return "an addition"; }
-};
-
 }  // namespace
 
 bool GrantsNativeAdd(fid_domain* domain, fid_ep* endpoint) {
@@ -58,16 +42,17 @@ bool GrantsNativeAdd(fid_domain* domain, fid_ep* endpoint) {
 
 const Notifier* GetAdder(AddMethod method) {
   static const NativeAdd* const native = new NativeAdd;
-  static const MessageAdd* const message = new MessageAdd;
-  if (method == AddMethod::kNative) return native;
-  return message;
+  return method == AddMethod::kNative ? native : GetStagedSender();
 }
 
 void PrepareAdd(AddMethod method, uint64_t offset, uint64_t value, Operation* operation) {
+  operation->source = operation->staging;
   if (method == AddMethod::kNative) {
     memcpy(operation->staging, &value, sizeof(value));
+    operation->length = sizeof(value);
   } else {
     EncodeAdd(operation->remote_key, offset, value, operation->staging);
+    operation->length = kAddMessageBytes;
   }
 }
 

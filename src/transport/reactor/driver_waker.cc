@@ -1,0 +1,115 @@
+#include "src/transport/reactor/driver_waker.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "src/base/clock.h"
+
+namespace invoker::transport {
+namespace {
+
+constexpr int64_t kFirstBackoffNs = 50'000;
+constexpr int64_t kLastBackoffNs = 1'000'000;
+// A sleep without a wait object is this part of the wait so far. So the end of a long wait is
+// noticed at most that much later, and a wait of any length takes few looks.
+constexpr int64_t kBackoffPart = 16;
+// The longest sleep on several reactors.
+constexpr int64_t kLongestSleepNs = 50'000'000;
+// A sleep in fi_cq_sread is at most this part of others. It bounds the cost of a signal that comes
+// just before the sleep begins (see CompletionQueue::Signal).
+constexpr int64_t kQueueSleepDivisor = 5;
+// The unit of fi_cq_sread.
+constexpr int64_t kMillisecondNs = 1'000'000;
+
+int64_t Within(absl::Duration limit, int64_t most_ns) {
+  return std::clamp<int64_t>(absl::ToInt64Nanoseconds(limit), 0, most_ns);
+}
+
+void PollFor(absl::Span<pollfd> descriptors, int64_t nanoseconds) {
+  const timespec timeout = {static_cast<time_t>(nanoseconds / 1'000'000'000),
+                            static_cast<long>(nanoseconds % 1'000'000'000)};
+  ppoll(descriptors.data(), descriptors.size(), &timeout, nullptr);
+}
+
+}  // namespace
+
+DriverWaker::~DriverWaker() {
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+absl::Status DriverWaker::Open(CompletionQueue* queue) {
+  queue_ = queue;
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  return wake_fd_ >= 0 ? absl::OkStatus()
+                       : absl::ResourceExhaustedError(absl::StrCat("eventfd: ", strerror(errno)));
+}
+
+void DriverWaker::Submit(Inbox::Task task) {
+  inbox_.Put(std::move(task));
+  const Asleep asleep = asleep_.load(std::memory_order_seq_cst);
+  if (asleep == Asleep::kNo) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
+  signalled_.store(true, std::memory_order_release);
+  if (asleep == Asleep::kInQueue) queue_->Signal();
+}
+
+bool DriverWaker::Arm(Asleep asleep, bool retries) {
+  sleep_limit_ns_ = retries ? kFirstBackoffNs : longest_sleep_ns_;
+  const bool has_fd = queue_->file_descriptor() >= 0;
+  if (asleep == Asleep::kInQueue && queue_->can_signal()) {
+    sleep_limit_ns_ = std::min(sleep_limit_ns_, longest_sleep_ns_ / kQueueSleepDivisor);
+  } else if (!has_fd) {
+    const int64_t now_ns = MonotonicNs();
+    if (waiting_since_ns_ == 0) waiting_since_ns_ = now_ns;
+    const int64_t part_ns = (now_ns - waiting_since_ns_) / kBackoffPart;
+    sleep_limit_ns_ =
+        std::min(sleep_limit_ns_, std::clamp(part_ns, kFirstBackoffNs, kLastBackoffNs));
+  }
+  // Announced before this looks at the inbox, and Submit looks after it has put: one of the two
+  // sees the other.
+  asleep_.store(asleep, std::memory_order_seq_cst);
+  return !inbox_.HasTasks() && (!has_fd || queue_->Armed());
+}
+
+void DriverWaker::Sleep(absl::Duration limit) {
+  const int64_t sleep_ns = Within(limit, sleep_limit_ns_);
+  if (queue_->wait_method() == WaitMethod::kSread && sleep_ns >= kMillisecondNs) {
+    queue_->Sleep(static_cast<int>(std::min<int64_t>(sleep_ns / kMillisecondNs, INT_MAX)));
+    return;
+  }
+  DriverWaker* const self = this;
+  SleepOnAll(absl::MakeConstSpan(&self, 1), absl::Nanoseconds(sleep_ns));
+}
+
+void DriverWaker::SleepOnAll(absl::Span<DriverWaker* const> wakers, absl::Duration limit) {
+  absl::InlinedVector<pollfd, 16> waits;
+  int64_t sleep_ns = Within(limit, wakers.size() == 1 ? INT64_MAX : kLongestSleepNs);
+  for (const DriverWaker* waker : wakers) {
+    sleep_ns = std::min(sleep_ns, waker->sleep_limit_ns_);
+    waits.push_back({waker->wake_fd_, POLLIN, 0});
+    const int queue_fd = waker->queue_->file_descriptor();
+    if (queue_fd >= 0) waits.push_back({queue_fd, POLLIN, 0});
+  }
+  PollFor(absl::MakeSpan(waits), sleep_ns);
+}
+
+void DriverWaker::Disarm() {
+  asleep_.store(Asleep::kNo, std::memory_order_seq_cst);
+  // A signal that has been written and is not announced yet ends the next sleep instead.
+  if (signalled_.load(std::memory_order_relaxed) && signalled_.exchange(false)) {
+    uint64_t wakes;
+    [[maybe_unused]] const ssize_t taken = read(wake_fd_, &wakes, sizeof(wakes));
+  }
+}
+
+}  // namespace invoker::transport
