@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "src/invoke/executor/executor_session.h"
+#include "src/invoke/executor/session/executor_session.h"
 #include "src/invoke/session/client_session.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/fuzz/fabric/network.h"

@@ -1,5 +1,5 @@
 // A session with hundreds of calls waiting holds up the single call of another one for some quanta
-// at most (kQuantumCalls in src/invoke/executor/executor_session.h). Counted in functions that have
+// at most (kQuantumCalls in src/invoke/executor/session/executor_session.h). Counted in functions that have
 // run, as the function itself counts them, so that it holds on a machine of any speed.
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "src/invoke/executor/executor_session.h"
+#include "src/invoke/executor/session/executor_session.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/rendezvous.h"
 

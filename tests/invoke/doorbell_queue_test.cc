@@ -1,6 +1,6 @@
 // What waits at an executor: the doorbells of a session, and the sessions.
 
-#include "src/invoke/executor/doorbell_queue.h"
+#include "src/invoke/executor/session/doorbell_queue.h"
 
 #include <memory>
 #include <set>
@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "src/invoke/executor/turn_ring.h"
+#include "src/invoke/executor/session/turn_ring.h"
 
 namespace invoker {
 namespace {

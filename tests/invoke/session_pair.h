@@ -15,7 +15,7 @@
 
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
-#include "src/invoke/executor/executor_session.h"
+#include "src/invoke/executor/session/executor_session.h"
 #include "src/invoke/session/client_session.h"
 #include "src/transport/discovery/discovery.h"
 #include "src/transport/reactor/reactor.h"

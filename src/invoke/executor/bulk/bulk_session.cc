@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/executor/call_control.h"
+#include "src/invoke/executor/session/call_control.h"
 #include "src/invoke/wire/sequence_window.h"
 
 namespace invoker {

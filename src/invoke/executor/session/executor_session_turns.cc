@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/invoke/executor/executor_session.h"
+#include "src/invoke/executor/session/executor_session.h"
 
 namespace invoker {
 

@@ -1,4 +1,4 @@
-#include "src/invoke/executor/call_control.h"
+#include "src/invoke/executor/session/call_control.h"
 
 #include "src/invoke/wire/wire.h"
 

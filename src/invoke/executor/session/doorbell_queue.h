@@ -6,8 +6,8 @@
 // Driver thread of the executor's reactor only. Allocates nothing after its making; memory is
 // touched as far as there has been a backlog.
 
-#ifndef INVOKER_SRC_INVOKE_EXECUTOR_DOORBELL_QUEUE_H_
-#define INVOKER_SRC_INVOKE_EXECUTOR_DOORBELL_QUEUE_H_
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_DOORBELL_QUEUE_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_DOORBELL_QUEUE_H_
 
 #include <cstdint>
 #include <utility>
@@ -65,4 +65,4 @@ class DoorbellQueue {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_EXECUTOR_DOORBELL_QUEUE_H_
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_SESSION_DOORBELL_QUEUE_H_

@@ -4,8 +4,8 @@
 // through invoker_call, and on the thread that it was called on only: asking lets the fabric's
 // provider work, which is that thread's to do.
 
-#ifndef INVOKER_SRC_INVOKE_EXECUTOR_CALL_CONTROL_H_
-#define INVOKER_SRC_INVOKE_EXECUTOR_CALL_CONTROL_H_
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_CALL_CONTROL_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_CALL_CONTROL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -45,4 +45,4 @@ bool IsMarkedCancelled(const std::byte* flags);
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_EXECUTOR_CALL_CONTROL_H_
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_SESSION_CALL_CONTROL_H_

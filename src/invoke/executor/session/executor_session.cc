@@ -1,4 +1,4 @@
-#include "src/invoke/executor/executor_session.h"
+#include "src/invoke/executor/session/executor_session.h"
 
 #include <algorithm>
 #include <cstring>

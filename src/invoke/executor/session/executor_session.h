@@ -1,8 +1,8 @@
 // One client's session, as its executor sees it: the request window, the response staging, and the
 // checks between a doorbell and a function. Driver thread of the executor's reactor only.
 
-#ifndef INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_SESSION_H_
-#define INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_SESSION_H_
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_EXECUTOR_SESSION_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_EXECUTOR_SESSION_H_
 
 #include <algorithm>
 #include <array>
@@ -19,10 +19,10 @@
 #include "absl/status/statusor.h"
 #include "src/bootstrap/messages/messages.h"
 #include "src/invoke/executor/bulk/bulk_session.h"
-#include "src/invoke/executor/call_control.h"
-#include "src/invoke/executor/doorbell_queue.h"
+#include "src/invoke/executor/session/call_control.h"
+#include "src/invoke/executor/session/doorbell_queue.h"
 #include "src/invoke/executor/executor_watch.h"
-#include "src/invoke/executor/turn_ring.h"
+#include "src/invoke/executor/session/turn_ring.h"
 #include "src/invoke/executor/usage_meter.h"
 #include "src/invoke/function/function_registry.h"
 #include "src/invoke/wire/drop_counters.h"
@@ -275,4 +275,4 @@ inline const FunctionEntry* ExecutorSession::FindFunction(uint16_t id) const {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_SESSION_H_
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_SESSION_EXECUTOR_SESSION_H_

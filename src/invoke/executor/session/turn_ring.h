@@ -3,8 +3,8 @@
 //
 // One thread. Members leave the ring when they are destroyed; the ring outlives them.
 
-#ifndef INVOKER_SRC_INVOKE_EXECUTOR_TURN_RING_H_
-#define INVOKER_SRC_INVOKE_EXECUTOR_TURN_RING_H_
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_TURN_RING_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_TURN_RING_H_
 
 namespace invoker {
 
@@ -74,4 +74,4 @@ class TurnRing {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_EXECUTOR_TURN_RING_H_
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_SESSION_TURN_RING_H_

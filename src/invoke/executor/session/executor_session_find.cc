@@ -1,6 +1,6 @@
 // ExecutorSession: what has become of a request, for a client that fears that it is lost.
 
-#include "src/invoke/executor/executor_session.h"
+#include "src/invoke/executor/session/executor_session.h"
 
 namespace invoker {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/base/optimization.h"
 #include "src/base/fork_guard.h"
-#include "src/invoke/executor/executor_session.h"
+#include "src/invoke/executor/session/executor_session.h"
 
 namespace invoker {
 

@@ -1,4 +1,4 @@
-#include "src/invoke/executor/doorbell_queue.h"
+#include "src/invoke/executor/session/doorbell_queue.h"
 
 namespace invoker {
 namespace {

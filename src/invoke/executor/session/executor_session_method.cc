@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "src/invoke/executor/executor_session.h"
+#include "src/invoke/executor/session/executor_session.h"
 #include "src/transport/self_test/method_trial.h"
 
 namespace invoker {
