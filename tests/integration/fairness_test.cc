@@ -1,6 +1,6 @@
 // A session with hundreds of calls waiting holds up the single call of another one for some quanta
-// at most (kQuantumCalls in src/invoke/executor/session/executor_session.h). Counted in functions that have
-// run, as the function itself counts them, so that it holds on a machine of any speed.
+// at most (kQuantumCalls in src/invoke/executor/session/executor_session.h). Counted in functions
+// that have run, as the function itself counts them, so that it holds on a machine of any speed.
 
 #include <algorithm>
 #include <cstring>

@@ -161,20 +161,39 @@ TEST_P(BulkSessionTest, NoMoreResponsesGatherThanAClientCanHaveUnderWay) {
 
 // A client that is not this library's may use the same cells for all of them.
 TEST_P(BulkSessionTest, NoMoreCallsAreTakenThanAClientCanHaveUnderWay) {
-  BulkSession session(&pair_.client_reactor(), std::make_shared<BulkBudget>(), 0);
+  transport::Reactor* const reactor = &pair_.client_reactor();
+  FunctionRegistry registry;
+  ExecutorWatch watch;
+  FunctionRunner functions(&registry, nullptr, &watch, /*epoch=*/7, reactor);
+  SessionUsage usage(nullptr, nullptr);
+  ResponseWriter::Parts parts;
+  parts.reactor = reactor;
+  auto staging =
+      reactor->Register(*transport::HostBuffer::Allocate(4096), transport::RegionUse::kSource);
+  ASSERT_TRUE(staging.ok()) << staging.status();
+  ResponseWriter responses(parts, *std::move(staging), *WindowGeometry::Make(4096),
+                           /*owner=*/nullptr, &usage, nullptr);
+  BulkSession session(reactor, std::make_shared<BulkBudget>(), 0, &functions, &responses, &usage);
   const std::vector<std::byte> payload = Payload(BulkDescriptor());
   RequestHeader header;
   header.payload_bytes = static_cast<uint32_t>(payload.size());
   const auto start = [&] {
     ++header.sequence;
-    return session.Start(header, payload.data(), nullptr, {}, transport::MonotonicNs());
+    return session.Start(header, payload.data(), nullptr, transport::MonotonicNs());
   };
-  for (uint64_t i = 0; i < SequenceWindow::kWidth; ++i) ASSERT_FALSE(start().has_value());
-  for (int i = 0; i < 3; ++i) {
-    const auto refusal = start();
-    ASSERT_TRUE(refusal.has_value());
-    EXPECT_EQ(refusal->status, StatusCode::kNoMemory);
-    EXPECT_TRUE(refusal->counted == &DropCounters::too_many_calls);
+  for (uint64_t i = 0; i < SequenceWindow::kWidth; ++i) ASSERT_TRUE(start());
+  for (uint16_t i = 0; i < 3; ++i) {
+    // Responses that lie side by side wait for one another.
+    header.response_cell = i;
+    EXPECT_FALSE(start());
+    ResponseHeader response;
+    ASSERT_EQ(
+        DecodeResponse(HeaderSnapshot::Take(responses.PayloadOf(header).data() - kHeaderBytes),
+                       &response),
+        WireError::kNone);
+    EXPECT_EQ(response.status, StatusCode::kNoMemory);
+    EXPECT_EQ(usage.counters().refused, i + 1u);
+    EXPECT_EQ(usage.counters().dropped.too_many_calls, i + 1u);
     EXPECT_FALSE(session.Has(header.sequence));
   }
 }

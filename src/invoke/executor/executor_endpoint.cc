@@ -187,15 +187,15 @@ int ExecutorEndpoint::ServeRing(int events) {
 // What the session has run in this turn has run.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorEndpoint::EndGathering() {
   const uint64_t ticks = ReadTicks() - gathering_began_ticks_;
-  gathering_->AddBusy(ticks);
-  if (ABSL_PREDICT_FALSE(!gathering_->unpublished() || ticks >= kLongTicks)) {
+  gathering_->usage().AddBusy(ticks);
+  if (ABSL_PREDICT_FALSE(!gathering_->usage().unpublished() || ticks >= kLongTicks)) {
     PublishLater(gathering_, gathering_number_, ticks);
   }
 }
 
 void ExecutorEndpoint::PublishLater(ExecutorSession* session, uint16_t number, uint64_t ticks) {
-  if (!session->unpublished()) {
-    session->set_unpublished();
+  if (!session->usage().unpublished()) {
+    session->usage().set_unpublished();
     unpublished_.push_back(number);
   }
   if (ticks < kLongTicks) return;
@@ -211,7 +211,7 @@ void ExecutorEndpoint::Publish() {
   for (const uint16_t number : unpublished_) {
     // It may have ended meanwhile, and its number may be another's: no matter.
     ExecutorSession* session = sessions_[number].get();
-    if (session != nullptr) session->Publish(shared_->scale, &shared_->usage);
+    if (session != nullptr) session->usage().Publish(shared_->scale, &shared_->usage);
   }
   unpublished_.clear();
   shared_->watch->usage().Set(shared_->usage);
@@ -240,7 +240,7 @@ bool ExecutorEndpoint::FlushDirty() {
     const ExecutorSession::Progress progress = session->Continue();
     if (session->counters().executed != executed) {
       const uint64_t ticks = ReadTicks() - began_ticks;
-      session->AddBusy(ticks);
+      session->usage().AddBusy(ticks);
       PublishLater(session, number, ticks);
     }
     moving |= progress == ExecutorSession::Progress::kMoving;
@@ -290,7 +290,7 @@ void ExecutorEndpoint::EndSession(uint16_t number) {
     gathering_ = nullptr;
   }
   shared_->scale.Refine(ReadTicks());
-  sessions_[number]->Publish(shared_->scale, &shared_->usage);
+  sessions_[number]->usage().Publish(shared_->scale, &shared_->usage);
   if (!sessions_[number]->heard() && shared_->on_unheard) shared_->on_unheard();
   const ExecutorSessionCounters& counters = sessions_[number]->counters();
   ended_.executed += counters.executed;

@@ -1,7 +1,6 @@
 #include "src/invoke/executor/bulk/bulk_session.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,15 +10,26 @@
 namespace invoker {
 namespace {
 
-// Calls under way: as many as a client of this library can have, of any kind. One that is not may
-// use the cells of its requests again before they have been answered, so the window is no bound.
+// A client of this library has at most this many calls under way, of any kind. Another client may
+// use the cells of a request again before the answer, so the size of the window is no bound.
 constexpr size_t kMostCalls = SequenceWindow::kWidth;
 
-BulkSession::Refusal Invalid(absl::string_view why) {
+}  // namespace
+
+BulkSession::BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget,
+                         fi_addr_t peer, FunctionRunner* functions, ResponseWriter* responses,
+                         SessionUsage* usage)
+    : reactor_(reactor),
+      budget_(std::move(budget)),
+      windows_(budget_ == nullptr ? nullptr
+                                  : std::make_shared<SessionWindows>(peer, reactor->profile())),
+      functions_(functions),
+      responses_(responses),
+      usage_(usage) {}
+
+BulkSession::Refusal BulkSession::Invalid(absl::string_view why) {
   return {StatusCode::kInvalidRequest, std::string(why), &DropCounters::invalid_request};
 }
-
-}  // namespace
 
 bool BulkSession::Has(uint64_t sequence) const {
   return std::any_of(calls_.begin(), calls_.end(),
@@ -47,11 +57,20 @@ absl::StatusOr<std::shared_ptr<ClientWindow>> BulkSession::FindWindow(uint16_t n
   return window;
 }
 
-std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& request,
-                                                       const std::byte* payload,
-                                                       const std::byte* flags,
-                                                       absl::Span<std::byte> output,
-                                                       int64_t now_ns) {
+bool BulkSession::Start(const RequestHeader& request, const std::byte* payload,
+                        const std::byte* flags, int64_t now_ns) {
+  const std::optional<Refusal> refusal = Add(request, payload, flags, now_ns);
+  if (!refusal.has_value()) return true;
+  if (refusal->counted != nullptr) usage_->CountDrop(refusal->counted);
+  responses_->Refuse(request, refusal->status, refusal->reason, now_ns);
+  return false;
+}
+
+// A call that is refused is refused before anything of its windows is read.
+std::optional<BulkSession::Refusal> BulkSession::Add(const RequestHeader& request,
+                                                     const std::byte* payload,
+                                                     const std::byte* flags, int64_t now_ns) {
+  if (windows_ == nullptr) return Invalid("this executor takes no large payloads");
   if (calls_.size() >= kMostCalls) {
     return Refusal{StatusCode::kNoMemory,
                    absl::StrCat(calls_.size(),
@@ -78,7 +97,7 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
   if (*out != nullptr && request.response_capacity < kBulkResultBytes) {
     return Invalid("a response without room for the output's length");
   }
-  // The lengths lie in windows, so that each is less than 2^64, but both may not be.
+  // Each length lies in a window, so it is less than 2^64. Their sum may not be.
   const uint64_t limit = budget_->limit();
   if (descriptor.input_length > limit ||
       descriptor.output_capacity > limit - descriptor.input_length) {
@@ -95,7 +114,7 @@ std::optional<BulkSession::Refusal> BulkSession::Start(const RequestHeader& requ
   parts.input_window = *std::move(in);
   parts.output_window = *std::move(out);
   parts.input = {payload + kBulkDescriptorBytes, inline_bytes};
-  parts.output = output;
+  parts.output = responses_->PayloadOf(request);
   parts.flags = flags;
   if (request.deadline_us != 0) parts.deadline_ns = now_ns + int64_t{request.deadline_us} * 1000;
   calls_.push_back(std::make_unique<BulkCall>(std::move(parts)));
@@ -113,8 +132,7 @@ bool BulkSession::Advance(int64_t now_ns, bool draining) {
     if (!call->has_run() && IsMarkedCancelled(call->flags())) {
       call->Stop(StatusCode::kCancelled, "");
     }
-    // Who came first has memory first. A deadline may pass meanwhile all the same, or a client take
-    // its memory back.
+    // The first call that waits gets memory first. The others move on only to end.
     if (waits && memory_is_short && !call->Overdue(now_ns) && !call->Forgotten()) continue;
     moved |= call->Advance(now_ns);
     memory_is_short |= call->state() == BulkCall::State::kWaiting;
@@ -127,22 +145,56 @@ bool BulkSession::stalled() const {
                      [](const std::unique_ptr<BulkCall>& call) { return call->stalled(); });
 }
 
-BulkCall* BulkSession::FindReady() {
-  for (const std::unique_ptr<BulkCall>& call : calls_) {
-    if (call->state() == BulkCall::State::kReady) return call.get();
+bool BulkSession::Continue(int64_t now_ns, bool draining) {
+  bool moved = Advance(now_ns, draining);
+  // One function a turn: requests of other sessions may have come meanwhile.
+  const auto ready = std::find_if(calls_.begin(), calls_.end(), [](const auto& call) {
+    return call->state() == BulkCall::State::kReady;
+  });
+  if (ready != calls_.end()) {
+    Run(ready->get(), now_ns);
+    moved = true;
   }
-  return nullptr;
+  const auto ended = std::remove_if(calls_.begin(), calls_.end(), [&](const auto& call) {
+    if (call->state() != BulkCall::State::kEnded) return false;
+    if (!call->answered()) Respond(*call, now_ns);
+    return true;
+  });
+  moved |= ended != calls_.end();
+  calls_.erase(ended, calls_.end());
+  return moved;
 }
 
-std::vector<std::unique_ptr<BulkCall>> BulkSession::TakeEnded() {
-  const auto ended = std::stable_partition(calls_.begin(), calls_.end(),
-                                           [](const std::unique_ptr<BulkCall>& call) {
-                                             return call->state() != BulkCall::State::kEnded;
-                                           });
-  std::vector<std::unique_ptr<BulkCall>> taken(std::make_move_iterator(ended),
-                                               std::make_move_iterator(calls_.end()));
-  calls_.erase(ended, calls_.end());
-  return taken;
+void BulkSession::Run(BulkCall* call, int64_t now_ns) {
+  const RequestHeader& header = call->request();
+  const absl::Span<const std::byte> input = call->input();
+  const int64_t output_size = functions_->Run(
+      *functions_->Find(header.function_id), header.function_id, input, call->output(),
+      call->flags(), call->deadline_ns(), usage_->counters().executed);
+  usage_->CountRun(input.size());
+  if (output_size < 0) {
+    responses_->RespondFailure(header, functions_->failure(), functions_->error(), now_ns);
+    functions_->ClearError();
+    call->EndAnswered();
+    return;
+  }
+  usage_->CountOutput(static_cast<uint64_t>(output_size));
+  call->Write(static_cast<uint64_t>(output_size));
+}
+
+void BulkSession::Respond(const BulkCall& call, int64_t now_ns) {
+  const RequestHeader& header = call.request();
+  if (call.status() != StatusCode::kOk) {
+    if (!call.has_run()) return responses_->Refuse(header, call.status(), call.reason(), now_ns);
+    responses_->RespondWith(header, call.status(), call.reason(), /*detail=*/1, now_ns);
+    return;
+  }
+  auto bytes = static_cast<uint32_t>(call.output_bytes());
+  if (call.has_output_window()) {
+    wire_internal::Store<uint64_t>(call.output_bytes(), responses_->PayloadOf(header).data());
+    bytes = kBulkResultBytes;
+  }
+  responses_->Respond(header, StatusCode::kOk, bytes, 0, now_ns);
 }
 
 }  // namespace invoker

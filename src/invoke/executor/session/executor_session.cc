@@ -1,23 +1,29 @@
 #include "src/invoke/executor/session/executor_session.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cassert>
 #include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "src/base/fork_guard.h"
 
 namespace invoker {
 namespace {
 
-// What of a turn counts as long: letting the provider work once more is nothing beside it.
+// After so long a time in one turn, letting the provider work once more costs nothing by
+// comparison.
 constexpr int64_t kLongNs = 1'000'000;
 
-transport::RemoteWindow ResponseWindow(const transport::Peer* peer,
-                                       const bootstrap::OpenSessionRequest& request) {
+ResponseWriter::Parts WriterParts(const ExecutorSession::Parts& parts, const transport::Peer* peer,
+                                  const bootstrap::OpenSessionRequest& request) {
   const bootstrap::WindowDescriptor& window = request.response_window;
-  return {peer->address, window.base, window.length, window.key, request.eager_bytes};
+  ResponseWriter::Parts writer;
+  writer.reactor = parts.reactor;
+  writer.window = {peer->address, window.base, window.length, window.key, request.eager_bytes};
+  writer.session = request.response_session;
+  writer.epoch = parts.epoch;
+  writer.notification = parts.notification;
+  return writer;
 }
 
 }  // namespace
@@ -62,329 +68,203 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
                                  const WindowGeometry& geometry,
                                  std::unique_ptr<SessionAuthenticators> authenticators,
                                  DoorbellQueue waiting)
-    : parts_(std::move(parts)),
-      watched_as_(ExecutorWatch::SessionOf(parts_.epoch)),
+    : reactor_(parts.reactor),
       peer_(peer),
-      geometry_(geometry),
-      requests_(std::move(requests)),
-      staging_(std::move(staging)),
-      responses_(parts_.reactor, &staging_, ResponseWindow(peer, request), geometry,
-                 request.response_session,
-                 transport::GetNotifier(parts_.notification, parts_.reactor->profile().send_order),
-                 this),
-      control_(parts_.reactor),
+      draining_(parts.draining),
+      times_(parts.times),
+      unfinished_(parts.unfinished),
+      ring_(parts.ring),
+      failed_(parts.failed),
+      number_(parts.number),
       authenticators_(std::move(authenticators)),
-      windows_(parts_.bulk_budget == nullptr
-                   ? nullptr
-                   : std::make_shared<SessionWindows>(peer->address, parts_.reactor->profile())),
-      sequences_(parts_.first_sequence),
-      waiting_(std::move(waiting)) {}
+      usage_(parts.dropped, std::move(parts.meter)),
+      waiting_(std::move(waiting)),
+      requests_(std::move(requests), geometry, parts.epoch, parts.first_sequence,
+                authenticators_.get()),
+      functions_(parts.functions, std::move(parts.filter), parts.watch, parts.epoch, parts.reactor),
+      responses_(WriterParts(parts, peer, request), std::move(staging), geometry, this, &usage_,
+                 authenticators_.get()),
+      bulk_(parts.reactor, std::move(parts.bulk_budget), peer->address, &functions_, &responses_,
+            &usage_) {}
 
 ExecutorSession::~ExecutorSession() {
-  bulk_.reset();
-  parts_.reactor->Disown(this);
-  parts_.reactor->Retire(std::move(requests_));
-  parts_.reactor->Retire(std::move(staging_));
-  parts_.reactor->peers().Release(peer_);
+  bulk_.Clear();
+  reactor_->Disown(this);
+  reactor_->Retire(requests_.TakeWindow());
+  reactor_->Retire(responses_.TakeStaging());
+  reactor_->peers().Release(peer_);
 }
 
-bootstrap::WindowDescriptor ExecutorSession::request_window() const {
-  return {requests_.remote_base(), requests_.size(), requests_.key()};
+void ExecutorSession::Refuse(RequestHeader header, StatusCode status, absl::string_view message) {
+  responses_.Refuse(header, status, message, turn_.clock_ns());
 }
 
-void ExecutorSession::SetNotification(transport::Notification notification) {
-  parts_.notification = notification;
-  responses_.set_notifier(
-      transport::GetNotifier(notification, parts_.reactor->profile().send_order));
+// A function that is not for this client is answered like one that does not exist.
+void ExecutorSession::RefuseUnknown(RequestHeader header) {
+  const FunctionRegistry& functions = functions_.functions();
+  const bool exists = functions.Find(header.function_id) != nullptr;
+  usage_.CountDrop(exists ? &DropCounters::forbidden : &DropCounters::unknown_function);
+  Refuse(header, StatusCode::kUnknownFunction,
+         absl::StrCat("the worker has no function with id ", header.function_id, "; it has ",
+                      functions.size()));
 }
 
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Respond(const RequestHeader& request,
-                                                                  StatusCode status,
-                                                                  uint32_t payload_bytes,
-                                                                  uint32_t detail) {
-  ResponseHeader header;
-  header.status = status;
-  header.payload_bytes = payload_bytes;
-  header.sequence = request.sequence;
-  header.epoch = parts_.epoch;
-  header.detail = detail;
-  const bool first = !responses_.pending();
-  const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes));
-  if (ABSL_PREDICT_TRUE(responses_.IsPlain(message_bytes))) {
-    Pack(header).CopyTo(staging_.data() + geometry_.OffsetOf(request.response_cell));
-    responses_.Add(MessageKind::kResponse, request.response_cell, message_bytes);
-  } else {
-    AddSpecial(header, request.response_cell);
-  }
-  if (first) pending_since_ns_ = clock_ns_;
+void ExecutorSession::RespondFailure(RequestHeader header) {
+  responses_.RespondFailure(header, functions_.failure(), functions_.error(), turn_.clock_ns());
+  functions_.ClearError();
 }
 
-void ExecutorSession::RespondTo(const RequestHeader& request, StatusCode status,
-                                uint32_t payload_bytes, uint32_t detail) {
-  Respond(request, status, payload_bytes, detail);
-}
-
-void ExecutorSession::Refuse(RequestHeader request, StatusCode status, absl::string_view message) {
-  ++counters_.refused;
-  const uint32_t bytes =
-      static_cast<uint32_t>(std::min<uint64_t>(message.size(), request.response_capacity));
-  memcpy(staging_.data() + geometry_.OffsetOf(request.response_cell) + kHeaderBytes, message.data(),
-         bytes);
-  Respond(request, status, bytes, 0);
-}
-
-// A function that is not for this client is answered as one that is not there.
-void ExecutorSession::RefuseUnknown(RequestHeader request) {
-  const bool there = parts_.functions->Find(request.function_id) != nullptr;
-  Drop(there ? &DropCounters::forbidden : &DropCounters::unknown_function);
-  Refuse(request, StatusCode::kUnknownFunction,
-         absl::StrCat("the worker has no function with id ", request.function_id, "; it has ",
-                      parts_.functions->size()));
-}
-
-// The function has run, and has not succeeded.
-void ExecutorSession::RespondFailure(RequestHeader request) {
-  const CallOutcome& outcome = failed_;
-  if (outcome.kind == CallOutcome::Kind::kOutputTooSmall) {
-    Respond(request, StatusCode::kResponseTooLarge, 0,
-            static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX)));
-  } else {
-    const uint32_t bytes =
-        static_cast<uint32_t>(std::min<uint64_t>(outcome.error_size, request.response_capacity));
-    memcpy(staging_.data() + geometry_.OffsetOf(request.response_cell) + kHeaderBytes,
-           error_text_.data(), bytes);
-    counters_.bytes_out += bytes;
-    Respond(request, StatusCode::kFunctionFailed, bytes, static_cast<uint32_t>(outcome.code));
-  }
-  error_text_.fill(0);
-}
-
-void ExecutorSession::Drop(uint64_t DropCounters::*reason) {
-  ++(counters_.dropped.*reason);
-  if (parts_.dropped != nullptr) CountShared(reason, 1, parts_.dropped);
-}
-
-bool ExecutorSession::CountVerdict(SequenceWindow::Verdict verdict) {
-  switch (verdict) {
-    case SequenceWindow::Verdict::kNew:
-      return true;
-    case SequenceWindow::Verdict::kReplayed:
-      Drop(&DropCounters::replayed);
-      return false;
-    case SequenceWindow::Verdict::kTooOld:
-    case SequenceWindow::Verdict::kTooFar:
-      Drop(&DropCounters::stale_sequence);
-      return false;
-  }
-  return false;
-}
-
-bool ExecutorSession::AsksForMore(RequestHeader request, const std::byte* payload) const {
-  const FunctionEntry* function = FindFunction(request.function_id);
-  return function != nullptr && function->asks_for_more != nullptr &&
-         function->asks_for_more(
-             {reinterpret_cast<const uint8_t*>(payload), request.payload_bytes});
-}
-
-// Whether the tag is right. The cheap question first: a doorbell that is rung again for a message
-// that has been served costs no look at its payload.
-const std::byte* ExecutorSession::OpenAuthenticated(HeaderSnapshot snapshot, uint64_t sequence,
-                                                    uint32_t payload_bytes,
-                                                    const std::byte* payload) {
-  if (!CountVerdict(sequences_.Judge(sequence))) return nullptr;
-  const std::byte* opened = authenticators_->requests.Open(snapshot, payload, payload_bytes,
-                                                           authenticators_->copies.data());
-  if (opened == nullptr) Drop(&DropCounters::bad_tag);
-  return opened;
-}
-
-// The input of a bulk call that comes in its message, to be read after other messages have been
-// opened. Messages that are under way lie beside one another, and so do these.
-const std::byte* ExecutorSession::KeepInput(const RequestHeader& header, const std::byte* payload,
-                                            uint32_t cell) {
-  if (authenticators_ == nullptr || authenticators_->copies.data() == nullptr) return payload;
-  std::byte* kept = authenticators_->copies.data() + geometry_.window_bytes() +
-                    geometry_.OffsetOf(cell) + kHeaderBytes;
-  memcpy(kept, payload, header.payload_bytes);
-  return kept;
-}
-
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool ExecutorSession::Admit(const HeaderSnapshot& snapshot,
-                                                                const RequestHeader& header,
-                                                                const std::byte** payload) {
-  if (header.epoch != parts_.epoch) {
-    Drop(&DropCounters::wrong_epoch);
-    return false;
-  }
-  if (!geometry_.Fits(header.response_cell, geometry_.MessageBytes(header.response_capacity))) {
-    Drop(&DropCounters::bad_response_run);
-    return false;
-  }
-  if (ABSL_PREDICT_FALSE(authenticators_ != nullptr)) {
-    *payload = OpenAuthenticated(snapshot, header.sequence, header.payload_bytes, *payload);
-    if (*payload == nullptr) return false;
-  }
-  return CountVerdict(sequences_.Accept(header.sequence));
-}
-
-// Whether a function that has always been tiny runs without a look at the clock; only so many in a
-// row, so that together they are not slow.
-bool ExecutorSession::Unclocked(uint16_t function_id, uint32_t deadline_us) {
-  constexpr uint32_t kMostUnclocked = 16;
-  if (deadline_us != 0 || unclocked_ >= kMostUnclocked || !parts_.times->IsTiny(function_id)) {
-    unclocked_ = 0;
-    return false;
-  }
-  ++unclocked_;
-  return true;
+void ExecutorSession::RunProbe(RequestHeader header, const std::byte* payload) {
+  heard_ = true;
+  responses_.AnswerProbe(header, payload, turn_.clock_ns());
 }
 
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeader& header,
                                                               const std::byte* payload,
                                                               const std::byte* flags) {
-  std::byte* output = staging_.data() + geometry_.OffsetOf(header.response_cell) + kHeaderBytes;
-  if (ABSL_PREDICT_FALSE(header.kind == MessageKind::kProbe)) {
-    AnswerProbe(header, payload);
-    return;
+  if (ABSL_PREDICT_FALSE(header.kind == MessageKind::kProbe)) return RunProbe(header, payload);
+  if (ABSL_PREDICT_FALSE(draining()) &&
+      !functions_.AsksForMore(header.function_id, payload, header.payload_bytes)) {
+    return Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
   }
-  if (ABSL_PREDICT_FALSE(parts_.draining->load(std::memory_order_relaxed)) &&
-      !AsksForMore(header, payload)) {
-    Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
-    return;
-  }
-  const FunctionEntry* function = FindFunction(header.function_id);
-  if (ABSL_PREDICT_FALSE(function == nullptr)) {
-    RefuseUnknown(header);
-    return;
-  }
-  // The clock is looked at only where others of this turn may have run before this one: alone, it
-  // holds nothing up.
-  const bool clocked = (responses_.pending() || (header.deadline_us != 0 && turn_began_ns_ != 0)) &&
-                       !Unclocked(header.function_id, header.deadline_us);
+  const FunctionEntry* function = functions_.Find(header.function_id);
+  if (ABSL_PREDICT_FALSE(function == nullptr)) return RefuseUnknown(header);
+  // A message that is alone holds nothing up, so the clock is not read for it.
+  const bool clocked = (responses_.pending() || (header.deadline_us != 0 && !turn_.alone())) &&
+                       !turn_.RunsUnclocked(*times_, header.function_id, header.deadline_us);
   if (clocked) {
-    if (!clock_is_now_) clock_ns_ = transport::MonotonicNs();
-    const bool after_long =
-        clock_ns_ - std::max(turn_began_ns_, quantum_began_ns_) > kLongNs && turn_began_ns_ != 0;
+    turn_.UpdateClock();
+    const bool after_long = turn_.BusyNs() > kLongNs && !turn_.alone();
     if (ABSL_PREDICT_FALSE(after_long) && WasCancelledMeanwhile(flags)) {
       return Refuse(header, StatusCode::kCancelled, "");
     }
-    if (responses_.pending() &&
-        (clock_ns_ - pending_since_ns_ > kCoalesceNs || parts_.times->IsSlow(header.function_id))) {
+    if (responses_.pending() && (turn_.clock_ns() - responses_.pending_since_ns() > kCoalesceNs ||
+                                 times_->IsSlow(header.function_id))) {
       responses_.Flush();
       // Posting takes its time too.
-      clock_ns_ = transport::MonotonicNs();
+      turn_.ReadClock();
     }
-    if (header.deadline_us != 0 && turn_began_ns_ != 0 &&
-        clock_ns_ - turn_began_ns_ > int64_t{header.deadline_us} * 1000) {
-      Refuse(header, StatusCode::kDeadlineExpired,
-             "the deadline passed before the function could begin; it did not run");
-      return;
+    if (turn_.IsPast(header.deadline_us)) {
+      return Refuse(header, StatusCode::kDeadlineExpired,
+                    "the deadline passed before the function could begin; it did not run");
     }
   }
-  control_.Begin(flags, ABSL_PREDICT_TRUE(header.deadline_us == 0)
-                            ? 0
-                            : DeadlineOf(header.deadline_us, clocked));
-  parts_.watch->Begin(watched_as_, header.function_id, counters_.executed);
-  const int64_t output_size = RunFunctionCleared(
-      *function, {reinterpret_cast<const uint8_t*>(payload), header.payload_bytes},
-      {reinterpret_cast<uint8_t*>(output), header.response_capacity}, absl::MakeSpan(error_text_),
-      &failed_, &InvokerAskCancelled, &control_);
-  EndForkedChild();
-  parts_.watch->End();
-  ++counters_.executed;
-  counters_.bytes_in += header.payload_bytes;
-  clock_is_now_ = clocked;
-  if (clocked) {
-    const int64_t began_ns = clock_ns_;
-    clock_ns_ = transport::MonotonicNs();
-    parts_.times->Add(header.function_id, clock_ns_ - began_ns);
-  }
-  if (ABSL_PREDICT_FALSE(output_size < 0)) {
-    RespondFailure(header);
-    return;
-  }
-  counters_.bytes_out += static_cast<uint64_t>(output_size);
-  Respond(header, StatusCode::kOk, static_cast<uint32_t>(output_size), 0);
+  const int64_t deadline_ns = ABSL_PREDICT_TRUE(header.deadline_us == 0)
+                                  ? 0
+                                  : turn_.DeadlineOf(header.deadline_us, clocked);
+  const int64_t output_size =
+      functions_.Run(*function, header.function_id, {payload, header.payload_bytes},
+                     responses_.PayloadOf(header), flags, deadline_ns, usage_.counters().executed);
+  usage_.CountRun(header.payload_bytes);
+  const int64_t took_ns = turn_.EndRun(clocked);
+  if (clocked) times_->Add(header.function_id, took_ns);
+  if (ABSL_PREDICT_FALSE(output_size < 0)) return RespondFailure(header);
+  usage_.CountOutput(static_cast<uint64_t>(output_size));
+  responses_.Respond(header, StatusCode::kOk, static_cast<uint32_t>(output_size), 0,
+                     turn_.clock_ns());
 }
 
-// When a function that begins now is to have ended. What came with others has waited since the turn
-// began.
-int64_t ExecutorSession::DeadlineOf(uint32_t deadline_us, bool clocked) const {
-  const int64_t now_ns = clocked ? clock_ns_ : transport::MonotonicNs();
-  const int64_t since_ns = turn_began_ns_ != 0 ? turn_began_ns_ : now_ns;
-  return since_ns + int64_t{deadline_us} * 1000;
-}
-
-// Others of this turn have run for long, and their clients may have lost patience meanwhile.
+// Other functions of this turn have run for long, and clients may have cancelled calls meanwhile.
 bool ExecutorSession::WasCancelledMeanwhile(const std::byte* flags) {
-  parts_.reactor->LetProviderWork();
+  reactor_->LetProviderWork();
   return IsMarkedCancelled(flags);
 }
 
-void ExecutorSession::RunOther(RequestHeader header, const std::byte* payload, uint32_t cell) {
-  if ((header.flags & kCancelled) != 0) {
-    Refuse(header, StatusCode::kCancelled, "");
-  } else {
-    StartBulk(header, KeepInput(header, payload, cell), cell);
+void ExecutorSession::RunOther(RequestHeader header, const std::byte* payload,
+                               const std::byte* flags, uint32_t cell) {
+  if ((header.flags & kCancelled) != 0) return Refuse(header, StatusCode::kCancelled, "");
+  if (draining()) return Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
+  if (functions_.Find(header.function_id) == nullptr) return RefuseUnknown(header);
+  const bool started =
+      bulk_.Start(header, requests_.Keep(header, payload, cell), flags, transport::MonotonicNs());
+  if (started && unfinished_ != nullptr &&
+      std::find(unfinished_->begin(), unfinished_->end(), number_) == unfinished_->end()) {
+    unfinished_->push_back(number_);
   }
 }
 
 void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
-  turn_began_ns_ = turn_began_ns;
-  clock_ns_ = std::max(clock_ns_, turn_began_ns);
+  turn_.BeginWrite(turn_began_ns);
   while (true) {
-    --quantum_left_;
-    if (!geometry_.Fits(cell, kHeaderBytes)) {
-      Drop(&DropCounters::outside_window);
-      return;
+    turn_.CountMessage();
+    RequestReader::Request request;
+    const RequestReader::Drop drop = requests_.Read(kind, cell, &request);
+    if (request.more) turn_.EndAlone();
+    if (ABSL_PREDICT_FALSE(drop != nullptr)) {
+      usage_.CountDrop(drop);
+    } else if (ABSL_PREDICT_TRUE((request.header.flags & (kBulk | kCancelled)) == 0)) {
+      Run(request.header, request.payload, request.flags);
+    } else {
+      RunOther(request.header, request.payload, request.flags, cell);
     }
-    const std::byte* message = requests_.data() + geometry_.OffsetOf(cell);
-    RequestHeader header;
-    const HeaderSnapshot snapshot = HeaderSnapshot::Take(message);
-    if (DecodeRequest(snapshot, &header) != WireError::kNone) {
-      Drop(&DropCounters::not_a_header);
-      return;
-    }
-    if (header.kind != kind) {
-      Drop(&DropCounters::kind_mismatch);
-      return;
-    }
-    const uint64_t message_bytes = geometry_.MessageBytes(header.payload_bytes);
-    if (!geometry_.Fits(cell, message_bytes)) {
-      Drop(&DropCounters::outside_window);
-      return;
-    }
-    const bool more = (header.flags & kMoreFollows) != 0;
-    if (more && turn_began_ns_ == 0) turn_began_ns_ = clock_ns_ = transport::MonotonicNs();
-    const std::byte* payload = message + kHeaderBytes;
-    if (Admit(snapshot, header, &payload)) {
-      if (ABSL_PREDICT_TRUE((header.flags & (kBulk | kCancelled)) == 0)) {
-        Run(header, payload, message + kFlagsOffset);
-      } else {
-        RunOther(header, payload, cell);
-      }
-    }
-    if (ABSL_PREDICT_TRUE(!more)) return;
-    cell += geometry_.CellsFor(message_bytes);
-    if (QuantumIsOver()) return LeaveRest(kind, cell);
+    if (ABSL_PREDICT_TRUE(!request.more)) return;
+    cell = requests_.CellAfter(cell, request.header);
+    if (turn_.IsOver()) return LeaveRest(kind, cell);
   }
 }
 
-void ExecutorSession::Publish(const TickScale& scale, UsageCounters* sum) {
-  unpublished_ = false;
-  UsageCounters now = published_;
-  now.calls = counters_.executed;
-  now.bytes_in = counters_.bytes_in;
-  now.bytes_out = counters_.bytes_out;
-  const uint64_t busy_ns = scale.ToNs(counters_.busy_ticks - scaled_ticks_);
-  now.function_ns += busy_ns;
-  scaled_ticks_ = counters_.busy_ticks;
-  sum->calls += now.calls - published_.calls;
-  sum->function_ns += busy_ns;
-  sum->bytes_in += now.bytes_in - published_.bytes_in;
-  sum->bytes_out += now.bytes_out - published_.bytes_out;
-  published_ = now;
-  if (parts_.meter != nullptr) parts_.meter->Set(now);
+bool ExecutorSession::RestoreSequence(uint32_t cell, uint32_t upper) {
+  const RequestReader::Drop drop = responses_.batch().repeats_headers()
+                                       ? requests_.RestoreSequence(cell, upper)
+                                       : &DropCounters::not_a_header;
+  if (drop != nullptr) usage_.CountDrop(drop);
+  return drop == nullptr;
+}
+
+// The rest of the write at hand, from `cell` on, goes before all that waits already.
+void ExecutorSession::LeaveRest(MessageKind kind, uint32_t cell) {
+  if (!requests_.HasCell(cell)) return usage_.CountDrop(&DropCounters::outside_window);
+  waiting_.PushFront({kind, cell, turn_.others_since_ns()});
+  ring_->Join(this);
+}
+
+void ExecutorSession::Wait(MessageKind kind, uint32_t cell, int64_t arrived_ns) {
+  if (!requests_.HasCell(cell)) return usage_.CountDrop(&DropCounters::outside_window);
+  waiting_.Push({kind, cell, arrived_ns});
+  ring_->Join(this);
+}
+
+int32_t ExecutorSession::Serve() {
+  assert(!waiting_.empty());
+  turn_.BeginWaited();
+  bool over = false;
+  while (!over && !waiting_.empty()) {
+    const DoorbellQueue::Doorbell doorbell = waiting_.Pop();
+    OnDoorbell(doorbell.kind, doorbell.cell, doorbell.arrived_ns);
+    over = turn_.IsOver();
+  }
+  if (!waiting_.empty()) ring_->Join(this);
+  return over ? kQuantumCalls : kQuantumCalls - turn_.calls_left();
+}
+
+ExecutorSession::Progress ExecutorSession::Continue() {
+  bool moved = false;
+  if (bulk_.active()) {
+    moved = bulk_.Continue(turn_.ReadClock(), draining());
+    if (bulk_.stalled()) {
+      Fail(absl::UnavailableError(
+          "the client takes no part in reading or writing its registered memory, or that is not "
+          "what it registered"));
+    }
+  }
+  const bool flushed = responses_.Flush();
+  if (ABSL_PREDICT_FALSE(!flushed) && responses_.batch().overflowed()) {
+    Fail(
+        absl::ResourceExhaustedError("the client does not take its responses and has asked for "
+                                     "more than it can have under way"));
+  }
+  if (moved || !flushed) return Progress::kMoving;
+  return bulk_.active() ? Progress::kWaiting : Progress::kDone;
+}
+
+bootstrap::RequestState ExecutorSession::FindRequest(uint64_t sequence) {
+  if (!requests_.Seen(sequence)) {
+    // The sequences of messages that wait are not known before their turn.
+    return waiting_.empty() ? bootstrap::RequestState::kNotArrived
+                            : bootstrap::RequestState::kInHand;
+  }
+  return bulk_.Has(sequence) || responses_.IsHeldUp(sequence) ? bootstrap::RequestState::kInHand
+                                                              : bootstrap::RequestState::kAnswered;
 }
 
 void ExecutorSession::OnOperationFailed(const transport::Operation& operation,
@@ -396,7 +276,7 @@ void ExecutorSession::OnOperationFailed(const transport::Operation& operation,
 void ExecutorSession::Fail(const absl::Status& reason) {
   if (!failure_.ok()) return;
   failure_ = reason;
-  if (parts_.failed != nullptr) parts_.failed->push_back(parts_.number);
+  if (failed_ != nullptr) failed_->push_back(number_);
 }
 
 }  // namespace invoker
