@@ -1,5 +1,5 @@
 // Endpoints that take no more sessions, and those that take their places. The test's own thread
-// drives every port.
+// drives every endpoint.
 
 #include "src/invoke/executor/endpoint_set.h"
 
@@ -42,23 +42,23 @@ class EndpointSetTest : public testing::TestWithParam<const char*> {
     options_.retirement = absl::Milliseconds(1);
   }
   ~EndpointSetTest() override {
-    for (const auto& line : lines_) {
-      line->ForEach([](ExecutorEndpoint* port) {
-        if (port->open()) port->EndAll();
+    for (const auto& set : sets_) {
+      set->ForEach([](ExecutorEndpoint* endpoint) {
+        if (endpoint->open()) endpoint->EndAll();
       });
     }
   }
 
-  EndpointSet* AddLine() {
-    lines_.push_back(
+  EndpointSet* AddSet() {
+    sets_.push_back(
         std::make_unique<EndpointSet>(0, *DiscoverLoopback(GetParam()), &shared_, 1, options_));
-    EXPECT_TRUE(lines_.back()->current()->Open().ok());
-    return lines_.back().get();
+    EXPECT_TRUE(sets_.back()->current()->Open().ok());
+    return sets_.back().get();
   }
 
   // A session for a client that never calls.
-  SessionKey OpenSession(EndpointSet* line) {
-    auto reply = line->current()->OpenSession(
+  SessionKey OpenSession(EndpointSet* set) {
+    auto reply = set->current()->OpenSession(
         session_->MakeRequest(transport::Notification::kWriteImm),
         transport::Notification::kWriteImm, *transport::HostBuffer::Allocate(kWindow),
         *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
@@ -66,28 +66,28 @@ class EndpointSetTest : public testing::TestWithParam<const char*> {
     return reply.ok() ? SessionKey{reply->request_session, reply->epoch} : SessionKey();
   }
 
-  void EndSession(EndpointSet* line, SessionKey key) { line->PortOf(key)->EndSession(key.number); }
+  void EndSession(EndpointSet* set, SessionKey key) { set->Find(key)->EndSession(key.number); }
 
   // Drives all that is to be driven until `done`.
   template <typename Done>
   bool DriveUntil(Done done) {
     const int64_t give_up = transport::MonotonicNs() + int64_t{60'000'000'000};
     while (!done() && transport::MonotonicNs() < give_up) {
-      for (const auto& line : lines_) {
-        line->PutSettledAway();
-        line->ForEach([](ExecutorEndpoint* port) {
-          if (port->open()) port->Turn();
+      for (const auto& set : sets_) {
+        set->SettleRetired();
+        set->ForEach([](ExecutorEndpoint* endpoint) {
+          if (endpoint->open()) endpoint->Turn();
         });
       }
     }
     return done();
   }
 
-  // Opens a session on the current port and ends it; then the port keeps all that it may.
-  absl::Status Fill(EndpointSet* line) {
-    EndSession(line, OpenSession(line));
-    EXPECT_TRUE(DriveUntil([line] { return !line->current()->TakesSessions().ok(); }));
-    return line->current()->TakesSessions();
+  // Opens a session on the current endpoint and ends it; then the endpoint keeps all that it may.
+  absl::Status Fill(EndpointSet* set) {
+    EndSession(set, OpenSession(set));
+    EXPECT_TRUE(DriveUntil([set] { return !set->current()->TakesSessions().ok(); }));
+    return set->current()->TakesSessions();
   }
 
   TestFunctions functions_;
@@ -98,7 +98,7 @@ class EndpointSetTest : public testing::TestWithParam<const char*> {
   ExecutorWatch watch_;
   ExecutorShared shared_;
   transport::ReactorOptions options_;
-  std::vector<std::unique_ptr<EndpointSet>> lines_;
+  std::vector<std::unique_ptr<EndpointSet>> sets_;
 };
 
 std::string Name(const testing::TestParamInfo<const char*>& info) { return NameOfProvider(info); }
@@ -106,101 +106,101 @@ std::string Name(const testing::TestParamInfo<const char*>& info) { return NameO
 INSTANTIATE_TEST_SUITE_P(Providers, EndpointSetTest, testing::Values("tcp;ofi_rxm", "shm"), Name);
 
 TEST_P(EndpointSetTest, SessionsStayWhereTheyAreAndNewOnesGoToTheNextEndpoint) {
-  EndpointSet* line = AddLine();
-  const std::shared_ptr<ExecutorEndpoint> first = line->current();
-  const SessionKey stays = OpenSession(line);
-  const absl::Status full = Fill(line);
+  EndpointSet* set = AddSet();
+  const std::shared_ptr<ExecutorEndpoint> first = set->current();
+  const SessionKey stays = OpenSession(set);
+  const absl::Status full = Fill(set);
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
   EXPECT_FALSE(first->healthy());
-  EXPECT_TRUE(line->healthy());
+  EXPECT_TRUE(set->healthy());
   shared_.rearrange = false;
-  const auto note = line->Replace(full);
+  const auto note = set->Replace(full);
   ASSERT_TRUE(note.ok()) << note.status();
   EXPECT_TRUE(absl::StrContains(*note, GetParam())) << *note;
   EXPECT_TRUE(absl::StrContains(*note, "its 1 stay")) << *note;
   EXPECT_TRUE(shared_.rearrange);
-  const std::shared_ptr<ExecutorEndpoint> second = line->current();
+  const std::shared_ptr<ExecutorEndpoint> second = set->current();
   ASSERT_NE(first, second);
   ASSERT_TRUE(second->Open().ok());
   EXPECT_NE(first->reactor()->address(), second->reactor()->address());
-  const SessionKey next = OpenSession(line);
-  EXPECT_EQ(line->PortOf(stays), first.get());
-  EXPECT_EQ(line->PortOf(next), second.get());
-  EXPECT_EQ(line->PortOf({next.number, next.epoch + 1}), nullptr);
+  const SessionKey next = OpenSession(set);
+  EXPECT_EQ(set->Find(stays), first.get());
+  EXPECT_EQ(set->Find(next), second.get());
+  EXPECT_EQ(set->Find({next.number, next.epoch + 1}), nullptr);
   EXPECT_NE(stays.number, next.number);
-  EXPECT_EQ(line->Counters().live_sessions, 2u);
-  EXPECT_GE(line->Counters().quarantined_bytes, kWindow);
+  EXPECT_EQ(set->Counters().live_sessions, 2u);
+  EXPECT_GE(set->Counters().quarantined_bytes, kWindow);
   // A doorbell is of a session of the endpoint that it came to.
   first->OnToken(Immediate{MessageKind::kRequest, next.number, 0}.Encode());
   EXPECT_EQ(watch_.dropped().unknown_session, 1u);
 }
 
 TEST_P(EndpointSetTest, AnEndpointThatIsReplacedIsClosedAfterItsLastSessionWhereThatCanBe) {
-  EndpointSet* line = AddLine();
-  std::weak_ptr<ExecutorEndpoint> first = line->current();
-  const SessionKey stays = OpenSession(line);
-  ASSERT_TRUE(line->Replace(Fill(line)).ok());
-  ASSERT_TRUE(line->current()->Open().ok());
-  std::vector<std::shared_ptr<ExecutorEndpoint>> closed;
+  EndpointSet* set = AddSet();
+  std::weak_ptr<ExecutorEndpoint> first = set->current();
+  const SessionKey stays = OpenSession(set);
+  ASSERT_TRUE(set->Replace(Fill(set)).ok());
+  ASSERT_TRUE(set->current()->Open().ok());
+  std::vector<std::shared_ptr<ExecutorEndpoint>> released;
   EXPECT_FALSE(first.lock()->settled());
-  line->PutSettledAway();
-  line->TakeClosed(&closed);
-  EXPECT_TRUE(closed.empty());
-  EndSession(line, stays);
+  set->SettleRetired();
+  set->TakeReleasable(&released);
+  EXPECT_TRUE(released.empty());
+  EndSession(set, stays);
   size_t visited = 0;
   ASSERT_TRUE(DriveUntil([&] {
     visited = 0;
-    line->ForEach([&visited](ExecutorEndpoint*) { ++visited; });
+    set->ForEach([&visited](ExecutorEndpoint*) { ++visited; });
     return visited == 1;
   }));
-  const uint64_t kept = line->Counters().quarantined_bytes;
+  const uint64_t kept = set->Counters().quarantined_bytes;
   EXPECT_GE(kept, 2 * kWindow);
-  line->TakeClosed(&closed);
-  ASSERT_EQ(closed.size(), closable_ ? 1u : 0u);
-  closed.clear();
+  set->TakeReleasable(&released);
+  ASSERT_EQ(released.size(), closable_ ? 1u : 0u);
+  released.clear();
   EXPECT_EQ(first.expired(), closable_);
-  EXPECT_EQ(line->Counters().quarantined_bytes, closable_ ? 0 : kept);
+  EXPECT_EQ(set->Counters().quarantined_bytes, closable_ ? 0 : kept);
 }
 
 TEST_P(EndpointSetTest, ThereAreSoManyEndpointsAndNoMore) {
-  EndpointSet* line = AddLine();
+  EndpointSet* set = AddSet();
   std::vector<SessionKey> stay;
   std::set<std::string> addresses;
   for (size_t i = 0; i < EndpointSet::kMostOthers; ++i) {
-    addresses.insert(line->current()->reactor()->address());
-    stay.push_back(OpenSession(line));
-    const auto note = line->Replace(Fill(line));
+    addresses.insert(set->current()->reactor()->address());
+    stay.push_back(OpenSession(set));
+    const auto note = set->Replace(Fill(set));
     ASSERT_TRUE(note.ok()) << note.status();
-    ASSERT_TRUE(line->current()->Open().ok());
+    ASSERT_TRUE(set->current()->Open().ok());
   }
   EXPECT_EQ(addresses.size(), EndpointSet::kMostOthers);
-  EXPECT_TRUE(line->healthy());
-  const absl::Status full = Fill(line);
-  EXPECT_FALSE(line->healthy());
-  const absl::Status refused = line->Replace(full).status();
+  EXPECT_TRUE(set->healthy());
+  const absl::Status full = Fill(set);
+  EXPECT_FALSE(set->healthy());
+  const absl::Status refused = set->Replace(full).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_TRUE(absl::StrContains(refused.message(), "restart of the server")) << refused;
   // Sessions of the first of them are as they were.
-  EXPECT_NE(line->PortOf(stay.front()), nullptr);
-  EndSession(line, stay.front());
-  std::vector<std::shared_ptr<ExecutorEndpoint>> closed;
+  EXPECT_NE(set->Find(stay.front()), nullptr);
+  EndSession(set, stay.front());
+  std::vector<std::shared_ptr<ExecutorEndpoint>> released;
   size_t visited = 0;
   ASSERT_TRUE(DriveUntil([&] {
     visited = 0;
-    line->ForEach([&visited](ExecutorEndpoint*) { ++visited; });
+    set->ForEach([&visited](ExecutorEndpoint*) { ++visited; });
     return visited == EndpointSet::kMostOthers;
   }));
-  line->TakeClosed(&closed);
-  EXPECT_EQ(closed.size(), closable_ ? 1u : 0u);
-  EXPECT_EQ(line->healthy(), closable_);
-  EXPECT_EQ(line->Replace(full).ok(), closable_);
+  set->TakeReleasable(&released);
+  EXPECT_EQ(released.size(), closable_ ? 1u : 0u);
+  EXPECT_EQ(set->healthy(), closable_);
+  EXPECT_EQ(set->Replace(full).ok(), closable_);
 }
 
 TEST_P(EndpointSetTest, WhatAllKeepTogetherHasALimit) {
   options_.quarantine_bytes = uint64_t{1} << 40;
   shared_.quarantine_total = std::make_shared<transport::QuarantineTotal>(/*most_bytes=*/1);
-  EndpointSet* one = AddLine();
-  EndpointSet* other = AddLine();
+  EndpointSet* one = AddSet();
+  EndpointSet* other = AddSet();
   EXPECT_TRUE(other->current()->TakesSessions().ok());
   const SessionKey stays = OpenSession(other);
   const absl::Status full = Fill(one);
@@ -210,18 +210,18 @@ TEST_P(EndpointSetTest, WhatAllKeepTogetherHasALimit) {
   EXPECT_EQ(shared_.quarantine_total->bytes(), one->Counters().quarantined_bytes);
   EXPECT_EQ(shared_.quarantine_total->ranges(), one->Counters().quarantined_ranges);
   EXPECT_FALSE(other->current()->TakesSessions().ok());
-  EXPECT_NE(other->PortOf(stays), nullptr);
+  EXPECT_NE(other->Find(stays), nullptr);
   // Another one in its place would have no room.
   const absl::Status refused = other->Replace(full).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   ASSERT_EQ(one->Replace(full).ok(), closable_);
   if (!closable_) return;
-  std::vector<std::shared_ptr<ExecutorEndpoint>> closed;
+  std::vector<std::shared_ptr<ExecutorEndpoint>> released;
   ASSERT_TRUE(DriveUntil([&] {
-    one->TakeClosed(&closed);
-    return !closed.empty();
+    one->TakeReleasable(&released);
+    return !released.empty();
   }));
-  closed.clear();
+  released.clear();
   EXPECT_EQ(shared_.quarantine_total->bytes(), 0u);
   EXPECT_EQ(shared_.quarantine_total->ranges(), 0u);
   EXPECT_TRUE(other->current()->TakesSessions().ok());

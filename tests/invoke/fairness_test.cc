@@ -1,4 +1,4 @@
-// Sessions of one endpoint take turns. The test's own thread drives the port and rings, so that
+// Sessions of one endpoint take turns. The test's own thread drives the endpoint and rings, so that
 // what runs when is exact: real clients write the requests, with doorbells of no session, and the
 // test rings for them.
 
@@ -23,7 +23,7 @@ constexpr int kQuantum = kQuantumCalls;
 // A session whose requests lie in the executor's window, and of which the executor has not heard.
 class Tenant {
  public:
-  Tenant(ExecutorEndpoint* port, const char* provider, uint8_t mark)
+  Tenant(ExecutorEndpoint* endpoint, const char* provider, uint8_t mark)
       : mark_(mark), reactor_(OpenReactor(provider)) {
     ClientSession::Options options;
     options.window_bytes = kWindow;
@@ -31,10 +31,10 @@ class Tenant {
     EXPECT_TRUE(session.ok()) << session.status();
     session_ = *std::move(session);
     reactor_->set_handler(session_.get());
-    auto reply = port->OpenSession(session_->MakeRequest(transport::Notification::kWriteImm),
-                                   transport::Notification::kWriteImm,
-                                   *transport::HostBuffer::Allocate(kWindow),
-                                   *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
+    auto reply = endpoint->OpenSession(
+        session_->MakeRequest(transport::Notification::kWriteImm),
+        transport::Notification::kWriteImm, *transport::HostBuffer::Allocate(kWindow),
+        *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
     EXPECT_TRUE(reply.ok()) << reply.status();
     number_ = reply->request_session;
     // What it rings for is of a session that is not there.

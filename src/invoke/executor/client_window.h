@@ -1,9 +1,8 @@
-// Memory that a client has registered, at its executor: what it is, and whether a transfer of it
-// may begin.
+// Memory that a client has registered, at its executor, and whether a transfer of it may begin.
 //
-// The executor's thread begins and ends transfers. Whoever takes the memory back for the client, on
-// another thread, does not wait for it, since that thread may be inside a function for long: from
-// Revoke on nothing begins.
+// The executor's thread begins and ends transfers. Another thread takes the memory back for the
+// client. It does not wait for the executor's thread, which may be inside a function for long: no
+// transfer begins after Revoke.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_CLIENT_WINDOW_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_CLIENT_WINDOW_H_

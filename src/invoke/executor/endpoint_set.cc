@@ -6,21 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace invoker {
-namespace {
-
-// What remains of a port that is about to be closed.
-ExecutorCounters WithoutEndpoint(ExecutorCounters counters) {
-  counters.live_sessions = 0;
-  counters.peers = 0;
-  counters.peers_kept = 0;
-  counters.regions = 0;
-  counters.quarantined_bytes = 0;
-  counters.quarantined_ranges = 0;
-  return counters;
-}
-
-}  // namespace
-
 EndpointSet::EndpointSet(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
                          uint16_t first_number, const transport::ReactorOptions& options)
     : fabric_(fabric),
@@ -56,7 +41,7 @@ absl::StatusOr<std::string> EndpointSet::Replace(const absl::Status& reason) {
 absl::StatusOr<std::string> EndpointSet::ReplaceSilent(const absl::Status& reason,
                                                        bool end_sessions) {
   const std::shared_ptr<ExecutorEndpoint> silent = current();
-  // It may only be slow, so it is better than none.
+  // The endpoint may only be slow, so it is better than none.
   if (!end_sessions && others_.load(std::memory_order_relaxed) == kMostOthers) return "";
   absl::StatusOr<std::string> replaced = PutAnotherInPlace(reason, end_sessions);
   if (end_sessions) silent->GiveUp(reason);
@@ -73,7 +58,7 @@ absl::StatusOr<std::string> EndpointSet::PutAnotherInPlace(const absl::Status& r
   if (!copy.ok()) return copy.status();
   auto next = std::make_shared<ExecutorEndpoint>(fabric_, *std::move(copy), shared_,
                                                  full->next_number(), options_);
-  before_.push_back(full);
+  retired_.push_back(full);
   const size_t others = others_.fetch_add(1, std::memory_order_relaxed) + 1;
   {
     absl::MutexLock lock(&mutex_);
@@ -91,50 +76,51 @@ absl::StatusOr<std::string> EndpointSet::PutAnotherInPlace(const absl::Status& r
 
 void EndpointSet::ForEach(absl::FunctionRef<void(ExecutorEndpoint*)> visit) const {
   visit(current().get());
-  for (const std::shared_ptr<ExecutorEndpoint>& port : before_) visit(port.get());
+  for (const std::shared_ptr<ExecutorEndpoint>& endpoint : retired_) visit(endpoint.get());
 }
 
-ExecutorEndpoint* EndpointSet::PortOf(SessionKey key) const {
+ExecutorEndpoint* EndpointSet::Find(SessionKey key) const {
   ExecutorEndpoint* found = nullptr;
-  ForEach([&](ExecutorEndpoint* port) {
-    if (port->open() && port->Find(key) != nullptr) found = port;
+  ForEach([&](ExecutorEndpoint* endpoint) {
+    if (endpoint->open() && endpoint->Find(key) != nullptr) found = endpoint;
   });
   return found;
 }
 
-void EndpointSet::PutSettledAway() {
-  const auto settled = std::stable_partition(before_.begin(), before_.end(),
-                                             [](const std::shared_ptr<ExecutorEndpoint>& port) {
-                                               return port->live() || !port->settled();
+void EndpointSet::SettleRetired() {
+  const auto settled = std::stable_partition(retired_.begin(), retired_.end(),
+                                             [](const std::shared_ptr<ExecutorEndpoint>& endpoint) {
+                                               return endpoint->live() || !endpoint->settled();
                                              });
-  for (auto port = settled; port != before_.end(); ++port) {
-    (*port)->PutAway();
+  for (auto endpoint = settled; endpoint != retired_.end(); ++endpoint) {
+    (*endpoint)->EndPolling();
     if (profile().close_needs_quiet) {
-      away_.push_back(*std::move(port));
+      quarantined_.push_back(*std::move(endpoint));
     } else {
-      closing_.push_back(*std::move(port));
+      releasable_.push_back(*std::move(endpoint));
       others_.fetch_sub(1, std::memory_order_relaxed);
     }
   }
-  before_.erase(settled, before_.end());
+  retired_.erase(settled, retired_.end());
 }
 
-void EndpointSet::TakeClosed(std::vector<std::shared_ptr<ExecutorEndpoint>>* closed) {
-  for (std::shared_ptr<ExecutorEndpoint>& port : closing_) {
-    closed_.Add(WithoutEndpoint(port->Counters()));
-    closed->push_back(std::move(port));
+void EndpointSet::TakeReleasable(std::vector<std::shared_ptr<ExecutorEndpoint>>* released) {
+  for (std::shared_ptr<ExecutorEndpoint>& endpoint : releasable_) {
+    released_.Add(endpoint->Counters().WithoutEndpoint());
+    released->push_back(std::move(endpoint));
   }
-  closing_.clear();
+  releasable_.clear();
 }
 
 ExecutorCounters EndpointSet::Counters() const {
-  ExecutorCounters sum = closed_;
-  ForEach([&](ExecutorEndpoint* port) {
-    if (port->open()) port->CountStrayMessages();
-    sum.Add(port->Counters());
+  ExecutorCounters sum = released_;
+  ForEach([&](ExecutorEndpoint* endpoint) {
+    if (endpoint->open()) endpoint->CountStrayMessages();
+    sum.Add(endpoint->Counters());
   });
-  for (const auto* ports : {&away_, &closing_}) {
-    for (const std::shared_ptr<ExecutorEndpoint>& port : *ports) sum.Add(port->Counters());
+  for (const auto* endpoints : {&quarantined_, &releasable_}) {
+    for (const std::shared_ptr<ExecutorEndpoint>& endpoint : *endpoints)
+      sum.Add(endpoint->Counters());
   }
   return sum;
 }

@@ -22,8 +22,8 @@ class ExecutorInbox {
   // reactors that the thread may be sleeping on must live until this has returned.
   void Submit(transport::Inbox::Task task) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Any thread. Once it has returned, nobody wakes the thread through a reactor on which the thread
-  // had stopped sleeping for good before: that may be closed.
+  // Any thread. Waits until no thread can wake the executor's through a reactor that it had stopped
+  // sleeping on for good before. Such a reactor may be closed then.
   void AwaitWakers() ABSL_LOCKS_EXCLUDED(mutex_) { absl::MutexLock lock(&mutex_); }
 
   // The rest is the executor's thread's.
@@ -39,7 +39,7 @@ class ExecutorInbox {
  private:
   transport::Inbox tasks_;
   std::atomic<transport::Reactor*> sleeper_{nullptr};  // one of those that the thread sleeps on
-  absl::Mutex mutex_;  // of a sleep without a reactor, and held by who wakes through one
+  absl::Mutex mutex_;  // held to sleep without a reactor, and to wake through one
 };
 
 }  // namespace invoker

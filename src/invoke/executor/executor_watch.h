@@ -1,8 +1,8 @@
-// What an executor shows to whoever watches it, perhaps from another process: which function it
-// runs, what it has used, and what it has dropped. It stays readable after a crash.
+// An executor's state for readers, perhaps in another process: the function that it runs, its
+// usage, and the messages that it has dropped. It stays readable after a crash.
 //
-// The executor's thread writes, with plain stores; anybody may read, at any time. What is in it is
-// to be believed as far as the functions that the executor runs are: they share its memory.
+// The executor's thread writes, with plain stores. Any thread of any process may read, at any time.
+// Trust it no further than the functions that the executor runs: they share its memory.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_WATCH_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_EXECUTOR_WATCH_H_
@@ -27,8 +27,8 @@ class ExecutorWatch {
     bool Of(uint32_t epoch) const { return (value & kSessionBits) == SessionOf(epoch); }
   };
 
-  // What says of a run that it is of the session with that epoch, or of one that was opened a
-  // multiple of 65536 sessions before or after it.
+  // The part of a run's value that names the session with that epoch. A session that was opened a
+  // multiple of 65536 sessions before or after it has the same.
   static constexpr uint64_t SessionOf(uint32_t epoch) {
     return kRunning | uint64_t{epoch & 0xffff} << 16;
   }

@@ -1,5 +1,5 @@
-// Where any thread finds the windows of an executor's sessions. Holds none of them: they go with
-// their session.
+// Finds the windows of an executor's sessions, for any thread. Keeps none of them alive: they go
+// with their session.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_LENT_WINDOWS_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_LENT_WINDOWS_H_
@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "src/invoke/executor/executor_endpoint.h"
+#include "src/invoke/executor/session/session_key.h"
 #include "src/invoke/executor/session_windows.h"
 
 namespace invoker {

@@ -46,7 +46,7 @@ absl::StatusOr<RequestState> RequestSearch::Ask(SessionKey session, uint64_t seq
   }
   wake();
   absl::MutexLock lock(&mutex_);
-  // There for as long as somebody waits.
+  // The case stays while a thread waits for it.
   const auto found = cases_.find(session.epoch);
   Case& one = found->second;
   while (one.sequence == sequence && !one.answer.has_value()) {
@@ -65,7 +65,7 @@ absl::StatusOr<RequestState> RequestSearch::AnswerOf(const Case& one, const Exec
   const ExecutorWatch::Run run = watch.Now();
   // A thread that runs no function and makes no pass has no processor, and tells nothing.
   if (one.fresh == 0 && !run.running()) return RequestState::kInHand;
-  // The request may have come since the last look, and be what runs.
+  // The request may have come since the last look, and may be running now.
   if (*one.state == RequestState::kNotArrived && run.Of(one.session.epoch)) {
     return RequestState::kInHand;
   }
@@ -120,7 +120,7 @@ void RequestSearch::LookAt(Find find, int64_t now_ns, Case* one) {
 
 bool RequestSearch::IsOpen(const Case& one) {
   if (!one.answer.has_value()) return true;
-  // What has arrived never has not.
+  // A request that has arrived stays so.
   return one.state == RequestState::kNotArrived ||
          (one.state == RequestState::kAnswered && one.passes < kEnoughPasses);
 }

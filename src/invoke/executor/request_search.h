@@ -1,14 +1,14 @@
-// Finds out what has become of requests whose clients fear that they are lost on the way.
+// Finds requests whose clients fear that they are lost on the way.
 //
-// That a request has not arrived cannot be seen. What can be seen is that the executor has passed
-// over its queues so often, since it was first asked, that it would have taken the request if it
-// had been there. So passes are counted from one question about a request to the next: functions of
-// other sessions, however many of them run, only make it take longer. What a function that runs now
-// keeps the executor from seeing is not known, but what was not there in all the passes before is
-// said not to have arrived, unless the function is of the same session, and may be the request's.
+// No executor can see that a request has not arrived. It can see that it has passed over its queues
+// often enough since the first question: it would have taken the request if it had been there. So
+// passes are counted from one question about a request to the next. Functions of other sessions
+// only make that take longer. While a function runs, a request that was in none of the passes
+// before counts as not arrived, unless the function is of the same session: then it may be the
+// request's.
 //
-// Any thread asks. The executor's thread looks, between two passes, at some cases each time: who
-// asks about many sessions, or about what never was, makes the answers take longer, and not the
+// Any thread asks. The executor's thread looks at some cases between two passes. A client that asks
+// about many sessions, or about requests that it never sent, makes answers take longer, and not the
 // passes.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_REQUEST_SEARCH_H_
@@ -26,8 +26,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/invoke/executor/executor_endpoint.h"
 #include "src/invoke/executor/executor_watch.h"
+#include "src/invoke/executor/session/session_key.h"
 
 namespace invoker {
 
@@ -42,8 +42,8 @@ class RequestSearch {
   // How long a question waits for passes.
   static constexpr absl::Duration kPatience = absl::Milliseconds(100);
 
-  // What has become of the request. Blocks for `patience` at most. `wake` is called once: it sees
-  // to it that the executor's thread makes passes and looks. `watch` is the executor's.
+  // Returns the request's state. Blocks for `patience` at most. `wake` is called once: it makes the
+  // executor's thread pass and look. `watch` is the executor's.
   absl::StatusOr<bootstrap::RequestState> Ask(SessionKey session, uint64_t sequence,
                                               const ExecutorWatch& watch, absl::Duration patience,
                                               absl::FunctionRef<void()> wake)
@@ -56,10 +56,10 @@ class RequestSearch {
 
   // Whether there is nothing to look for.
   bool idle() const { return idle_.load(std::memory_order_relaxed); }
-  // Whether somebody waits for passes.
+  // Whether a thread waits for passes.
   bool awaited() const { return waiting_.load(std::memory_order_relaxed) > 0; }
 
-  // What the session itself says now; an error if there is none.
+  // The session's own answer now; an error if there is no such session.
   using Find =
       absl::FunctionRef<absl::StatusOr<bootstrap::RequestState>(SessionKey, uint64_t sequence)>;
 
@@ -74,12 +74,12 @@ class RequestSearch {
     SessionKey session;
     uint64_t sequence = 0;
     int64_t asked_ns = 0;  // last
-    int waiting = 0;       // who have asked and have not been told
-    // What it has been found to be, if that takes passes to be believed.
+    int waiting = 0;       // threads that wait for the answer
+    // The state that the session reported, if it takes passes to be believed.
     std::optional<bootstrap::RequestState> state;
     uint32_t passes = 0;  // since it was first found to be so
-    uint32_t fresh = 0;   // of them, since the last question
-    // What the last question is told, once that is known.
+    uint32_t fresh = 0;   // the part of `passes` since the last question
+    // The answer to the last question, once it is known.
     std::optional<absl::StatusOr<bootstrap::RequestState>> answer;
   };
 
@@ -88,12 +88,12 @@ class RequestSearch {
   absl::StatusOr<bootstrap::RequestState> AnswerOf(const Case& one, const ExecutorWatch& watch)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void LookAt(Find find, int64_t now_ns, Case* one);
-  // Whether later looks may change what is known.
+  // Whether later looks may change the answer.
   static bool IsOpen(const Case& one);
 
   mutable absl::Mutex mutex_;
-  // Signalled, so that whoever waits costs the executor's thread nothing at a look that tells
-  // nothing.
+  // Signalled, and not looked at by Mutex::Await, so that a look without an answer costs the
+  // executor's thread nothing.
   absl::CondVar told_;
   Cases cases_ ABSL_GUARDED_BY(mutex_);
   uint32_t next_epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // where the next look begins

@@ -1,12 +1,13 @@
-// What a session, an executor or a lease has used, as the executors count it.
+// The usage of a session, an executor or a lease, as the executors count it.
 //
-// Function time is the time from when an executor turns to a session's requests until the last
-// function of that turn has returned: the functions, the checks before them, and the posting of
-// responses that leave between two of them; not the posting at the end of the turn. It is read from
-// the processor's cycle counter, twice a turn, however many functions run in it. Polling time is
-// the rest of the time that an executor's thread does not sleep while it has sessions:
-// busy-polling, and posting. Both are of the wall clock: a thread that is not running because
-// others have its core goes on counting.
+// Function time begins when an executor turns to a session's requests. It ends when the last
+// function of that turn has returned. It includes the functions, the checks before them, and the
+// posting of responses that leave between two of them, but not the posting at the end of the turn.
+// The processor's cycle counter is read twice a turn, however many functions run in it.
+//
+// Polling time is the rest of the time that an executor's thread does not sleep while it has
+// sessions: busy-polling, and posting. Both are wall-clock times: they go on while another thread
+// has the core.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_USAGE_METER_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_USAGE_METER_H_
@@ -24,7 +25,7 @@ namespace invoker {
 
 struct UsageCounters {
   uint64_t calls = 0;        // functions run
-  uint64_t function_ns = 0;  // of them
+  uint64_t function_ns = 0;  // of the functions
   uint64_t polling_ns = 0;   // an executor's; a session has none of its own
   uint64_t bytes_in = 0;     // payloads of the requests that ran
   uint64_t bytes_out = 0;    // payloads of the responses to these, messages of failures included
@@ -38,8 +39,8 @@ struct UsageCounters {
   }
 };
 
-// One thread writes, any may read, without waiting for the writer. What is read may be a few turns
-// old, and the fields may be of different turns.
+// One thread writes, any may read, without waiting for the writer. Values may be a few turns old,
+// and the fields may be of different turns.
 class UsageMeter {
  public:
   void Set(const UsageCounters& now) {
@@ -77,7 +78,7 @@ inline uint64_t ReadTicks() {
 #endif
 }
 
-// Turns ticks into nanoseconds, by what the clock said meanwhile. One thread.
+// Turns ticks into nanoseconds. The clock says how long a tick is. One thread.
 class TickScale {
  public:
   TickScale() : first_ticks_(ReadTicks()), first_ns_(transport::MonotonicNs()) {}

@@ -23,7 +23,7 @@ constexpr absl::Duration kTaskLimit = absl::Seconds(1);
 // Clients can cause doubts as often as they like.
 constexpr absl::Duration kBetweenDoubts = absl::Seconds(5);
 
-// Between two looks whether what was replaced can be closed.
+// Between two looks whether a replaced endpoint can be closed.
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
 
 // A step of a wait, and the most of its time that counts.
@@ -36,9 +36,9 @@ constexpr int kMostPatiences = 6;
 // More than an endpoint of any provider takes, and a connection to it.
 constexpr int kForACheck = 32;
 
-// The process may have no descriptor left just because an endpoint has died: one whose listener
-// goes on accepts all there is and closes none. If there are few, the process may have as many as
-// it could ask for while this lives, so that the check finds some.
+// Lets the process have as many descriptors as it could ask for, while this lives, if few are left.
+// A dead endpoint may have taken them all: a listener that goes on accepts every connection and
+// closes none. So the check still finds some.
 class MoreDescriptors {
  public:
   MoreDescriptors() {
@@ -107,14 +107,14 @@ void EndpointWatch::ThreadMain() {
       const auto woken = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
         return stop_ || (doubted_ && absl::Now() >= doubts_from);
       };
-      absl::Time until = settling_ ? absl::Now() + kBetweenLooks : next_round;
+      absl::Time until = has_retired_ ? absl::Now() + kBetweenLooks : next_round;
       if (doubted_) until = std::min(until, doubts_from);
       mutex_.AwaitWithDeadline(absl::Condition(&woken), until);
       if (stop_) return;
       doubted = woken();
       if (doubted) doubted_ = false;
     }
-    if (settling_) CloseReplaced();
+    if (has_retired_) ReleaseReplaced();
     if (!doubted && absl::Now() < next_round) continue;
     Round(doubted);
     next_round = absl::Now() + options_.period;
@@ -124,20 +124,20 @@ void EndpointWatch::ThreadMain() {
 
 void EndpointWatch::Round(bool doubted) {
   for (const std::unique_ptr<Executor>& executor : executors_) {
-    for (const std::shared_ptr<ExecutorEndpoint>& port : executor->OpenPorts()) {
-      const transport::Profile& profile = port->profile();
+    for (const std::shared_ptr<ExecutorEndpoint>& endpoint : executor->OpenEndpoints()) {
+      const transport::Profile& profile = endpoint->profile();
       if (profile.peers_share_locks || (!doubted && !profile.peers_connect)) continue;
       if (stopping()) return;
-      Check(executor.get(), port);
+      Check(executor.get(), endpoint);
     }
   }
 }
 
-void EndpointWatch::Check(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& port) {
+void EndpointWatch::Check(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& endpoint) {
   const MoreDescriptors more;
   Verdict verdict = Verdict::kUnknown;
   for (int i = 0; i < 2; ++i) {
-    verdict = Ask(executor, port);
+    verdict = Ask(executor, endpoint);
     if (verdict != Verdict::kSilent && verdict != Verdict::kSlow) return;
   }
   const bool dead = verdict == Verdict::kSilent;
@@ -145,48 +145,49 @@ void EndpointWatch::Check(Executor* executor, const std::shared_ptr<ExecutorEndp
       absl::StrCat("it answers no new peer: twice a message from a new endpoint of this process "
                    "did not arrive within ",
                    absl::FormatDuration(options_.patience), ", though the executor looked for it"));
-  const std::optional<std::string> note = executor->ReplaceSilent(port, reason, dead, kTaskLimit);
-  settling_ = true;
+  const std::optional<std::string> note =
+      executor->ReplaceSilent(endpoint, reason, dead, kTaskLimit);
+  has_retired_ = true;
   if (note.has_value() && !note->empty()) on_note_(*note);
 }
 
 EndpointWatch::Verdict EndpointWatch::Ask(Executor* executor,
-                                          const std::shared_ptr<ExecutorEndpoint>& port) {
-  absl::StatusOr<transport::FabricChoice> choice = transport::CopyOf(port->choice());
+                                          const std::shared_ptr<ExecutorEndpoint>& endpoint) {
+  absl::StatusOr<transport::FabricChoice> choice = transport::CopyOf(endpoint->choice());
   if (!choice.ok()) return Verdict::kUnknown;
   absl::StatusOr<std::unique_ptr<transport::CheckingEndpoint>> asking =
       transport::CheckingEndpoint::Open(*std::move(choice));
   const absl::StatusOr<uint64_t> drawn = transport::DrawRandom();
   if (!asking.ok() || !drawn.ok()) return Verdict::kUnknown;
   const uint64_t nonce = std::max<uint64_t>(*drawn, 1);
-  const auto before = executor->ExpectCheck(port, nonce, kTaskLimit);
+  const auto before = executor->ExpectCheck(endpoint, nonce, kTaskLimit);
   Verdict verdict = Verdict::kUnknown;
-  if (before.has_value() && (*asking)->Send(port->reactor()->address(), nonce).ok()) {
-    verdict = AwaitCheck(executor, port, *before, asking->get());
+  if (before.has_value() && (*asking)->Send(endpoint->reactor()->address(), nonce).ok()) {
+    verdict = AwaitCheck(executor, endpoint, *before, asking->get());
   }
-  executor->ExpectCheck(port, 0, kTaskLimit);
+  executor->ExpectCheck(endpoint, 0, kTaskLimit);
   return verdict;
 }
 
 EndpointWatch::Verdict EndpointWatch::AwaitCheck(Executor* executor,
-                                                 const std::shared_ptr<ExecutorEndpoint>& port,
+                                                 const std::shared_ptr<ExecutorEndpoint>& endpoint,
                                                  const Executor::Activity& before,
                                                  transport::CheckingEndpoint* asking) {
   const int64_t patience_ns = absl::ToInt64Nanoseconds(options_.patience);
   int64_t waited_ns = 0;
   int64_t last_ns = transport::MonotonicNs();
   for (int patiences = 1; patiences <= kMostPatiences; ++patiences) {
-    while (port->reactor()->awaits_check() && waited_ns < patiences * patience_ns) {
+    while (endpoint->reactor()->awaits_check() && waited_ns < patiences * patience_ns) {
       if (stopping()) return Verdict::kUnknown;
       asking->Poll(kStep);
       const int64_t now_ns = transport::MonotonicNs();
       waited_ns += std::min(now_ns - last_ns, kMostStepNs);
       last_ns = now_ns;
     }
-    if (!port->reactor()->awaits_check()) return Verdict::kAnswers;
+    if (!endpoint->reactor()->awaits_check()) return Verdict::kAnswers;
     // Neither end can make a connection without.
     if (!MoreDescriptors::AreLeft(1)) return Verdict::kUnknown;
-    const auto now = executor->ActivityOf(port, kTaskLimit);
+    const auto now = executor->ActivityOf(endpoint, kTaskLimit);
     last_ns = transport::MonotonicNs();
     if (now.has_value() && now->turns - before.turns >= options_.least_turns) {
       return now->requests == before.requests ? Verdict::kSilent : Verdict::kSlow;
@@ -195,10 +196,10 @@ EndpointWatch::Verdict EndpointWatch::AwaitCheck(Executor* executor,
   return Verdict::kUnknown;
 }
 
-void EndpointWatch::CloseReplaced() {
-  settling_ = false;
+void EndpointWatch::ReleaseReplaced() {
+  has_retired_ = false;
   for (const std::unique_ptr<Executor>& executor : executors_) {
-    settling_ |= executor->CloseSettled(kTaskLimit).value_or(true);
+    has_retired_ |= executor->ReleaseSettled(kTaskLimit).value_or(true);
   }
 }
 

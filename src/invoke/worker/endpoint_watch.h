@@ -1,17 +1,17 @@
 // Finds endpoints that no longer answer new peers, and has them replaced.
 //
-// A provider's listener can stop without a word (docs/design/libfabric.md, "Endpoints that stop
-// answering"): the sessions that there are may go on, and no new one comes about. So a thread sends
-// a small message to each open endpoint from an endpoint that nobody knows yet: now and then where
-// peers connect to an endpoint, and on every fabric soon after a session has ended from which
-// nothing ever came. It is the executor's thread that must see the message arrive. An executor that
-// runs a function does not look for it, so an endpoint is silent only when its executor has looked
-// often enough, for long enough, and twice in vain.
+// A provider's listener can stop without an error (docs/design/libfabric.md, "Endpoints that stop
+// answering"): existing sessions may go on, and no new one can open. So a thread sends a small
+// message to each open endpoint from a new endpoint. It does so now and then where peers connect to
+// an endpoint. On every fabric it does so soon after a session has ended from which nothing ever
+// came. The executor's thread must see the message arrive. An executor that runs a function does
+// not look for it. So an endpoint is silent only if its executor has looked often enough, for long
+// enough, and twice in vain.
 //
-// A silent endpoint is replaced: new sessions get another. If requests came meanwhile from the
-// sessions that it has, it is not dead but slow to let new peers in, and these sessions stay. If
-// none came, they end. Where peers share locks with an endpoint's calls nobody connects, and its
-// loss shows by itself (transport::GuardedCalls): not checked.
+// A silent endpoint is replaced: new sessions get another. If requests came meanwhile from its
+// sessions, the endpoint is not dead but slow to let new peers in, and these sessions stay. If none
+// came, they end. Endpoints whose peers share locks with their calls are not checked: peers do not
+// connect there, and the loss shows by itself (transport::GuardedCalls).
 
 #ifndef INVOKER_SRC_INVOKE_WORKER_ENDPOINT_WATCH_H_
 #define INVOKER_SRC_INVOKE_WORKER_ENDPOINT_WATCH_H_
@@ -50,8 +50,8 @@ class EndpointWatch {
   explicit EndpointWatch(const EndpointWatchOptions& options) : options_(options) {}
   ~EndpointWatch() { Stop(); }
 
-  // Once. `executors` stay as they are until the thread has ended. `on_note` is told, in words for
-  // a log, what has been replaced; on the thread. RESOURCE_EXHAUSTED without a thread.
+  // Once. `executors` stay as they are until the thread has ended. `on_note` gets notes for a log
+  // about endpoints that were replaced; on the thread. RESOURCE_EXHAUSTED without a thread.
   absl::Status Start(absl::Span<const std::unique_ptr<Executor>> executors,
                      std::function<void(absl::string_view note)> on_note);
 
@@ -66,17 +66,17 @@ class EndpointWatch {
 
   void ThreadMain() ABSL_LOCKS_EXCLUDED(mutex_);
   void Round(bool doubted);
-  void Check(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& port);
-  Verdict Ask(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& port);
-  Verdict AwaitCheck(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& port,
+  void Check(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& endpoint);
+  Verdict Ask(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& endpoint);
+  Verdict AwaitCheck(Executor* executor, const std::shared_ptr<ExecutorEndpoint>& endpoint,
                      const Executor::Activity& before, transport::CheckingEndpoint* asking);
-  void CloseReplaced();
+  void ReleaseReplaced();
   bool stopping() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const EndpointWatchOptions options_;
   absl::Span<const std::unique_ptr<Executor>> executors_;
   std::function<void(absl::string_view note)> on_note_;
-  bool settling_ = false;  // the thread's: endpoints that were replaced are to be closed
+  bool has_retired_ = false;  // the thread's: endpoints that were replaced are to be closed
 
   absl::Mutex mutex_;
   bool doubted_ ABSL_GUARDED_BY(mutex_) = false;

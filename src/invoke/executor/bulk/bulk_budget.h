@@ -1,7 +1,7 @@
 // Memory for the input and output of bulk calls, which the executors of one worker share.
 //
-// A share of it is given back when the memory is: that of a session which ends while transfers are
-// under way stays taken until the fabric can touch it no more. Any thread.
+// A share is given back with its memory. If a session ends while transfers are under way, its
+// shares stay taken until the fabric can no longer touch the memory. Any thread.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_BUDGET_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_BUDGET_H_
@@ -13,12 +13,12 @@
 
 namespace invoker {
 
-// What the executors of one worker give to bulk calls by default: no more bytes at a time.
+// The default limit of one worker, in bytes at a time.
 inline constexpr uint64_t kDefaultBulkBytes = uint64_t{1} << 30;
 
 class BulkBudget {
  public:
-  // Bytes that somebody has, until it goes.
+  // Bytes that are taken until the share is destroyed.
   class Share {
    public:
     Share() = default;
@@ -65,11 +65,11 @@ class BulkBudget {
 
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
   uint64_t used() const { return used_.load(std::memory_order_relaxed); }
-  // From now on. What has been taken stays so.
+  // From now on. Shares that are taken stay taken.
   void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
-  // How long a call's transfers may be under way with none of them ending. The time counts in which
-  // the executor looks for that. Set before there are calls.
+  // How long a call's transfers may be under way with none of them ending. Only time counts in
+  // which the executor looks for that. Set before there are calls.
   int64_t stall_ns = 30'000'000'000;
 
  private:

@@ -1,6 +1,7 @@
 #include "src/invoke/executor/bulk/bulk_call.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace invoker {
@@ -13,10 +14,10 @@ constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 // Transfers of one call that are under way.
 constexpr uint32_t kMostOutstanding = 8;
 
-// An executor that was away for longer has not seen what ended meanwhile.
+// An executor that was away for longer has not seen transfers end meanwhile.
 constexpr int64_t kLongestTurnNs = 100'000'000;
 
-// Where what is empty lies: functions get no null pointer.
+// Empty inputs and outputs lie here: functions get no null pointer.
 alignas(64) std::byte g_nothing[64];
 
 }  // namespace
@@ -29,8 +30,8 @@ BulkCall::~BulkCall() {
   GiveBack(&output_, &output_share_);
 }
 
-// What the fabric may still be reading or writing keeps its addresses, and its share of the budget,
-// for a while.
+// Memory that the fabric may still be reading or writing keeps its addresses, and its share of the
+// budget, for a while.
 void BulkCall::GiveBack(transport::MemoryRegion* region, BulkBudget::Share* share) {
   const auto over = std::make_shared<const BulkBudget::Share>(std::move(*share));
   if (region->data() == nullptr) return;
@@ -72,7 +73,8 @@ bool BulkCall::TakeMemory() {
 bool BulkCall::Advance(int64_t now_ns) {
   bool moved = false;
   LookForStall(now_ns);
-  // What has run is answered, and the caller's own timer says whether that is in time.
+  // A call whose function has run is answered, and the caller's own timer says whether that is in
+  // time.
   if (Overdue(now_ns) && !has_run_) {
     Stop(StatusCode::kDeadlineExpired,
          "the deadline passed while the input was being read; the function did not run");
@@ -145,6 +147,7 @@ absl::Span<std::byte> BulkCall::output() const {
 }
 
 void BulkCall::Write(uint64_t output_bytes) {
+  assert(state_ == State::kReady);
   has_run_ = true;
   output_bytes_ = output_bytes;
   GiveBack(&input_, &input_share_);
@@ -154,6 +157,7 @@ void BulkCall::Write(uint64_t output_bytes) {
 }
 
 void BulkCall::EndAnswered() {
+  assert(state_ == State::kReady);
   has_run_ = true;
   answered_ = true;
   state_ = State::kEnded;
@@ -193,7 +197,7 @@ void BulkCall::OnTransferDone(uint64_t tag) {
 void BulkCall::OnOperationFailed(const transport::Operation& operation,
                                  const absl::Status& status) {
   static_cast<void>(operation);
-  // What has been written off may still be under way: the window stays in use.
+  // An operation in quarantine may still be under way: the window stays in use.
   --outstanding_;
   Stop(StatusCode::kTransferFailed, std::string(status.message()));
 }

@@ -1,15 +1,14 @@
-// One bulk call at its executor: input that is read from the client's memory, a function, output
-// that is written into the client's memory. docs/reference/wire_format.md has the request.
+// One bulk call at its executor: reads the input from the client's memory, runs the function,
+// writes the output into the client's memory. docs/reference/wire_format.md has the request.
 //
-// Both pass through memory of the executor's own, which is there for as long as it is needed: the
-// input's until the function has returned, the output's until it has been delivered. Transfers are
-// cut into pieces, several of them under way at a time, so that calls of other sessions, and of the
-// same one, are served in between.
+// Both pass through memory of the executor's own. The input's stays until the function has
+// returned, the output's until it has been delivered. Transfers are cut into pieces, several of
+// which are under way at a time, so other calls are served in between.
 //
 //   waits for memory -> reads -> is ready to run -> writes -> has ended
 //
-// From everywhere but the last a call may be stopped; it then ends once nothing of it is under way
-// any more. Driver thread of the executor's reactor only.
+// A call may be stopped in every state but the last. It then ends once no transfer of it is under
+// way any more. Executor thread only.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_CALL_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_CALL_H_
@@ -47,7 +46,7 @@ class BulkCall final : public transport::OperationOwner {
   };
 
   explicit BulkCall(Parts parts);
-  // What is under way completes for nobody, into memory that nobody looks at.
+  // Transfers that are under way complete for nobody. Their memory is retired.
   ~BulkCall() override;
 
   bool Overdue(int64_t now_ns) const {
@@ -60,7 +59,7 @@ class BulkCall final : public transport::OperationOwner {
   // Takes memory and posts, as far as there is room. True if anything moved.
   bool Advance(int64_t now_ns);
 
-  // Of a call that is ready: what its function gets.
+  // The function's input and output. The call is ready.
   absl::Span<const std::byte> input() const;
   absl::Span<std::byte> output() const;
   // The function has run and left so many bytes of output.
@@ -75,13 +74,13 @@ class BulkCall final : public transport::OperationOwner {
   // Ends the call with this status, once nothing is under way. The first reason stays.
   void Stop(StatusCode status, std::string reason);
 
-  // Whether its transfers do not end: the client takes no part in them, or lent what it has not.
-  // Nothing but the end of the session gets the memory back then.
+  // Whether its transfers do not end: the client takes no part in them, or has not the memory that
+  // it registered. Then only the end of the session gives the memory back.
   bool stalled() const { return stalled_ns_ > parts_.budget->stall_ns; }
 
   State state() const { return state_; }
   const RequestHeader& request() const { return parts_.request; }
-  // Of a call that has ended: how. kOk: with output_bytes().
+  // The outcome of a call that has ended. kOk: with output_bytes().
   bool answered() const { return answered_; }
   StatusCode status() const { return status_; }
   const std::string& reason() const { return reason_; }
@@ -99,7 +98,7 @@ class BulkCall final : public transport::OperationOwner {
   absl::Status Allocate(uint64_t bytes, transport::MemoryRegion* region);
   bool PostMore();
   void StopForgotten();
-  // Of the direction under way.
+  // The window of the direction under way.
   ClientWindow* window() const {
     return (state_ == State::kReading ? parts_.input_window : parts_.output_window).get();
   }

@@ -1,8 +1,8 @@
-// What a function that runs may learn of its own call: whether anybody still waits for its answer.
+// Tells a function that runs whether its caller still waits for the answer.
 //
-// One for each session, on its executor's thread, set before every call. A function gets at it
-// through invoker_call, and on the thread that it was called on only: asking lets the fabric's
-// provider work, which is that thread's to do.
+// Each session has one, on its executor's thread, and sets it before every call. A function reaches
+// it through invoker_call, and only on the thread that called it: asking lets the fabric's provider
+// work, which only that thread may do.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_CALL_CONTROL_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_CALL_CONTROL_H_

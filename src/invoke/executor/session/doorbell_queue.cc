@@ -1,5 +1,7 @@
 #include "src/invoke/executor/session/doorbell_queue.h"
 
+#include <cassert>
+
 namespace invoker {
 namespace {
 
@@ -47,6 +49,7 @@ void DoorbellQueue::PushFront(const Doorbell& doorbell) {
 }
 
 DoorbellQueue::Doorbell DoorbellQueue::Pop() {
+  assert(!empty());
   const uint64_t entry = Entry(first_++);
   // A short backlog stays on the same few pages.
   if (--count_ == 0) first_ = 0;

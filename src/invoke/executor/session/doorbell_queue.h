@@ -1,10 +1,10 @@
 // The doorbells of one session that wait for its turn, in the order in which they came. At most one
-// of each kind and cell: one that is rung again while it waits says nothing new, since a message is
-// looked at when its turn comes. So there is room for all that there can be, and whoever forges
-// doorbells takes no room from those that are real.
+// of each kind and cell: a second one says nothing new, since a message is read when its turn
+// comes. So there is room for all that there can be, and forged doorbells take no room from real
+// ones.
 //
-// Driver thread of the executor's reactor only. Allocates nothing after its making; memory is
-// touched as far as there has been a backlog.
+// Executor thread only. Allocates nothing after its making; memory is touched as far as there has
+// been a backlog.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_DOORBELL_QUEUE_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_DOORBELL_QUEUE_H_
@@ -35,7 +35,7 @@ class DoorbellQueue {
 
   // Behind all others. The cell lies in the window.
   void Push(const Doorbell& doorbell);
-  // Before all others: what is left of the one that was taken last.
+  // Before all others: the rest of the doorbell that was taken last.
   void PushFront(const Doorbell& doorbell);
   // The first. Not of an empty queue.
   Doorbell Pop();

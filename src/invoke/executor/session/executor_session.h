@@ -39,7 +39,7 @@ namespace invoker {
 class ExecutorSession final : public transport::OperationOwner,
                               public TurnRing<ExecutorSession>::Member {
  public:
-  // What a session needs besides the client's request. All that is pointed to outlives the session.
+  // Everything that a session needs besides the client's request. All pointers outlive the session.
   struct Parts {
     transport::Reactor* reactor = nullptr;
     const FunctionRegistry* functions = nullptr;
@@ -48,14 +48,14 @@ class ExecutorSession final : public transport::OperationOwner,
     const std::atomic<bool>* draining = nullptr;              // the executor's
     FunctionTimes* times = nullptr;                           // the executor's
     DropCounters* dropped = nullptr;          // the executor's, shared; nullptr: none
-    std::shared_ptr<UsageMeter> meter;        // of this session; nullptr: nobody reads it
+    std::shared_ptr<UsageMeter> meter;        // of this session; nullptr: none
     std::shared_ptr<BulkBudget> bulk_budget;  // the worker's; nullptr: no bulk calls
     // Gets the session's number when Continue is to be called in every turn, unless the number is
-    // there already; nullptr: nobody asks.
+    // there already. May be nullptr.
     std::vector<uint16_t>* unfinished = nullptr;
     // Where the session waits for its turn while it has doorbells that wait.
     TurnRing<ExecutorSession>* ring = nullptr;
-    // Gets the session's number if the session fails; nullptr: nobody asks.
+    // Gets the session's number if the session fails. May be nullptr.
     std::vector<uint16_t>* failed = nullptr;
     uint16_t number = 0;  // in request immediates
     uint32_t epoch = 0;
@@ -72,8 +72,8 @@ class ExecutorSession final : public transport::OperationOwner,
   static absl::StatusOr<std::unique_ptr<ExecutorSession>> Open(
       Parts parts, const bootstrap::OpenSessionRequest& request);
 
-  // The fence: nothing is posted any more, outstanding operations complete for nobody, and the
-  // windows are retired (Reactor::Retire).
+  // The fence: posts nothing any more, lets go of outstanding operations, and retires the windows
+  // (Reactor::Retire).
   ~ExecutorSession() override;
 
   // The session's turn begins.
@@ -99,7 +99,7 @@ class ExecutorSession final : public transport::OperationOwner,
   // Posts pending responses. False if some had to stay for want of a slot.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Flush() { return responses_.Flush(); }
 
-  // What remains of work that takes more than a turn.
+  // The rest of work that takes more than a turn.
   enum class Progress : uint8_t {
     kDone,     // nothing
     kWaiting,  // transfers: a completion will come
@@ -108,9 +108,9 @@ class ExecutorSession final : public transport::OperationOwner,
   // Moves bulk calls on, and flushes.
   Progress Continue();
 
-  // What the client has registered; nullptr: this executor takes no large payloads.
+  // The client's registered memory; nullptr: this executor takes no large payloads.
   const std::shared_ptr<SessionWindows>& windows() const { return bulk_.windows(); }
-  // What has become of the request with that sequence.
+  // The state of the request with that sequence.
   bootstrap::RequestState FindRequest(uint64_t sequence);
   const MessageBatch& responses() const { return responses_.batch(); }
 

@@ -1,6 +1,7 @@
-// Reads the requests of one session out of its window. Every message is validated here, and nowhere
-// else, before anything of it is used: the bytes come from the network, and the peer may change
-// them at any time.
+// Reads the requests of one session out of its window.
+//
+// Every message is validated here and nowhere else, before any part of it is used. The bytes come
+// from the network, and the peer may change them at any time.
 //
 // Executor thread only.
 
@@ -27,16 +28,18 @@ class RequestReader {
   // Why a message is dropped: the counter for it. nullptr: it is valid.
   using Drop = uint64_t DropCounters::*;
 
+  // Read sets `more` always, the header and the rest as far as it gets. No member has an initial
+  // value, so that a call writes none.
   struct Request {
     RequestHeader header;
     // Inside the window, where the client may still write to it, or in a private copy of it
     // (DataAuth::kFull).
-    const std::byte* payload = nullptr;
+    const std::byte* payload;
     // The header's flags byte in the window: the client sets kCancelled there.
-    const std::byte* flags = nullptr;
+    const std::byte* flags;
     // Another message of the same write follows, at CellAfter. Also true of a message that is
     // dropped although its header and its place are sound.
-    bool more = false;
+    bool more;
   };
 
   // `authenticators` outlives the reader; nullptr: messages have no tags.

@@ -69,7 +69,8 @@ class ResponseWriter {
     if (first) pending_since_ns_ = now_ns;
   }
 
-  // Queues a response with this payload, cut to what the client has room for. Returns its bytes.
+  // Queues a response with this payload, cut to the room that the client has left. Returns its
+  // bytes.
   uint32_t RespondWith(const RequestHeader& request, StatusCode status, absl::string_view payload,
                        uint32_t detail, int64_t now_ns);
   // Answers a request that does not run.
@@ -82,7 +83,7 @@ class ResponseWriter {
   // to which length its client wants messages in pieces.
   void AnswerProbe(const RequestHeader& request, const std::byte* payload, int64_t now_ns);
 
-  // Posts what is queued. False if some had to stay for want of a slot.
+  // Posts queued responses. False if some had to stay for want of a slot.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Flush() { return batch_.FlushInline(); }
   bool pending() const { return batch_.pending(); }
   // When the first of the queued responses was queued, or a little before.

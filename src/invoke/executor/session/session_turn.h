@@ -1,4 +1,4 @@
-// One session's turn: how much of it is left, and what time it is.
+// One session's turn: how much of it is left, and the time.
 //
 // Sessions are served round-robin: at most 32 calls or 50 us per turn. Reading the clock costs as
 // much as a tiny function, so the turn knows when the last reading is still good.

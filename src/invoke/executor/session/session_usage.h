@@ -1,4 +1,5 @@
-// What one session has used, and why messages of it were dropped. Executor thread only.
+// The usage of one session, and the reasons for which messages of it were dropped. Executor thread
+// only.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_SESSION_USAGE_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_SESSION_USAGE_H_
@@ -24,8 +25,8 @@ struct ExecutorSessionCounters {
 
 class SessionUsage {
  public:
-  // `executor_drops` are the executor's counters, shared with other threads; nullptr: none.
-  // `meter` shows what the session uses; nullptr: nobody reads it.
+  // `executor_drops` are the executor's counters, shared with other threads; nullptr: none. `meter`
+  // shows the session's usage; nullptr: it is not shown.
   SessionUsage(DropCounters* executor_drops, std::shared_ptr<UsageMeter> meter)
       : executor_drops_(executor_drops), meter_(std::move(meter)) {}
 
@@ -46,7 +47,7 @@ class SessionUsage {
   bool unpublished() const { return unpublished_; }
   void set_unpublished() { unpublished_ = true; }
 
-  // Writes all that was counted to the meter, and adds what is new since the last time to `sum`.
+  // Writes all counts to the meter, and adds to `sum` what is new since the last time.
   void Publish(const TickScale& scale, UsageCounters* sum) {
     unpublished_ = false;
     const uint64_t busy_ns = scale.ToNs(counters_.busy_ticks - published_ticks_);

@@ -1,17 +1,19 @@
-// Who waits for a turn, in the order of waiting. The links lie in the members, so that nothing is
-// allocated, and whoever goes away leaves in constant time.
+// Members that wait for a turn, in the order of waiting. The links lie in the members, so nothing
+// is allocated, and a member leaves in constant time.
 //
 // One thread. Members leave the ring when they are destroyed; the ring outlives them.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_TURN_RING_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_TURN_RING_H_
 
+#include <cassert>
+
 namespace invoker {
 
 template <typename T>
 class TurnRing {
  public:
-  // What T derives from.
+  // The base class of T.
   class Member {
    public:
     Member() = default;
@@ -48,14 +50,15 @@ class TurnRing {
     last_ = member;
   }
 
-  // Takes out who has waited longest. Not of an empty ring.
+  // Takes out the member that has waited longest. Not of an empty ring.
   T* TakeFirst() {
+    assert(!empty());
     T* one = static_cast<T*>(first_);
     Unlink(one);
     return one;
   }
 
-  // Nothing happens to who does not wait here.
+  // Does nothing for a member that does not wait here.
   void Remove(T* one) {
     Member* member = one;
     if (member->ring_ == this) Unlink(member);
