@@ -63,11 +63,9 @@ void ResponseWriter::RespondFailure(const RequestHeader& request, const CallOutc
 
 void ResponseWriter::AnswerProbe(const RequestHeader& request, const std::byte* payload,
                                  int64_t now_ns) {
-  const transport::Profile& profile = reactor_->profile();
-  if (request.function_id != 0 && profile.may_send_pieces &&
-      notification_ == transport::Notification::kWriteImm) {
+  if (request.function_id != 0 && batch_.may_send_pieces()) {
     const uint64_t wanted = (request.function_id - uint64_t{1}) * kPiecesUnit;
-    const uint64_t most = transport::MethodTrial::kLongest * profile.inject_bytes;
+    const uint64_t most = transport::MethodTrial::kLongest * reactor_->profile().inject_bytes;
     const auto bytes = static_cast<uint32_t>(std::min(wanted, most));
     batch_.set_pieces_up_to(bytes == 0 ? 0 : geometry_.MessageBytes(bytes));
   }
