@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "tools/options.h"
 
 namespace invoker::tools {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "invoker/client.h"
 #include "src/bootstrap/client/client.h"
-#include "src/invoke/client.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/invoker_fabrics.h"
 #include "tools/latency_summary.h"

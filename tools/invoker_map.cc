@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/client_group.h"
+#include "invoker/client_group.h"
 #include "src/invoke/wire/wire.h"
 #include "tools/files.h"
 #include "tools/interrupt.h"

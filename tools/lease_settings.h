@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "src/invoke/client_group.h"
-#include "src/invoke/lease.h"
+#include "invoker/client_group.h"
+#include "invoker/lease.h"
 #include "tools/invoker_cli.h"
 
 namespace invoker::tools {

@@ -1,6 +1,6 @@
 // The functions that benchmarks call.
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 // noop: as many bytes as it got, with whatever is in them. What a call costs without a function.
 INVOKER_FUNCTION(noop, input, output) {

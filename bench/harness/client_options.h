@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace invoker::bench {
 

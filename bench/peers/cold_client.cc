@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "bench/harness/client_options.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/connect/connect_times.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"

@@ -20,9 +20,9 @@
 #include "absl/time/time.h"
 #include "bench/harness/client_options.h"
 #include "bench/raw/raw_endpoint.h"
+#include "invoker/client.h"
 #include "src/bootstrap/client/client.h"
 #include "src/bootstrap/client/lease.h"
-#include "src/invoke/client.h"
 #include "tools/options.h"
 
 namespace invoker::bench {

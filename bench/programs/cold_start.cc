@@ -22,7 +22,7 @@
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
 #include "bench/programs/lease_start.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/connect/connect_times.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"

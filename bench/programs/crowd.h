@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/server_process.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace invoker::bench {
 

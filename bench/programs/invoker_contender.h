@@ -16,7 +16,7 @@
 #include "bench/harness/client_options.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/server_process.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace invoker::bench {
 

@@ -18,8 +18,8 @@
 #include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/server_process.h"
+#include "invoker/lease.h"
 #include "src/invoke/connect/connect_times.h"
-#include "src/invoke/lease.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker::bench {

@@ -22,7 +22,7 @@
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 

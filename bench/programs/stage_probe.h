@@ -13,7 +13,7 @@
 #include <array>
 #include <cstdint>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace invoker::bench {
 

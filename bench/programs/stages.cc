@@ -21,9 +21,9 @@
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/programs/stage_probe.h"
+#include "invoker/client.h"
+#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
-#include "src/invoke/client.h"
-#include "src/invoke/worker.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 

@@ -14,7 +14,7 @@
 #include "bench/harness/server_process.h"
 #include "bench/raw/raw_contender.h"
 #include "bench/raw/raw_stream.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace invoker::bench {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "bench/harness/server_process.h"
 #include "bench/raw/raw_stream.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace invoker::bench {
 

@@ -23,9 +23,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "src/invoke/client_group.h"
-#include "src/invoke/function/function_library.h"
-#include "src/invoke/function/function_registry.h"
+#include "invoker/client_group.h"
+#include "invoker/function/function_library.h"
+#include "invoker/function/function_registry.h"
 
 namespace {
 

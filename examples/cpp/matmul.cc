@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace {
 

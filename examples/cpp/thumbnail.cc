@@ -9,7 +9,7 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // echo: the input, unchanged. What a call costs when the function costs nothing.
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 INVOKER_FUNCTION(echo, input, output) {
   output.Append(input.data(), input.size());

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 // Each store is through a volatile pointer, so that the compiler leaves it in.
 static int64_t DereferenceNull(invoker_call* call) {

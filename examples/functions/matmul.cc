@@ -11,7 +11,7 @@
 #include <limits>
 #include <string>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "matmul reads its matrices in place");
 

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 extern "C" {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace {
 

@@ -32,15 +32,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "invoker/client.h"
+#include "invoker/lease.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/invoke/client.h"
 #include "src/invoke/group/deferred_calls.h"
 #include "src/invoke/group/executor_loads.h"
 #include "src/invoke/group/group_function_ids.h"
 #include "src/invoke/group/map_run.h"
 #include "src/invoke/group/reconnector.h"
 #include "src/invoke/group/retired_clients.h"
-#include "src/invoke/lease.h"
 
 namespace invoker {
 

@@ -2,7 +2,7 @@
  *
  * A function library is an ordinary shared library that exports invoker_get_module(). In C++:
  *
- *   #include "src/invoke/function.h"
+ *   #include "invoker/function.h"
  *
  *   INVOKER_FUNCTION(reverse, input, output) {
  *     if (!output.Resize(input.size())) return invoker::Result::TooSmall(input.size());

@@ -32,8 +32,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "invoker/client.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/invoke/client.h"
 
 namespace invoker {
 

@@ -13,11 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "invoker/client.h"
+#include "invoker/lease.h"
 #include "nlohmann/json.hpp"
 #include "src/accounting/usage_row.h"
 #include "src/bootstrap/client/client.h"
-#include "src/invoke/client.h"
-#include "src/invoke/lease.h"
 #include "tests/integration/server_process.h"
 
 namespace invoker {

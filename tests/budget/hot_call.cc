@@ -18,10 +18,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "invoker/client.h"
+#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
-#include "src/invoke/client.h"
 #include "src/invoke/function/function_library.h"
-#include "src/invoke/worker.h"
 #include "tests/budget/lockstep/lockstep.h"
 
 namespace invoker {

@@ -11,13 +11,13 @@
 #include "absl/synchronization/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "invoker/client.h"
+#include "invoker/worker.h"
 #include "src/bootstrap/client/client.h"
 #include "src/bootstrap/client/lease.h"
 #include "src/code/code_service.h"
 #include "src/code/upload_client.h"
-#include "src/invoke/client.h"
 #include "src/invoke/function/function_library.h"
-#include "src/invoke/worker.h"
 
 namespace invoker {
 namespace {

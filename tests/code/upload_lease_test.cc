@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "src/invoke/lease.h"
+#include "invoker/lease.h"
 #include "tests/integration/fabric_test.h"
 
 namespace invoker {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/lease.h"
+#include "invoker/lease.h"
 #include "tests/integration/random_calls.h"
 
 namespace invoker::conformance {

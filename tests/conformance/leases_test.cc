@@ -15,8 +15,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "src/invoke/lease.h"
-#include "src/invoke/registered_window.h"
+#include "invoker/lease.h"
+#include "invoker/registered_window.h"
 #include "tests/conformance/calls_suite.h"
 #include "tests/invoke/with_output.h"
 

@@ -16,7 +16,7 @@ _PRELUDE = """
 #include <string>
 #include <vector>
 
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 extern std::unique_ptr<invoker::Client> client;
 extern absl::StatusOr<invoker::RemoteFunction> sum;
@@ -69,7 +69,7 @@ def compile_one(root, name, language, code):
     compiler = ["gcc", "-std=c11", "-xc"] if language == "c" else ["g++", "-std=c++17", "-xc++"]
     # Examples keep results that they do not use, and leave members to their defaults.
     lenient = ["-Wno-unused-variable", "-Wno-unused-but-set-variable", "-Wno-missing-field-initializers"]
-    command = [*compiler, *_FLAGS, *lenient, "-I", str(root), "-"]
+    command = [*compiler, *_FLAGS, *lenient, "-I", f"{root}/src/include", "-I", str(root), "-"]
     done = subprocess.run(command, input=code, capture_output=True, text=True, check=False)
     return f"{name} does not compile:\n{done.stderr}" if done.returncode else ""
 

@@ -60,12 +60,14 @@ class Page:
             os.environ,
             PATH=f"{runfiles}/tools:{os.environ['PATH']}",
             PYTHONPATH=f"{runfiles}/src/python",
-            INVOKER=str(runfiles),
+            INVOKER=str(directory),
             INVOKER_PEER_TIMEOUT="20s",
             HOME=str(directory),
         )
         (directory / "bazel-bin").symlink_to(runfiles)
         (directory / "examples").symlink_to(runfiles / "examples")
+        (directory / "src" / "include").mkdir(parents=True)
+        (directory / "src" / "include" / "invoker").symlink_to(runfiles / "src" / "invoke")
 
     def follow(self):
         """Runs every block that is to be run; returns how many."""

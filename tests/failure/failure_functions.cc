@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 #include "tests/failure/marks.h"
 
 namespace {

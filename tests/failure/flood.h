@@ -19,8 +19,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "src/invoke/call_fate.h"
-#include "src/invoke/client.h"
+#include "invoker/call_fate.h"
+#include "invoker/client.h"
 #include "tests/failure/execution_marks.h"
 
 namespace invoker::failure {

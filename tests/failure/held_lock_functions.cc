@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 #include "tests/failure/hold_lock.h"
 
 // Input: the number of a signal, which the worker gets when it next gives up the lock of its own

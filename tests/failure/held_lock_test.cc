@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/transport/spin_escape/spin_escape.h"
 #include "tests/integration/fabric_test.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "tests/failure/hold_lock.h"
 
 namespace {

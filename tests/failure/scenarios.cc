@@ -17,8 +17,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "invoker/lease.h"
 #include "src/bootstrap/client/client.h"
-#include "src/invoke/lease.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/failure/stage.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace {
 

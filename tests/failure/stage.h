@@ -16,9 +16,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "invoker/client.h"
+#include "invoker/client_group.h"
 #include "src/bootstrap/client/client.h"
-#include "src/invoke/client.h"
-#include "src/invoke/client_group.h"
 #include "tests/failure/scenarios.h"
 #include "tests/integration/server_process.h"
 

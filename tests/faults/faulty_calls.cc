@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
-#include "src/invoke/registered_window.h"
+#include "invoker/registered_window.h"
 #include "tests/faults/fault_plan.h"
 #include "tests/faults/faulty_world.h"
 #include "tests/invoke/with_output.h"

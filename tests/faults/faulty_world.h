@@ -13,12 +13,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "invoker/client.h"
+#include "invoker/client_group.h"
+#include "invoker/lease.h"
+#include "invoker/worker.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
-#include "src/invoke/client.h"
-#include "src/invoke/client_group.h"
-#include "src/invoke/lease.h"
-#include "src/invoke/worker.h"
 
 namespace invoker::faults {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "invoker/worker.h"
 #include "src/bootstrap/messages/session_host.h"
-#include "src/invoke/worker.h"
 
 namespace invoker::faults {
 

@@ -1,6 +1,6 @@
 /* A library with a name that the C++ macro would have refused. */
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 static int64_t Nothing(invoker_call* call) {
   (void)call;

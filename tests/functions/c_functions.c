@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 /* The input's bytes in the opposite order. */
 static int64_t Reverse(invoker_call* call) {

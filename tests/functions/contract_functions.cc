@@ -3,7 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // A library that defines a function twice.
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 INVOKER_FUNCTION(twin, input, output) { return invoker::Result::Ok(); }
 INVOKER_FUNCTION(twin, input, output) { return invoker::Result::Ok(); }

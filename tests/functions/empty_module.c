@@ -1,6 +1,6 @@
 /* A library with a table, and nothing in it. */
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 static const invoker_module module = {INVOKER_ABI_VERSION, sizeof(invoker_module),
                                       sizeof(invoker_entry), 0, 0};

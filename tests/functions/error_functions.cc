@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 // Fails; the message is the input.
 INVOKER_FUNCTION(test.fail, input, output) {

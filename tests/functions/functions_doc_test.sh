@@ -6,7 +6,10 @@ set -euo pipefail
 
 doc=$PWD/docs/guide/functions.md
 call=$PWD/tests/functions/call_function
-export INVOKER=$PWD
+# A checkout's include path.
+export INVOKER=$TEST_TMPDIR/checkout
+mkdir -p "$INVOKER/src/include"
+ln -s "$PWD/src/invoke" "$INVOKER/src/include/invoker"
 
 # block LANGUAGE [N]: the N-th code block in that language, the first by default.
 block() {
@@ -38,7 +41,7 @@ if message=$("$call" ./libreverse.so reverse < /dev/null 2>&1); then fail "empty
 
 # The macro must survive the options that hide or drop whatever seems unused.
 g++ -std=c++17 -O3 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden -fvisibility-inlines-hidden \
-  -ffunction-sections -fdata-sections -Wl,--gc-sections -flto -I "$INVOKER" reverse.cc -o libhidden.so
+  -ffunction-sections -fdata-sections -Wl,--gc-sections -flto -I "$INVOKER/src/include" reverse.cc -o libhidden.so
 [[ $(printf 'hello' | "$call" ./libhidden.so reverse) == olleh ]] || fail "hidden visibility"
 
 # Nothing that two libraries in one process would share.

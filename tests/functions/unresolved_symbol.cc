@@ -1,6 +1,6 @@
 // A library that was not linked with what it uses.
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 extern "C" int invoker_test_symbol_that_nobody_defines(void);
 

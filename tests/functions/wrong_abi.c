@@ -1,7 +1,7 @@
 /* A library built for a version of the ABI that does not exist yet. All else is left out, since a
  * loader has no business looking at it. */
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 const invoker_module* invoker_get_module(void) {
   static const uint32_t abi_version[1] = {INVOKER_ABI_VERSION + 41};

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 #include "src/transport/discovery/discovery.h"
 #include "tests/fuzz/check.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace {
 

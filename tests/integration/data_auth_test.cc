@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/client.h"
-#include "src/invoke/lease.h"
-#include "src/invoke/registered_window.h"
+#include "invoker/client.h"
+#include "invoker/lease.h"
+#include "invoker/registered_window.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
 #include "tests/invoke/with_output.h"

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/function/function_library.h"
-#include "src/invoke/worker.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/lost_immediates.h"
 #include "tests/integration/random_calls.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "tests/integration/server_process.h"
 #include "tests/transport/immediates.h"
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/function/function_library.h"
-#include "src/invoke/worker.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/lost_immediates.h"
 #include "tests/integration/random_calls.h"

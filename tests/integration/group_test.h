@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
-#include "src/invoke/client_group.h"
+#include "invoker/client_group.h"
 #include "tests/integration/fabric_test.h"
 
 namespace invoker {

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "src/invoke/registered_window.h"
+#include "invoker/registered_window.h"
 #include "src/transport/fabric/memory_region.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/rendezvous.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/invoke/registered_window.h"
+#include "invoker/registered_window.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/invoke/with_output.h"
 

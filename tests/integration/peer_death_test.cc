@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "src/invoke/client_group.h"
+#include "invoker/client_group.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
 #include "tests/integration/rendezvous.h"

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 namespace invoker {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 // Input: a path. Writes a byte into the FIFO "path.started", and ends when it has read one from
 // "path.release". Answers "held".

@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "src/invoke/registered_window.h"
+#include "invoker/registered_window.h"
 #include "tests/invoke/served_client.h"
 #include "tests/invoke/with_output.h"
 

@@ -1,6 +1,6 @@
 // Calls and maps over several executors, of workers in this process.
 
-#include "src/invoke/client_group.h"
+#include "invoker/client_group.h"
 
 #include <algorithm>
 #include <atomic>

@@ -8,10 +8,10 @@
 
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
+#include "invoker/lease.h"
+#include "invoker/worker.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
-#include "src/invoke/lease.h"
-#include "src/invoke/worker.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {

@@ -1,6 +1,6 @@
 // Clients as programs use them: many threads, futures, callbacks, and whatever outlives what.
 
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 #include <atomic>
 #include <functional>

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/invoke/served_client.h"
 

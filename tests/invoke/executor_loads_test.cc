@@ -11,7 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 
 namespace invoker {
 namespace {

@@ -1,6 +1,6 @@
 // A second file of the same "library", in a namespace of its own.
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace elsewhere {
 

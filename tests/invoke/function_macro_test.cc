@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace {
 

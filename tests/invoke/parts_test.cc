@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 #include "src/invoke/fabrics/host_identity.h"
 #include "src/invoke/fabrics/negotiation.h"
 #include "src/invoke/session/call_waiter.h"

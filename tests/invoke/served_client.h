@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "invoker/client.h"
+#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
-#include "src/invoke/client.h"
-#include "src/invoke/worker.h"
 #include "tests/invoke/test_functions.h"
 
 namespace invoker {

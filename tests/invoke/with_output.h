@@ -3,7 +3,7 @@
 #ifndef INVOKER_TESTS_INVOKE_WITH_OUTPUT_H_
 #define INVOKER_TESTS_INVOKE_WITH_OUTPUT_H_
 
-#include "src/invoke/client_options.h"
+#include "invoker/client_options.h"
 
 namespace invoker {
 

@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "invoker/client.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
-#include "src/invoke/client.h"
 #include "src/isolation/spawner/executor_spawner.h"
 
 namespace invoker {

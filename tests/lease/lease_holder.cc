@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "invoker/lease.h"
 #include "src/bootstrap/client/client.h"
 #include "src/bootstrap/client/lease.h"
-#include "src/invoke/lease.h"
 #include "tests/isolation/begun_fifo.h"
 
 namespace invoker {

@@ -1,6 +1,6 @@
 // Leases as programs use them, on real servers whose executors are processes.
 
-#include "src/invoke/lease.h"
+#include "invoker/lease.h"
 
 #include <pwd.h>
 #include <unistd.h>
@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "src/invoke/client_group.h"
-#include "src/invoke/registered_window.h"
+#include "invoker/client_group.h"
+#include "invoker/registered_window.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/rendezvous.h"
 #include "tests/invoke/with_output.h"

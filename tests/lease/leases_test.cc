@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
-#include "src/invoke/lease.h"
+#include "invoker/lease.h"
 #include "tests/lease/leased_server.h"
 
 namespace invoker {

@@ -13,8 +13,8 @@
 #include <memory>
 #include <string>
 
-#include "src/invoke/client_group.h"
-#include "src/invoke/lease.h"
+#include "invoker/client_group.h"
+#include "invoker/lease.h"
 #include "tests/lease/leased_server.h"
 
 namespace {

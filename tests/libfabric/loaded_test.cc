@@ -14,7 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "src/invoke/lease.h"
+#include "invoker/lease.h"
 #include "tests/lease/leased_server.h"
 
 namespace invoker {

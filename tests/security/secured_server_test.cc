@@ -13,10 +13,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "invoker/lease.h"
 #include "src/base/sha256.h"
 #include "src/bootstrap/client/client.h"
 #include "src/bootstrap/client/lease.h"
-#include "src/invoke/lease.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/security/test_files.h"
 

@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "src/invoke/client.h"
-#include "src/invoke/lease.h"
-#include "src/invoke/registered_window.h"
+#include "invoker/client.h"
+#include "invoker/lease.h"
+#include "invoker/registered_window.h"
 #include "tests/invoke/with_output.h"
 #include "tests/soak/bills.h"
 #include "tests/soak/ledger.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 #include "tests/soak/ledger.h"
 
 namespace {

@@ -61,7 +61,12 @@ PUBLIC_HEADERS = {
     "worker.h": "src/invoke/worker",
 }
 
-_INCLUDE = re.compile(r'^#include "(src/[^"]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^#include "((?:src|invoker)/[^"]+)"', re.MULTILINE)
+
+
+def includes(text):
+    """The files of the tree that a file includes. Public headers are included as "invoker/client.h"."""
+    return [re.sub("^invoker/", "src/invoke/", name) for name in _INCLUDE.findall(text)]
 
 
 def layer_of(name):
@@ -100,7 +105,7 @@ def forbidden_includes(files):
             problems.append(f"{name}: no layer; add the folder to LAYERS, or the header to PUBLIC_HEADERS")
             continue
         may = allowed(layer)
-        for included in _INCLUDE.findall(text):
+        for included in includes(text):
             if layer_of(included) not in may:
                 problems.append(f"{name}: {layer} must not include {included}")
     return problems
@@ -108,7 +113,7 @@ def forbidden_includes(files):
 
 def include_circles(files):
     """Every header that includes itself by way of others: "a -> b -> a"."""
-    graph = {name: [i for i in _INCLUDE.findall(text) if i in files] for name, text in files.items()}
+    graph = {name: [i for i in includes(text) if i in files] for name, text in files.items()}
     problems = []
     done = set()
 

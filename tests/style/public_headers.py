@@ -10,7 +10,7 @@ STANDARDS = ("c++17", "c++20")
 
 def _compile(root, header, compiler, standard):
     """What the compiler says against a program that includes the header and nothing else; "" if nothing."""
-    command = [compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", root, "-xc++", "-"]
+    command = [compiler, f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", root, "-I", f"{root}/src/include", "-xc++", "-"]
     try:
         done = subprocess.run(command, input=f'#include "{header}"\n', capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -10,7 +10,7 @@ import public_headers
 HEADERS = os.environ["PUBLIC_HEADERS"].split()
 ROOT = pathlib.Path(public_headers.__file__).resolve().parents[2]
 
-_INCLUDE = re.compile(r'^#include "(src/[^"]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^#include "((?:src|invoker)/[^"]+)"', re.MULTILINE)
 
 
 def test_public_headers_compile_alone():
@@ -21,8 +21,17 @@ def test_public_headers_compile_alone():
 def test_examples_and_documents_include_public_headers_only():
     sources = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.cc"), *ROOT.glob("examples/**/*.h")]
     included = {(header, path.name) for path in sources for header in _INCLUDE.findall(path.read_text())}
+    public = {header.replace("src/invoke/", "invoker/") for header in HEADERS}
     assert included
-    assert sorted((header, name) for header, name in included if header not in HEADERS) == []
+    assert sorted((header, name) for header, name in included if header not in public) == []
+
+
+def test_public_headers_are_included_by_their_public_name():
+    roots = {header for header in HEADERS if header.count("/") == 2}
+    assert roots
+    folders = ("bench", "examples", "src", "tests", "tools")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".cc", ".h")]
+    assert [str(path) for path in sources for header in _INCLUDE.findall(path.read_text()) if header in roots] == []
 
 
 def test_each_compiler_finds_a_header_that_needs_another(tmp_path):

@@ -4,7 +4,7 @@
 #define INVOKER_SRC_INVOKE_CLIENT_CALL_STARTER_H_
 
 #include "absl/status/status.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/session/client_session.h"
 
 namespace invoker {

@@ -1,4 +1,4 @@
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "src/invoke/lease.h"
+#include "invoker/lease.h"
 
 #include <utility>
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 #include "src/invoke/client/registered_window_state.h"
 #include "src/invoke/client/request_maker.h"
 #include "src/invoke/session/driver/call_driver.h"

@@ -12,10 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "src/invoke/client.h"
-#include "src/invoke/client_options.h"
-#include "src/invoke/registered_window.h"
-#include "src/invoke/response.h"
+#include "invoker/client.h"
+#include "invoker/client_options.h"
+#include "invoker/registered_window.h"
+#include "invoker/response.h"
 #include "src/invoke/session/call_deadline.h"
 #include "src/invoke/session/client_session.h"
 

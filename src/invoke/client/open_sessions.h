@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/connect/client_lease.h"
 
 namespace invoker {

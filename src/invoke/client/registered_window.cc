@@ -1,11 +1,11 @@
-#include "src/invoke/registered_window.h"
+#include "invoker/registered_window.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/client/registered_window_state.h"
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/session/driver/call_driver.h"

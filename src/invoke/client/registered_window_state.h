@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "invoker/registered_window.h"
 #include "src/invoke/connect/connection.h"
-#include "src/invoke/registered_window.h"
 #include "src/invoke/session/driver/call_driver.h"
 #include "src/transport/fabric/memory_region.h"
 

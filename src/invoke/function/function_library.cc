@@ -158,7 +158,7 @@ absl::Status FunctionLibrary::ReadTable(const FunctionLibraryOptions& options) {
     return absl::FailedPreconditionError(
         absl::StrCat(prefix, "was built for version ", module->abi_version,
                      " of the function ABI, and this program speaks version ", INVOKER_ABI_VERSION,
-                     "; build it again with this version's src/invoke/function.h"));
+                     "; build it again with this version's invoker/function.h"));
   }
   if (module->struct_size < sizeof(invoker_module) || module->entry_size < sizeof(invoker_entry)) {
     return absl::InvalidArgumentError(
@@ -211,7 +211,7 @@ absl::Status FunctionLibrary::ReadExports(const FunctionLibraryOptions& options)
     return absl::FailedPreconditionError(absl::StrCat(
         prefix,
         "has no invoker_get_module and exports no plain C function: define a function with "
-        "INVOKER_FUNCTION(name, input, output) from src/invoke/function.h, export that symbol by "
+        "INVOKER_FUNCTION(name, input, output) from invoker/function.h, export that symbol by "
         "hand, or export rFaaS functions (docs/guide/rfaas.md)"));
   }
   for (RfaasFunction& function : rfaas_functions_) {

@@ -22,7 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace invoker {
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace invoker {
 

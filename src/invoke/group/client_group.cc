@@ -1,4 +1,4 @@
-#include "src/invoke/client_group.h"
+#include "invoker/client_group.h"
 
 #include <optional>
 #include <utility>

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "invoker/client_group.h"
 #include "src/base/start_thread.h"
 #include "src/invoke/client/open_sessions.h"
-#include "src/invoke/client_group.h"
 #include "src/invoke/connect/worker_contact.h"
 #include "src/invoke/session/call_deadline.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 
 namespace invoker {
 

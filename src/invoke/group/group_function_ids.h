@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/group/executor_loads.h"
 
 namespace invoker {

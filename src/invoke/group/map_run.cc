@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 #include "src/invoke/client/call_starter.h"
 #include "src/invoke/session/call_deadline.h"
 

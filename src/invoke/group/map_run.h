@@ -22,7 +22,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/group/executor_loads.h"
 #include "src/invoke/group/group_function_ids.h"
 

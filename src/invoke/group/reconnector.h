@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/session/call_deadline.h"
 
 namespace invoker {

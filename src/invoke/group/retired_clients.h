@@ -18,7 +18,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/group/executor_loads.h"
 #include "src/invoke/session/driver/call_driver.h"
 

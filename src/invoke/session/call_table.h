@@ -16,7 +16,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
-#include "src/invoke/response.h"
+#include "invoker/response.h"
 #include "src/invoke/session/call.h"
 #include "src/invoke/wire/sequence_window.h"
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 #include "src/invoke/session/call.h"
 #include "src/invoke/session/request_sender.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 #include "src/invoke/wire/message_batch.h"
 
 namespace invoker {

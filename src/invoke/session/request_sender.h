@@ -14,8 +14,8 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
+#include "invoker/response.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/invoke/response.h"
 #include "src/invoke/session/call.h"
 #include "src/invoke/wire/message_authenticator.h"
 #include "src/invoke/wire/message_batch.h"

@@ -1,4 +1,4 @@
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 
 #include <string>
 

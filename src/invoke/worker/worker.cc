@@ -1,4 +1,4 @@
-#include "src/invoke/worker.h"
+#include "invoker/worker.h"
 
 #include <algorithm>
 #include <utility>

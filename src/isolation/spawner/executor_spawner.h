@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "invoker/worker.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/invoke/worker.h"
 #include "src/isolation/process/executor_process.h"
 
 namespace invoker {

@@ -39,7 +39,7 @@ class Lease(Group):
     def upload(self, path: Union[str, os.PathLike[str]]) -> List[str]:
         """Brings a shared library of functions to every executor, and returns the names of the functions that are new there.
 
-        It is of functions by src/invoke/function.h, or of rFaaS's signature. The worker keeps it by its content's hash, so
+        It is of functions by invoker/function.h, or of rFaaS's signature. The worker keeps it by its content's hash, so
         one that it has already is not sent again. PermissionDenied where the worker takes none; FailedPrecondition for a
         file that cannot be loaded; AlreadyExists if a function's name is taken. Blocks without the GIL.
         """

@@ -6,7 +6,7 @@
 #include <exception>
 #include <new>
 
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/python/native/native_client.h"
 
 namespace invoker::python {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 
 namespace invoker::python {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "src/invoke/call_fate.h"
+#include "invoker/call_fate.h"
 
 namespace invoker::python {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "src/invoke/client.h"
+#include "invoker/client.h"
 #include "src/invoke/client/call_starter.h"
 #include "src/python/native/bell.h"
 #include "src/python/native/result_queue.h"

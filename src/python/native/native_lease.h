@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "src/invoke/lease.h"
+#include "invoker/lease.h"
 #include "src/python/native/native_client.h"
 #include "src/python/native/server/fork_mark.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace {
 

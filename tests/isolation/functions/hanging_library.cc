@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 
 namespace {
 

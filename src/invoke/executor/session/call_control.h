@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/invoke/function.h"
+#include "invoker/function.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {

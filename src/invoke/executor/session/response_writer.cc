@@ -23,7 +23,6 @@ ResponseWriter::ResponseWriter(const Parts& parts, transport::MemoryRegion stagi
       usage_(usage),
       authenticators_(authenticators),
       epoch_(parts.epoch),
-      notification_(parts.notification),
       geometry_(geometry),
       staging_(std::move(staging)),
       batch_(parts.reactor, &staging_, parts.window, geometry, parts.session,
@@ -31,7 +30,6 @@ ResponseWriter::ResponseWriter(const Parts& parts, transport::MemoryRegion stagi
              owner) {}
 
 void ResponseWriter::SetNotification(transport::Notification notification) {
-  notification_ = notification;
   batch_.set_notifier(transport::GetNotifier(notification, reactor_->profile().send_order));
 }
 

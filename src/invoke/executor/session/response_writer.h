@@ -107,7 +107,6 @@ class ResponseWriter {
   SessionUsage* const usage_;
   const SessionAuthenticators* const authenticators_;
   const uint32_t epoch_;
-  transport::Notification notification_;
   const WindowGeometry geometry_;
   transport::MemoryRegion staging_;
   MessageBatch batch_;

@@ -5,8 +5,8 @@
 
 #include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
-#include "src/invoke/call_fate.h"
-#include "src/invoke/client_options.h"
+#include "invoker/call_fate.h"
+#include "invoker/client_options.h"
 
 namespace invoker {
 namespace {

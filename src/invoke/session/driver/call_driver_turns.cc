@@ -6,8 +6,8 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
-#include "src/invoke/call_fate.h"
-#include "src/invoke/client_options.h"
+#include "invoker/call_fate.h"
+#include "invoker/client_options.h"
 #include "src/invoke/session/driver/call_driver.h"
 
 namespace invoker {

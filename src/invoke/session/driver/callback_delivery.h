@@ -19,7 +19,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "src/invoke/response.h"
+#include "invoker/response.h"
 #include "src/invoke/session/call.h"
 #include "src/invoke/session/call_waiter.h"
 #include "src/invoke/session/driver/turn_lock.h"

@@ -1,4 +1,4 @@
-// Python callables as functions of a worker (src/invoke/function.h).
+// Python callables as functions of a worker (invoker/function.h).
 
 #ifndef INVOKER_SRC_PYTHON_NATIVE_SERVER_PYTHON_FUNCTION_H_
 #define INVOKER_SRC_PYTHON_NATIVE_SERVER_PYTHON_FUNCTION_H_
