@@ -37,8 +37,8 @@ TEST(SessionCellsTest, FreeingWakesEveryWaiter) {
 // Sixty-four responses of 1/64 of the window fit beside the answer of a probe that was late, too.
 TEST(SessionCellsTest, ALateProbeDoesNotBreakUpTheWindow) {
   SessionCells cells(64 * 4);
-  const HeldCells probe = cells.AllocateProbeResponse(1);
-  const HeldCells request = cells.AllocateProbeRequest(3);
+  const HeldCells probe = cells.AllocateResponse(1, /*highest=*/true);
+  const HeldCells request = cells.AllocateRequest(3, /*highest=*/true);
   for (int i = 0; i < 63; ++i) {
     ASSERT_EQ(cells.AllocateResponse(4).cells, 4u);
     ASSERT_EQ(cells.AllocateRequest(4).cells, 4u);

@@ -234,6 +234,7 @@ absl::Status FabricSession::Probe() {
   }
   ClientSession::Request request;
   request.kind = MessageKind::kProbe;
+  request.highest_cells = true;
   request.input = nonce;
   request.response_capacity = nonce.size();
   absl::StatusOr<Call*> call = driver_->Start(request);

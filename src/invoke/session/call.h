@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "src/invoke/client_options.h"
-#include "src/invoke/response.h"
+#include "invoker/client_options.h"
+#include "invoker/response.h"
 #include "src/invoke/session/call_waiter.h"
 #include "src/invoke/wire/wire.h"
 
@@ -28,6 +28,8 @@ struct CallRequest {
   bool (*interrupted)() = nullptr;  // see CallOptions
   WhenFull when_full = WhenFull::kWaitForCalls;
   uint8_t flags = 0;  // the header's
+  // Takes the highest cells, where a late answer is in no call's way (SessionCells).
+  bool highest_cells = false;
 };
 
 // One call, from the allocation of its cells until its response has been handed over. Its caller

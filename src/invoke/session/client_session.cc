@@ -101,16 +101,12 @@ absl::Status ClientSession::AttachAuthenticators(const bootstrap::OpenSessionRep
 Call* ClientSession::Start(const Request& request, bool alone) {
   if (ABSL_PREDICT_FALSE(calls_.at_limit()) && (look_due_ || !calls_.MayBegin())) return nullptr;
   const bool in_buffer = request.cells.cells != 0;
-  const bool is_probe = request.kind == MessageKind::kProbe;
-  const HeldCells cells = in_buffer  ? request.cells
-                          : is_probe ? AllocateProbeCells(request.input.size())
-                                     : AllocateRequestCells(request.input.size());
+  const HeldCells cells =
+      in_buffer ? request.cells : AllocateRequestCells(request.input.size(), request.highest_cells);
   if (cells.cells == 0) return nullptr;
   const uint32_t response_cells =
       geometry_.CellsFor(geometry_.MessageBytes(request.response_capacity));
-  const HeldCells response = ABSL_PREDICT_FALSE(is_probe)
-                                 ? cells_.AllocateProbeResponse(response_cells)
-                                 : cells_.AllocateResponse(response_cells);
+  const HeldCells response = cells_.AllocateResponse(response_cells, request.highest_cells);
   Call* call = response.cells != 0 ? calls_.Begin(response) : nullptr;
   if (call == nullptr) {
     if (response.cells != 0) FreeResponseCells(response);

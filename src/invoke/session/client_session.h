@@ -24,9 +24,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "invoker/client_options.h"
+#include "invoker/response.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/invoke/client_options.h"
-#include "src/invoke/response.h"
 #include "src/invoke/session/call.h"
 #include "src/invoke/session/call_table.h"
 #include "src/invoke/session/call_waiter.h"
@@ -124,12 +124,9 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void EndEarly(Call* call, absl::StatusCode code, absl::string_view what);
 
   // Cells for a Buffer or from one; empty if there are none now.
-  HeldCells AllocateRequestCells(uint64_t payload_bytes) {
-    return cells_.AllocateRequest(geometry_.CellsFor(geometry_.overhead() + payload_bytes));
-  }
-  // SessionCells::AllocateProbeRequest.
-  HeldCells AllocateProbeCells(uint64_t payload_bytes) {
-    return cells_.AllocateProbeRequest(geometry_.CellsFor(geometry_.overhead() + payload_bytes));
+  HeldCells AllocateRequestCells(uint64_t payload_bytes, bool highest = false) {
+    return cells_.AllocateRequest(geometry_.CellsFor(geometry_.overhead() + payload_bytes),
+                                  highest);
   }
   void FreeRequestCells(HeldCells cells) { cells_.FreeRequest(cells); }
   // Ends a Buffer: its cells are freed, or left to the call that still uses them.

@@ -9,7 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "src/invoke/response.h"
+#include "absl/base/optimization.h"
+#include "invoker/response.h"
 #include "src/invoke/session/call_waiter.h"
 #include "src/invoke/session/cell_allocator.h"
 
@@ -20,13 +21,14 @@ class SessionCells {
   // Each window has `cells` cells, all free.
   explicit SessionCells(uint32_t cells) : requests_(cells), responses_(cells) {}
 
-  // Adjacent cells, or none if there are not so many.
-  HeldCells AllocateRequest(uint32_t cells) { return Allocate(&requests_, cells); }
-  HeldCells AllocateResponse(uint32_t cells) { return Allocate(&responses_, cells); }
-  // The same for a probe. Its answer may be late, and must not break up the cells that a program's
-  // calls need: they are the highest ones.
-  HeldCells AllocateProbeRequest(uint32_t cells) { return Highest(&requests_, cells); }
-  HeldCells AllocateProbeResponse(uint32_t cells) { return Highest(&responses_, cells); }
+  // Adjacent cells, or none if there are not so many. The library's own probes take the highest:
+  // an answer that is late does not break up the cells that a program's calls need.
+  HeldCells AllocateRequest(uint32_t cells, bool highest = false) {
+    return Allocate(&requests_, cells, highest);
+  }
+  HeldCells AllocateResponse(uint32_t cells, bool highest = false) {
+    return Allocate(&responses_, cells, highest);
+  }
 
   void FreeRequest(HeldCells cells) { Freed(requests_.Free(cells.first, cells.cells)); }
   void FreeResponse(HeldCells cells) { Freed(responses_.Free(cells.first, cells.cells)); }
@@ -45,12 +47,10 @@ class SessionCells {
   uint64_t bad_frees() const { return bad_frees_; }
 
  private:
-  static HeldCells Allocate(CellAllocator* allocator, uint32_t cells) {
-    const std::optional<uint32_t> first = allocator->Allocate(cells);
-    return first.has_value() ? HeldCells{*first, cells} : HeldCells{};
-  }
-  static HeldCells Highest(CellAllocator* allocator, uint32_t cells) {
-    const std::optional<uint32_t> first = allocator->AllocateHighest(cells);
+  static HeldCells Allocate(CellAllocator* allocator, uint32_t cells, bool highest) {
+    const std::optional<uint32_t> first = ABSL_PREDICT_FALSE(highest)
+                                              ? allocator->AllocateHighest(cells)
+                                              : allocator->Allocate(cells);
     return first.has_value() ? HeldCells{*first, cells} : HeldCells{};
   }
   void Freed(bool valid) {

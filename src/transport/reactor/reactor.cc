@@ -145,7 +145,7 @@ int Reactor::Poll() {
   return taken;
 }
 
-inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
   // A provider may set FI_REMOTE_CQ_DATA on unrelated entries, which have FI_RECV. Some keep the
   // flag on the writer's own entry, too.
   constexpr uint64_t kFlags = FI_RECV | FI_REMOTE_CQ_DATA | FI_WRITE;

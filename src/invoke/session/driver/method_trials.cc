@@ -26,7 +26,8 @@ void AskForLook(ClientSession* session) {
 // Nothing if the answer is late, or if the session has failed or has no room. A late answer frees
 // its cells when it comes, and does nothing else.
 std::optional<MethodTrials::Answer> MethodTrials::Probe(ClientSession* session,
-                                                        const ClientSession::Request& request) {
+                                                        ClientSession::Request request) {
+  request.highest_cells = true;
   const int64_t began_ns = transport::MonotonicNs();
   Call* const call = session->Start(request);
   if (call == nullptr) return std::nullopt;
@@ -71,7 +72,7 @@ bool MethodTrials::TryLength(ClientSession* session, uint64_t bytes,
   Place places[2];
   bool goes_on = true;
   for (Place& place : places) {
-    place.cells = session->AllocateProbeCells(bytes);
+    place.cells = session->AllocateRequestCells(bytes, /*highest=*/true);
     goes_on = goes_on && place.cells.cells != 0;
   }
   while (goes_on) {

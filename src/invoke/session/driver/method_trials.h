@@ -47,7 +47,7 @@ class MethodTrials {
     uint32_t executor = 0;  // Placement's
   };
 
-  std::optional<Answer> Probe(ClientSession* session, const ClientSession::Request& request);
+  std::optional<Answer> Probe(ClientSession* session, ClientSession::Request request);
   std::optional<Placement> TellExecutor(ClientSession* session);
   bool TryLength(ClientSession* session, uint64_t bytes, transport::MethodTrial* trial);
   void TryMethods(ClientSession* session, const transport::Reactor& reactor);
