@@ -21,6 +21,7 @@
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
 #include "nlohmann/json.hpp"
+#include "src/transport/base/libfabric.h"
 #include "src/transport/provider/provider_profile.h"
 #include "tests/hostile/attacks.h"
 #include "tests/hostile/server_state.h"
@@ -178,7 +179,10 @@ class Siege {
     }
     const bool succeeded = outcome->executed + outcome->wrong > 0;
     // With a race, whether it succeeds is chance, and so is which side sees it.
-    const bool chance = attack.race_without_tags && auth_ == DataAuth::kOff;
+    const bool in_order =
+        (transport::FindRow(provider_).message_order & (FI_ORDER_WAW | FI_ORDER_SAW)) != 0;
+    const bool chance = attack.race_without_tags &&
+                        (auth_ == DataAuth::kOff || (auth_ == DataAuth::kHeader && !in_order));
     // A call that is lost stops the victim's bare session 4096 calls later, where a client would
     // have connected again.
     const bool disturbs_too_much = !attack.destroys && outcome->disturbed > 0;
