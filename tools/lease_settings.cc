@@ -81,7 +81,7 @@ std::unique_ptr<ClientGroup> AcquireLeases(const ServerSettings& server,
     *exit_code = FailConnect(group.status());
     return nullptr;
   }
-  for (const std::unique_ptr<Lease>& lease : (*group)->leases()) {
+  for (const std::shared_ptr<Lease>& lease : (*group)->leases()) {
     for (const std::string& library : settings.uploads) {
       const absl::Status status = lease->Upload(library);
       if (status.ok()) continue;

@@ -85,6 +85,7 @@ class Future {
   bool Cancel();
 
  private:
+  friend class CallStarter;
   friend class Client;
   Future(CallDriver* driver, Call* call, std::unique_ptr<MemoryCall> memory);
   // For a call with a CallDone.
@@ -123,8 +124,8 @@ class Buffer {
   std::unique_ptr<bool> busy_;  // under the driver's turn lock
 };
 
-// What a call sends: bytes of any size, text, a Buffer's first bytes, or a piece of a
-// RegisteredWindow. It only points there.
+// What a call sends: bytes of any size, text, bytes in several places, a Buffer's first bytes, or a
+// piece of a RegisteredWindow. It only points there.
 //
 // Bytes and text are copied into the request window before Invoke or InvokeAsync returns. Bytes
 // that do not fit there are registered for the call alone, and stay the call's until it has ended;
@@ -140,6 +141,13 @@ class CallInput {
   CallInput(const std::string& text) : CallInput(text.data(), text.size()) {}
   CallInput(const char* text) : CallInput(absl::string_view(text)) {}
   CallInput(const void* data, size_t size) : bytes_(static_cast<const std::byte*>(data), size) {}
+  // The bytes of all parts, one after the other. They are put together in the request window;
+  // where it has no room for them now, or is too small, in memory of the call's own.
+  CallInput(absl::Span<const Bytes> parts)
+      : bytes_(static_cast<const std::byte*>(nullptr), SizeOf(parts)),
+        kind_(Kind::kParts),
+        source_(parts.data()),
+        offset_(parts.size()) {}
   // The first `size` bytes of the buffer, without a copy.
   CallInput(const Buffer& buffer, size_t size)
       : bytes_(buffer.data().data(), size), kind_(Kind::kBuffer), source_(&buffer) {}
@@ -153,18 +161,25 @@ class CallInput {
   size_t size() const { return bytes_.size(); }
 
  private:
+  friend class CallStarter;
   friend class Client;
   friend class MemoryCall;
   friend class RequestMaker;
-  enum class Kind : uint8_t { kBytes, kBuffer, kWindow };
+  enum class Kind : uint8_t { kBytes, kParts, kBuffer, kWindow };
 
+  static size_t SizeOf(absl::Span<const Bytes> parts) {
+    size_t size = 0;
+    for (const Bytes part : parts) size += part.size();
+    return size;
+  }
+  absl::Span<const Bytes> parts() const { return {static_cast<const Bytes*>(source_), offset_}; }
   const Buffer& buffer() const { return *static_cast<const Buffer*>(source_); }
   const RegisteredWindow& window() const { return *static_cast<const RegisteredWindow*>(source_); }
 
-  Bytes bytes_;  // in a window: the length alone
+  Bytes bytes_;  // of parts, or in a window: the length alone
   Kind kind_ = Kind::kBytes;
-  const void* source_ = nullptr;  // a Buffer or a RegisteredWindow
-  uint64_t offset_ = 0;           // in a window
+  const void* source_ = nullptr;  // the first part, a Buffer or a RegisteredWindow
+  uint64_t offset_ = 0;           // in a window; or the number of parts
 };
 
 class Client {
@@ -253,6 +268,8 @@ class Client {
   uint64_t method_trials() const;
   // Largest payload of a request or a response, in bytes.
   uint64_t max_payload() const;
+  // The number of its session, which the responses to its calls have too.
+  uint64_t session() const;
   uint32_t executor() const;
   // How much of each message is under a keyed tag.
   DataAuth data_auth() const;

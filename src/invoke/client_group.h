@@ -37,7 +37,10 @@
 #include "src/bootstrap/messages/messages.h"
 #include "src/invoke/group/deferred_calls.h"
 #include "src/invoke/group/executor_loads.h"
+#include "src/invoke/group/group_access.h"
+#include "src/invoke/group/group_call.h"
 #include "src/invoke/group/group_function_ids.h"
+#include "src/invoke/group/group_tries.h"
 #include "src/invoke/group/map_run.h"
 #include "src/invoke/group/reconnector.h"
 #include "src/invoke/group/retired_clients.h"
@@ -52,9 +55,39 @@ class GroupFunction {
 
  private:
   friend class ClientGroup;
+  friend class GroupCallStarter;
   explicit GroupFunction(std::shared_ptr<const GroupFunctionIds> ids) : ids_(std::move(ids)) {}
 
   std::shared_ptr<const GroupFunctionIds> ids_;
+};
+
+// A call of a group that is under way. Movable; one thread at a time. May outlive the group, which
+// ends its calls.
+class GroupFuture {
+ public:
+  GroupFuture(GroupFuture&&) noexcept = default;
+  GroupFuture& operator=(GroupFuture&&) noexcept = default;
+  // Abandons the result, not the call. Waits as ~Future does.
+  ~GroupFuture() = default;
+
+  // Future's. If the call is to be tried again (CallOptions::retry), Get and Wait try it, on their
+  // thread.
+  absl::StatusOr<Response> Get();
+  bool Wait(absl::Duration limit);
+  // Future::Cancel, also for a call with a CallDone once the group has gone. The call is not tried
+  // again.
+  bool Cancel();
+
+ private:
+  friend class ClientGroup;
+  friend class GroupCallStarter;
+  explicit GroupFuture(absl::Status status) : status_(std::move(status)) {}
+  explicit GroupFuture(std::unique_ptr<GroupTries> tries) : tries_(std::move(tries)) {}
+  explicit GroupFuture(std::shared_ptr<GroupCall> call) : call_(std::move(call)) {}
+
+  absl::Status status_;                // why it has never started
+  std::unique_ptr<GroupTries> tries_;  // nullptr: taken, or it has never started
+  std::shared_ptr<GroupCall> call_;    // a call with a CallDone
 };
 
 // All methods but the destructor may be called from any thread.
@@ -75,9 +108,10 @@ class ClientGroup {
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Acquire(absl::string_view servers,
                                                               const LeaseOptions& options);
 
-  // Of what has been opened already: at least one executor.
+  // Of what has been opened already: at least one executor. Nobody else closes or releases it
+  // before the group goes.
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Of(
-      std::vector<std::unique_ptr<Client>> clients, std::vector<std::unique_ptr<Lease>> leases);
+      std::vector<std::shared_ptr<Client>> clients, std::vector<std::shared_ptr<Lease>> leases);
 
   // As of Client and Lease. Runs of Map must have gone.
   ~ClientGroup();
@@ -91,10 +125,15 @@ class ClientGroup {
   // place the group has connected anew, stays until that one has been replaced too; it is closed as
   // soon as the callbacks of its calls have run.
   Client& client(size_t index) const { return loads_->client(index); }
+  // The client that the executor has now. The group closes it, whatever else keeps it.
+  std::shared_ptr<Client> ShareClient(size_t index) const ABSL_LOCKS_EXCLUDED(functions_mutex_);
+  // The client of the session that a response came in (Response::session), while it is one of the
+  // group's; else nullptr.
+  std::shared_ptr<Client> ClientOf(uint64_t session) const ABSL_LOCKS_EXCLUDED(functions_mutex_);
   // Calls under way on one of them, as far as they were made through the group, and with the
   // client that it has now.
   uint32_t calls(size_t index) const { return loads_->calls(index); }
-  const std::vector<std::unique_ptr<Lease>>& leases() const { return leases_; }
+  const std::vector<std::shared_ptr<Lease>>& leases() const { return leases_; }
 
   // OK while an executor is left, or why the last one was lost.
   absl::Status status() const { return loads_->status(); }
@@ -102,15 +141,17 @@ class ClientGroup {
   // NOT_FOUND if an executor does not have it: which one, and what it has.
   absl::StatusOr<GroupFunction> Function(absl::string_view name) const;
 
-  // Calls and waits.
-  absl::StatusOr<Response> Invoke(const GroupFunction& function, Bytes input,
-                                  const CallOptions& options = {});
-  absl::StatusOr<Response> Invoke(const GroupFunction& function, absl::string_view input,
-                                  const CallOptions& options = {});
+  // Calls and waits. Input and output are as for Client, but for what belongs to one client: a
+  // Buffer or a RegisteredWindow is INVALID_ARGUMENT.
+  absl::StatusOr<Response> Invoke(const GroupFunction& function, const CallInput& input,
+                                  const CallOptions& options = kDefaultCallOptions);
 
-  // As Client's.
-  void InvokeAsync(const GroupFunction& function, Bytes input, const CallOptions& options,
-                   CallDone done);
+  // Client::InvokeAsync; `done` may also run on a thread of the group's. Input that does not fit in
+  // the window of every executor is the call's until it has ended. Without `done`, the call counts
+  // as under way until its result has been waited for, or its future has gone.
+  GroupFuture InvokeAsync(const GroupFunction& function, const CallInput& input,
+                          const CallOptions& options = kDefaultCallOptions,
+                          CallDone done = nullptr);
 
   // Starts to call `function` with each input of the source. `total` is for on_progress alone; 0:
   // not known.
@@ -128,11 +169,10 @@ class ClientGroup {
   std::vector<absl::StatusOr<bootstrap::LeaseEnd>> Release();
 
  private:
-  struct Retried;
-  class Access;
+  friend class GroupCallStarter;
 
-  ClientGroup(std::vector<std::unique_ptr<Client>> owned,
-              std::vector<std::unique_ptr<Lease>> leases, const std::vector<Client*>& clients);
+  ClientGroup(std::vector<std::shared_ptr<Client>> clients, size_t owned,
+              std::vector<std::shared_ptr<Lease>> leases);
 
   absl::Status Reconnect(const ClientOptions& options);
   void Watch(ExecutorLoads::Session session);
@@ -140,22 +180,15 @@ class ClientGroup {
       ABSL_LOCKS_EXCLUDED(functions_mutex_);
   std::vector<std::shared_ptr<CallDriver>> ShutAndListDrivers()
       ABSL_LOCKS_EXCLUDED(functions_mutex_);
-  absl::Status Start(const GroupFunction& function, Bytes input, const CallOptions& options,
-                     CallDone& done);
-  absl::StatusOr<Response> InvokeAgain(const GroupFunction& function, Bytes input,
+  absl::StatusOr<Response> InvokeAgain(const GroupFunction& function, const CallInput& input,
                                        const CallOptions& options);
-  void InvokeAsyncAgain(const GroupFunction& function, Bytes input, const CallOptions& options,
-                        CallDone done);
-  absl::Status StartTry(const std::shared_ptr<Retried>& call, const CallOptions& options);
-  void StartAgain(const std::shared_ptr<Retried>& call);
-  std::optional<absl::Status> StartIfThereIsRoom(const std::shared_ptr<Retried>& call,
-                                                 bool delivers);
 
-  std::vector<std::unique_ptr<Client>> owned_;  // changed by the reconnector's thread
-  const std::vector<std::unique_ptr<Lease>> leases_;
+  const size_t owned_;  // clients that are not a lease's, and come first
+  const std::vector<std::shared_ptr<Lease>> leases_;
   const std::shared_ptr<ExecutorLoads> loads_;  // with the clients, the leases' too
-  const std::shared_ptr<Access> access_;
+  const std::shared_ptr<GroupAccess> access_ = std::make_shared<GroupAccess>();
   mutable absl::Mutex functions_mutex_;
+  std::vector<std::shared_ptr<Client>> clients_ ABSL_GUARDED_BY(functions_mutex_);  // by executor
   // All that have been asked for.
   mutable std::vector<std::shared_ptr<GroupFunctionIds>> functions_
       ABSL_GUARDED_BY(functions_mutex_);

@@ -96,6 +96,7 @@ class CallOutput {
       : kind_(Kind::kWindow), place_(&window), offset_(offset), capacity_(capacity) {}
 
  private:
+  friend class CallStarter;
   friend class MemoryCall;
   friend class RequestMaker;
   enum class Kind : uint32_t { kResponseWindow, kMemory, kWindow };
@@ -127,8 +128,9 @@ struct CallOptions {
   // permits the function to run more than once. The timeout covers all tries together, and so does
   // the fate: MAYBE_EXECUTED if one of them may have been executed.
   uint32_t retry = 0;
-  // Client only. With memory or a window of the caller's, the Response is a view of it, and
-  // response_capacity is of no effect. RESOURCE_EXHAUSTED says how much the response needs.
+  // With memory or a window of the caller's, the Response is a view of it, and response_capacity is
+  // of no effect. RESOURCE_EXHAUSTED says how much the response needs. A window belongs to one
+  // client, so calls of a ClientGroup take memory only.
   CallOutput output = CallOutput();
 };
 

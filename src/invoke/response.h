@@ -27,6 +27,9 @@ struct HeldCells {
 // Of a Response that goes: gives its cells back to the driver that made it.
 void ReleaseResponse(CallDriver* driver, HeldCells cells);
 
+// The number of the session that this driver drives.
+uint64_t SessionOf(const CallDriver* driver);
+
 // What a function returned: a view into the response window, without a copy, or of the memory that
 // CallOptions::output names. In the response window it holds cells until it is destroyed, and
 // further calls need them: do not hoard responses. May outlive the client.
@@ -51,6 +54,9 @@ class Response {
   absl::string_view text() const {
     return {reinterpret_cast<const char*>(data_.data()), data_.size()};
   }
+  // The number of the session that it came in; no other session of this process has it, before or
+  // after. 0: it is a view of memory that CallOptions::output names.
+  uint64_t session() const { return driver_ == nullptr ? 0 : SessionOf(driver_); }
 
  private:
   friend class CallDriver;

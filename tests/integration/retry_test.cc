@@ -303,6 +303,88 @@ TEST_P(RetryTest, AMapThatIsStoppedTellsOfWhatWasToBeTriedAgain) {
   EXPECT_EQ(maybe_executed, 1);
 }
 
+// Whether its result goes to a thread that waits or to a callback, and whether its output goes to
+// the window or to memory of the caller's.
+TEST_P(RetryTest, EveryKindOfCallIsTriedAgain) {
+  for (const bool waits : {true, false}) {
+    for (const bool own_memory : {true, false}) {
+      Rendezvous rendezvous;
+      std::vector<ServerProcess*> servers = {StartServer(), StartServer()};
+      ASSERT_TRUE(servers[0] != nullptr && servers[1] != nullptr);
+      const std::unique_ptr<ClientGroup> group =
+          Group({servers[0]->address(), servers[1]->address()}, false);
+      ASSERT_NE(group, nullptr);
+      const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+      ASSERT_TRUE(hold.ok()) << hold.status();
+      std::string memory(2 * group->client(0).max_payload(), '\0');
+      CallOptions options;
+      options.retry = 1;
+      if (own_memory) options.output = CallOutput(memory.data(), memory.size());
+      absl::Status status;
+      absl::Notification ended;
+      CallDone done = [&](absl::StatusOr<Response> response) {
+        status = response.status();
+        ended.Notify();
+      };
+      std::string input = rendezvous.path();
+      GroupFuture future = waits ? group->InvokeAsync(*hold, input, options)
+                                 : group->InvokeAsync(*hold, input, options, std::move(done));
+      // The call has its own copy.
+      input.assign(input.size(), '?');
+      ASSERT_TRUE(rendezvous.WaitUntilRunning());
+      const size_t doomed = group->calls(0) == 1 ? 0 : 1;
+      std::thread waiter;
+      if (waits) waiter = std::thread([&] { done(future.Get()); });
+      servers[doomed]->Kill();
+      EXPECT_TRUE(rendezvous.WaitUntilRunning());
+      EXPECT_EQ(group->calls(1 - doomed), 1u);
+      rendezvous.Release();
+      ended.WaitForNotification();
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(group->calls(1 - doomed), 0u);
+      if (waiter.joinable()) waiter.join();
+    }
+  }
+}
+
+TEST_P(RetryTest, ACallThatIsCancelledIsNotTriedAgain) {
+  Rendezvous rendezvous;
+  std::vector<ServerProcess*> servers = {StartServer(), StartServer()};
+  ASSERT_TRUE(servers[0] != nullptr && servers[1] != nullptr);
+  const std::unique_ptr<ClientGroup> group =
+      Group({servers[0]->address(), servers[1]->address()}, false);
+  ASSERT_NE(group, nullptr);
+  const absl::StatusOr<GroupFunction> hold = group->Function("test.rendezvous");
+  ASSERT_TRUE(hold.ok()) << hold.status();
+  CallOptions large;
+  // A window has room for one such answer.
+  large.response_capacity = static_cast<uint32_t>(group->client(0).max_payload() / 2 + 1);
+  absl::Notification kept;
+  group->InvokeAsync(*hold, rendezvous.path(), large,
+                     [&](const absl::StatusOr<Response>&) { kept.Notify(); });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  const size_t doomed = group->calls(0) == 1 ? 1 : 0;
+  large.retry = 5;
+  absl::Status status;
+  absl::Notification ended;
+  GroupFuture call =
+      group->InvokeAsync(*hold, rendezvous.path(), large, [&](absl::StatusOr<Response> response) {
+        status = response.status();
+        ended.Notify();
+      });
+  ASSERT_TRUE(rendezvous.WaitUntilRunning());
+  servers[doomed]->Kill();
+  // The call waits for room on the other worker now, or is about to.
+  ASSERT_TRUE(AwaitLeft(*group, 1));
+  const bool cancelled = call.Cancel();
+  rendezvous.Release();
+  kept.WaitForNotification();
+  ended.WaitForNotification();
+  EXPECT_EQ(cancelled, absl::IsCancelled(status)) << status;
+  EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
+  EXPECT_FALSE(rendezvous.HasBegun());
+}
+
 bool RetryTest::HaveOneDeadline(bool asynchronous, absl::Duration timeout) {
   absl::Mutex mutex;
   std::vector<std::pair<std::string, absl::Status>> ended;

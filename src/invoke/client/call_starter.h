@@ -1,9 +1,13 @@
-// Starts calls for code that keeps its callback when a call cannot start: groups, and Python.
+// Starts calls for code that has to know whether a call could be started: groups, and Python.
 
 #ifndef INVOKER_SRC_INVOKE_CLIENT_CALL_STARTER_H_
 #define INVOKER_SRC_INVOKE_CLIENT_CALL_STARTER_H_
 
+#include <memory>
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "invoker/client.h"
 #include "src/invoke/session/client_session.h"
 
@@ -11,14 +15,29 @@ namespace invoker {
 
 class CallStarter {
  public:
-  // Client::InvokeAsync for an input that fits in the request window, and is copied before this
-  // returns. An error says why the call cannot start: `done` has not been taken then, and is not
-  // called. `ticket` is set before `done` can be called.
+  // Client::InvokeAsync. An error says why the call cannot start.
+  static absl::StatusOr<Future> Start(Client& client, const RemoteFunction& function,
+                                      const CallInput& input, const CallOptions& options);
+  // The same with a callback. After an error `done` has not been taken, and is not called. `ticket`
+  // is set before `done` can be called.
   static absl::Status Start(Client& client, const RemoteFunction& function, const CallInput& input,
                             const CallOptions& options, CallDone& done,
                             CallTicket* ticket = nullptr);
-  // Future::Cancel, for a call that Start has started.
+  // Future::Cancel, for a call that Start has started with a callback.
   static bool Cancel(Client& client, const CallTicket& ticket);
+
+  // INVALID_ARGUMENT for a call whose input or output belongs to one client.
+  static absl::Status CheckForAnyClient(const CallInput& input, const CallOptions& options);
+  // Whether such a call uses memory of the caller's until it has ended, if this client makes it.
+  static bool UsesCallersMemory(const Client& client, const CallInput& input,
+                                const CallOptions& options);
+  // The bytes of such a call's input.
+  static std::string CopyOf(const CallInput& input);
+
+ private:
+  static absl::Status Make(Client& client, const RemoteFunction& function, const CallInput& input,
+                           const CallOptions& options, ClientSession::Request* request,
+                           std::unique_ptr<MemoryCall>* memory);
 };
 
 }  // namespace invoker

@@ -35,18 +35,6 @@ absl::Status RequestMaker::WrongBuffer(bool is_ours, size_t size, size_t has) {
                   CallFate::kNotSent);
 }
 
-absl::Status RequestMaker::DoesNotFit(const CallDriver& driver, const CallInput& input,
-                                      const CallOptions& options) {
-  if (options.retry != 0) return NoRetry();
-  if (input.size() > driver.geometry().MaxPayload() && input.kind_ != CallInput::Kind::kWindow) {
-    return TooLargeForWindow("a request", input.size(), driver.geometry());
-  }
-  return WithFate(
-      absl::InvalidArgumentError("a call of a group takes bytes, and its output goes to "
-                                 "the response window"),
-      CallFate::kNotSent);
-}
-
 absl::Status RequestMaker::NoRetry() {
   return WithFate(absl::InvalidArgumentError(
                       "a client has one executor, so that there is no other one to try: `retry` is "
@@ -165,46 +153,82 @@ absl::Status StartWithCallback(CallDriver* driver, const ClientSession::Request&
 
 Future Client::InvokeAsync(const RemoteFunction& function, const CallInput& input,
                            const CallOptions& options, CallDone done) {
-  ClientSession::Request request;
-  std::unique_ptr<MemoryCall> memory;
-  absl::Status status;
-  if (ABSL_PREDICT_TRUE(!RequestMaker::NeedsMemory(*driver_, input, options))) {
-    status = RequestMaker::Make(*driver_, function.id(), input, options, &request);
-  } else {
-    absl::StatusOr<std::unique_ptr<MemoryCall>> made =
-        MemoryCall::Make(this, function, input, options);
-    status = made.status();
-    if (made.ok()) {
-      memory = *std::move(made);
-      request = memory->request();
-    }
-  }
   if (done) {
     CallTicket ticket;
-    if (status.ok()) {
-      status = StartWithCallback(driver_.get(), request, std::move(memory), done, &ticket);
-    }
+    absl::Status status = CallStarter::Start(*this, function, input, options, done, &ticket);
     if (!status.ok()) done(std::move(status));
     return Future(driver_.get(), ticket.call, ticket.sequence);
   }
-  if (!status.ok()) return Future(std::move(status));
-  absl::StatusOr<Call*> call = driver_->Start(request);
+  absl::StatusOr<Future> future = CallStarter::Start(*this, function, input, options);
+  return future.ok() ? *std::move(future) : Future(future.status());
+}
+
+// The session's request of a call. `memory` is set if the call has some of its own; the call has to
+// keep it then.
+absl::Status CallStarter::Make(Client& client, const RemoteFunction& function,
+                               const CallInput& input, const CallOptions& options,
+                               ClientSession::Request* request,
+                               std::unique_ptr<MemoryCall>* memory) {
+  if (ABSL_PREDICT_TRUE(!RequestMaker::NeedsMemory(*client.driver_, input, options))) {
+    return RequestMaker::Make(*client.driver_, function.id(), input, options, request);
+  }
+  absl::StatusOr<std::unique_ptr<MemoryCall>> made =
+      MemoryCall::Make(&client, function, input, options);
+  if (!made.ok()) return made.status();
+  *memory = *std::move(made);
+  *request = (*memory)->request();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Future> CallStarter::Start(Client& client, const RemoteFunction& function,
+                                          const CallInput& input, const CallOptions& options) {
+  ClientSession::Request request;
+  std::unique_ptr<MemoryCall> memory;
+  absl::Status status = Make(client, function, input, options, &request, &memory);
+  if (!status.ok()) return status;
+  absl::StatusOr<Call*> call = client.driver_->Start(request);
   if (memory != nullptr) memory->Started();
-  if (!call.ok()) return Future(call.status());
-  return Future(driver_.get(), *call, std::move(memory));
+  if (!call.ok()) return call.status();
+  return Future(client.driver_.get(), *call, std::move(memory));
 }
 
 absl::Status CallStarter::Start(Client& client, const RemoteFunction& function,
                                 const CallInput& input, const CallOptions& options, CallDone& done,
                                 CallTicket* ticket) {
-  CallDriver& driver = *client.driver_;
-  if (ABSL_PREDICT_FALSE(RequestMaker::NeedsMemory(driver, input, options))) {
-    return RequestMaker::DoesNotFit(driver, input, options);
-  }
   ClientSession::Request request;
-  absl::Status status = RequestMaker::Make(driver, function.id(), input, options, &request);
+  std::unique_ptr<MemoryCall> memory;
+  absl::Status status = Make(client, function, input, options, &request, &memory);
   if (!status.ok()) return status;
-  return driver.StartWithCallback(request, done, ticket);
+  return StartWithCallback(client.driver_.get(), request, std::move(memory), done, ticket);
+}
+
+absl::Status CallStarter::CheckForAnyClient(const CallInput& input, const CallOptions& options) {
+  const char* what = nullptr;
+  if (input.kind_ == CallInput::Kind::kBuffer) what = "a Buffer";
+  if (input.kind_ == CallInput::Kind::kWindow) what = "a RegisteredWindow";
+  if (options.output.kind_ == CallOutput::Kind::kWindow) what = "a RegisteredWindow";
+  if (what == nullptr) return absl::OkStatus();
+  return WithFate(absl::InvalidArgumentError(absl::StrCat(
+                      what,
+                      " belongs to one client, and a call of a group goes to any: call that "
+                      "client, or give the group bytes and memory")),
+                  CallFate::kNotSent);
+}
+
+bool CallStarter::UsesCallersMemory(const Client& client, const CallInput& input,
+                                    const CallOptions& options) {
+  return input.size() > client.max_payload() || options.output.kind_ == CallOutput::Kind::kMemory;
+}
+
+std::string CallStarter::CopyOf(const CallInput& input) {
+  std::string copy;
+  copy.reserve(input.size());
+  const Bytes whole[] = {input.bytes_};
+  const bool in_parts = input.kind_ == CallInput::Kind::kParts;
+  for (const Bytes part : in_parts ? input.parts() : absl::MakeConstSpan(whole)) {
+    copy.append(reinterpret_cast<const char*>(part.data()), part.size());
+  }
+  return copy;
 }
 
 bool CallStarter::Cancel(Client& client, const CallTicket& ticket) {
@@ -251,6 +275,7 @@ uint64_t Client::max_payload() const { return driver_->geometry().MaxPayload(); 
 DataAuth Client::data_auth() const { return driver_->data_auth(); }
 ResponseDropCounters Client::dropped_responses() const { return driver_->dropped_responses(); }
 uint32_t Client::executor() const { return connection_->executor(); }
+uint64_t Client::session() const { return driver_->session(); }
 
 Future::Future(CallDriver* driver, Call* call, std::unique_ptr<MemoryCall> memory)
     : driver_(driver), call_(call), memory_(std::move(memory)) {}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "invoker/call_fate.h"
@@ -61,7 +62,12 @@ absl::Status MemoryCall::Prepare(Client* client, const RemoteFunction& function,
   if (input_window_ != nullptr || output_.kind_ == CallOutput::Kind::kWindow) {
     return MakeWithWindows(function, options);
   }
-  return RequestMaker::Make(*driver_, function.id(), input, options, &request_);
+  if (buffer_.has_value()) {
+    return RequestMaker::Make(*driver_, function.id(), {*buffer_, bytes_.size()}, options,
+                              &request_);
+  }
+  return RequestMaker::Make(*driver_, function.id(), whole_ != nullptr ? CallInput(bytes_) : input,
+                            options, &request_);
 }
 
 absl::Status MemoryCall::CheckWindow(const RegisteredWindow& window) const {
@@ -106,6 +112,9 @@ absl::Status MemoryCall::PlaceInput(Client* client, const CallInput& input,
     return CheckPlace("input", input_offset_, input_length_, *input_window_);
   }
   bytes_ = input.bytes_;
+  if (input.kind_ == CallInput::Kind::kParts) {
+    if (absl::Status status = PlaceParts(client, input); !status.ok()) return status;
+  }
   const uint64_t beside =
       output_.kind_ == CallOutput::Kind::kWindow ? uint64_t{kBulkDescriptorBytes} : 0;
   if (bytes_.size() + beside <= driver_->geometry().MaxPayload()) return absl::OkStatus();
@@ -117,6 +126,31 @@ absl::Status MemoryCall::PlaceInput(Client* client, const CallInput& input,
   input_window_ = &*own_input_;
   input_length_ = bytes_.size();
   bytes_ = Bytes();
+  return absl::OkStatus();
+}
+
+// Puts the parts together: in the request window if they leave from there and find room, else in
+// memory of their own.
+absl::Status MemoryCall::PlaceParts(Client* client, const CallInput& input) {
+  std::byte* target = nullptr;
+  if (output_.kind_ != CallOutput::Kind::kWindow && input.size() <= client->max_payload()) {
+    absl::StatusOr<Buffer> buffer = client->AllocateBuffer(input.size());
+    if (buffer.ok()) {
+      buffer_ = *std::move(buffer);
+      target = buffer_->data().data();
+    }
+  }
+  if (target == nullptr) {
+    whole_.reset(new (std::nothrow) std::byte[input.size()]);
+    target = whole_.get();
+  }
+  if (target == nullptr) {
+    return WithFate(absl::ResourceExhaustedError(
+                        absl::StrCat("no memory for a request of ", input.size(), " bytes")),
+                    CallFate::kNotSent);
+  }
+  bytes_ = Bytes(target, input.size());
+  for (const Bytes part : input.parts()) target = std::copy(part.begin(), part.end(), target);
   return absl::OkStatus();
 }
 
@@ -165,6 +199,8 @@ void MemoryCall::LendWindows() {
 }
 
 void MemoryCall::Started() {
+  // The call keeps its memory until it has ended.
+  buffer_.reset();
   if (use_ == nullptr) return;
   driver_->RunLocked([this] { use_->starting = false; });
 }

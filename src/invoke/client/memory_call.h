@@ -1,4 +1,4 @@
-// A call whose input or output lies in the caller's memory.
+// A call whose input lies in several places, or whose input or output is memory of the caller's.
 
 #ifndef INVOKER_SRC_INVOKE_CLIENT_MEMORY_CALL_H_
 #define INVOKER_SRC_INVOKE_CLIENT_MEMORY_CALL_H_
@@ -51,13 +51,16 @@ class MemoryCall {
                        CallOptions options);
   absl::Status PlaceOutput(Client* client, const CallDeadline& deadline, CallOptions* options);
   absl::Status PlaceInput(Client* client, const CallInput& input, const CallDeadline& deadline);
+  absl::Status PlaceParts(Client* client, const CallInput& input);
   absl::Status MakeWithWindows(const RemoteFunction& function, const CallOptions& options);
   absl::Status CheckWindow(const RegisteredWindow& window) const;
   void LendWindows();
   absl::StatusOr<Response> ViewOfOutput(const Response& response) const;
 
   const std::shared_ptr<CallDriver> driver_;
-  Bytes bytes_;  // the input, unless it is in a window
+  Bytes bytes_;                         // the input, unless it is in a window
+  std::optional<Buffer> buffer_;        // where the parts of the input are, until it has started
+  std::unique_ptr<std::byte[]> whole_;  // or here, if the request window had no room
   const RegisteredWindow* input_window_ = nullptr;
   uint64_t input_offset_ = 0;
   uint64_t input_length_ = 0;

@@ -33,7 +33,7 @@ class RequestMaker {
     // A buffer lies in the request window, so it is never too large.
     if (input.kind_ == CallInput::Kind::kBuffer) return special != 0;
     return input.size() > driver.geometry().MaxPayload() || special != 0 ||
-           input.kind_ == CallInput::Kind::kWindow;
+           input.kind_ != CallInput::Kind::kBytes;
   }
 
   // For a call that does not NeedsMemory, or whose memory lies in the session's windows after all.
@@ -85,9 +85,7 @@ class RequestMaker {
     return SetDeadline(options.timeout, request);
   }
 
-  // Why a call that NeedsMemory cannot start where it may only use the session's windows.
-  static absl::Status DoesNotFit(const CallDriver& driver, const CallInput& input,
-                                 const CallOptions& options);
+  // Why a client refuses CallOptions::retry.
   static absl::Status NoRetry();
 
  private:

@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<Result>> OfEach(size_t servers, const Make& make) {
 // Of a worker that is well.
 constexpr size_t kMostExecutors = 1024;
 
-using Clients = std::vector<std::unique_ptr<Client>>;
+using Clients = std::vector<std::shared_ptr<Client>>;
 
 absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOptions& options,
                                       size_t sessions) {
@@ -79,7 +79,11 @@ absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOpt
   absl::StatusOr<std::shared_ptr<ClientLease>> lease =
       ClientLease::Acquire(*std::move(contact), terms, options.connect_timeout);
   if (!lease.ok()) return lease.status();
-  return OpenSessions(*lease, sessions, options);
+  absl::StatusOr<std::vector<std::unique_ptr<Client>>> clients =
+      OpenSessions(*lease, sessions, options);
+  if (!clients.ok()) return clients.status();
+  return Clients(std::make_move_iterator(clients->begin()),
+                 std::make_move_iterator(clients->end()));
 }
 
 // How many executors to lease of each server: each one where the most cores are free, or, once none
@@ -118,7 +122,7 @@ absl::StatusOr<std::vector<uint32_t>> Spread(const std::vector<std::string>& ser
   return shares;
 }
 
-using MaybeLease = std::unique_ptr<Lease>;
+using MaybeLease = std::shared_ptr<Lease>;
 
 // One after the other, in an order that is the same for every client: of two that wait, none holds
 // what the other one waits for while it waits for what the other one holds.
@@ -137,7 +141,7 @@ absl::StatusOr<std::vector<MaybeLease>> AcquireInOrder(const std::vector<std::st
     LeaseOptions mine = options;
     mine.executors = shares[i];
     mine.wait = std::max(until.left(), absl::ZeroDuration());
-    absl::StatusOr<MaybeLease> lease = Lease::Acquire(servers[i], mine);
+    absl::StatusOr<std::unique_ptr<Lease>> lease = Lease::Acquire(servers[i], mine);
     if (!lease.ok()) return lease.status();
     leases[i] = *std::move(lease);
   }

@@ -20,8 +20,8 @@ namespace invoker {
 
 class DeferredCalls {
  public:
-  // Starts the call or has it ended, by End, and does not wait for room. False: it is to be tried
-  // again.
+  // Starts the call or has it ended, by RunApart, and does not wait for room. False: it is to be
+  // tried again.
   using Try = std::function<bool()>;
 
   DeferredCalls() = default;
@@ -32,13 +32,13 @@ class DeferredCalls {
   // False if the system has no thread for it. Does not block. Any thread.
   bool Add(Try call) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Runs a callback, soon, on a thread where others do not wait for it: 64 may block at a time. On
-  // this one if the system has no other.
-  void End(std::function<void()> callback) { ends_.Run(std::move(callback)); }
+  // Runs what may block, soon, on a thread where others do not wait for it: 64 may block at a time.
+  // On this one if the system has no other.
+  void RunApart(std::function<void()> work) { apart_.Run(std::move(work)); }
 
   // Sessions take no calls any more, so that each call that waits ends when it is tried again. So
-  // does what comes from now on, in Add itself. Waits for the thread, and not for callbacks: the
-  // destructor does.
+  // does what comes from now on, in Add itself. Waits for the thread, and not for what runs apart:
+  // the destructor does.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -49,7 +49,7 @@ class DeferredCalls {
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Try> waiting_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
-  bootstrap::WorkThreads ends_{64};
+  bootstrap::WorkThreads apart_{64};
 };
 
 }  // namespace invoker

@@ -123,8 +123,8 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   absl::CondVar changed_;
   std::deque<Ready> ready_ ABSL_GUARDED_BY(mutex_);  // inputs that wait for their calls
   std::map<uint64_t, absl::StatusOr<Response>> results_ ABSL_GUARDED_BY(mutex_);
-  // Inputs of calls under way, while an item may be tried more than once.
-  std::map<uint64_t, Ready> tried_ ABSL_GUARDED_BY(mutex_);
+  // Of calls under way, those that may be tried again, or whose input the executor reads.
+  std::map<uint64_t, Ready> held_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_input_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_result_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -215,23 +215,26 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   options.when_full = when_full;
   if (next.deadline.none()) next.deadline = CallDeadline(call_.timeout);
   if (!next.deadline.none()) options.timeout = next.deadline.left();
-  if (tries_ > 1) {
-    ++next.tries;
-    // Its bytes stay where they are, for as long as the item is there.
-    tried_.insert_or_assign(next.index, next);
-  }
+  const uint64_t index = next.index;
+  ++next.tries;
+  const bool held =
+      tries_ > 1 || CallStarter::UsesCallersMemory(session->client(), next.input.bytes(), options);
+  Ready& item = held ? held_.insert_or_assign(index, std::move(next)).first->second : next;
   mutex_.Unlock();
-  CallDone done = [core = shared_from_this(), index = next.index,
+  CallDone done = [core = shared_from_this(), index,
                    session = *session](absl::StatusOr<Response> response) {
     core->OnDone(index, session, std::move(response));
   };
   const absl::Status status =
-      CallStarter::Start(session->client(), *function, next.input.bytes(), options, done);
+      CallStarter::Start(session->client(), *function, item.input.bytes(), options, done);
   mutex_.Lock();
   if (status.ok()) return;
-  if (tries_ > 1) tried_.erase(next.index);
+  if (held) {
+    next = std::move(item);
+    held_.erase(index);
+  }
   // What was not sent does not count.
-  if (next.tries > 0) --next.tries;
+  --next.tries;
   --under_way_;
   const bool full = absl::IsResourceExhausted(status) && when_full == WhenFull::kFail;
   const bool lost = !full && ShowsLostExecutor(status);
@@ -256,9 +259,10 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
 // Whether the item whose call has ended like this waits to be called again. If not, `response` is
 // what it has ended with.
 bool MapRun::Core::TryAgainLocked(uint64_t index, absl::StatusOr<Response>* response) {
-  const auto found = tried_.find(index);
+  const auto found = held_.find(index);
+  if (found == held_.end()) return false;
   Ready item = std::move(found->second);
-  tried_.erase(found);
+  held_.erase(found);
   if (response->ok()) return false;
   const absl::Status status = response->status();
   if (stopped_ || abandoned_ || item.tries >= tries_ || !MayBeRetried(status) ||
@@ -281,7 +285,7 @@ void MapRun::Core::OnDone(uint64_t index, ExecutorLoads::Session session,
   --under_way_;
   ++ended_;
   blocked_ = false;
-  const bool again = tries_ > 1 && TryAgainLocked(index, &response);
+  const bool again = TryAgainLocked(index, &response);
   if (!again && !abandoned_) AddResultLocked(index, std::move(response));
   StartLocked(WhenFull::kFail);
   WakeRunLocked();

@@ -45,6 +45,7 @@ struct MapOptions {
 
 class MapInput {
  public:
+  // Of any size: see CallInput.
   explicit MapInput(std::string data) : data_(std::move(data)) {}
   // Of memory that stays as it is until the item's result is there.
   explicit MapInput(Bytes view) : view_(view) {}

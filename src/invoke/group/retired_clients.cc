@@ -25,7 +25,7 @@ RetiredClients::~RetiredClients() {
   if (thread_.joinable()) thread_.join();
 }
 
-void RetiredClients::Add(ExecutorLoads::Session session, std::unique_ptr<Client> client) {
+void RetiredClients::Add(ExecutorLoads::Session session, std::shared_ptr<Client> client) {
   absl::MutexLock lock(&mutex_);
   open_.push_back({session, ++added_, std::move(client)});
   // Without a thread all stay until the next one comes, or the group goes.

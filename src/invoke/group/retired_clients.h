@@ -35,7 +35,7 @@ class RetiredClients {
   // The session has been lost; another one follows it, or is about to. Once closed, a client stays
   // until one that came later for the same executor has been closed too. Does not block. Any
   // thread.
-  void Add(ExecutorLoads::Session session, std::unique_ptr<Client> client)
+  void Add(ExecutorLoads::Session session, std::shared_ptr<Client> client)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Of those that have not been closed. Any thread.
@@ -45,7 +45,7 @@ class RetiredClients {
   struct Retired {
     ExecutorLoads::Session session;
     uint64_t number;  // in the order of Add
-    std::unique_ptr<Client> client;
+    std::shared_ptr<Client> client;
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,6 +1,7 @@
 #include "src/invoke/session/driver/call_driver.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -20,9 +21,15 @@ constexpr int64_t kLeastDeliveryNs = 1'000'000;
 // How often a waiting thread asks whether it is to give up.
 constexpr int64_t kInterruptCheckNs = 100'000'000;
 
+uint64_t NextSessionNumber() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 }  // namespace
 
 void ReleaseResponse(CallDriver* driver, HeldCells cells) { driver->FreeResponse(cells); }
+uint64_t SessionOf(const CallDriver* driver) { return driver->session(); }
 
 // Holds the turn lock for a scope, and keeps the driver that long: the client, and with it its
 // share of the driver, may go while a thread is inside.
@@ -47,7 +54,8 @@ class ABSL_SCOPED_LOCKABLE CallDriver::Visit {
 CallDriver::CallDriver(std::unique_ptr<transport::Reactor> reactor, absl::Duration hot_timeout)
     : reactor_(std::move(reactor)),
       hot_ns_(hot_timeout == absl::InfiniteDuration() ? kForever
-                                                      : absl::ToInt64Nanoseconds(hot_timeout)) {}
+                                                      : absl::ToInt64Nanoseconds(hot_timeout)),
+      number_(NextSessionNumber()) {}
 
 CallDriver::~CallDriver() {
   Close();

@@ -72,6 +72,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
     return session_->RequestPayload(cells);
   }
   const transport::Reactor& reactor() const { return *reactor_; }
+  // Response::session.
+  uint64_t session() const { return number_; }
   ResponseDropCounters dropped_responses();
 
   // Starts the request, waits for its end and returns its response. Waits for free cells too, if
@@ -224,6 +226,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   std::unique_ptr<transport::Reactor> reactor_;
   std::unique_ptr<ClientSession> session_ ABSL_PT_GUARDED_BY(lock_);
   const int64_t hot_ns_;
+  const uint64_t number_;
   DriverRole role_ ABSL_GUARDED_BY(lock_);
   // Threads in Run, Await or AwaitEnd: their calls hold cells until they take their results.
   uint32_t running_ ABSL_GUARDED_BY(lock_) = 0;
