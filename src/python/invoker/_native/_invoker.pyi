@@ -1,4 +1,4 @@
-"""The native half of the package; see src/python/native/native_client.h, bound_function.h, native_lease.h and native_server.h."""
+"""The native half of the package; see src/python/native/calls/native_client.h, bound_function.h, native_lease.h and native_server.h."""
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/python/native/buffer.h"
-#include "src/python/native/call_memory.h"
+#include "src/python/native/server/call_memory.h"
 
 namespace invoker::python {
 namespace {

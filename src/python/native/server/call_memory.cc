@@ -1,4 +1,4 @@
-#include "src/python/native/call_memory.h"
+#include "src/python/native/server/call_memory.h"
 
 namespace invoker::python {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/python/native/bound_function.h"
+#include "src/python/native/calls/bound_function.h"
 
 #include <pybind11/pybind11.h>
 
@@ -7,7 +7,7 @@
 #include <new>
 
 #include "invoker/client.h"
-#include "src/python/native/native_client.h"
+#include "src/python/native/calls/native_client.h"
 
 namespace invoker::python {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/python/native/frame_parts.h"
+#include "src/python/native/calls/frame_parts.h"
 
 #include <cstring>
 

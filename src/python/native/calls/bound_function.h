@@ -3,8 +3,8 @@
 // Written against Python's own C API: pybind11 looks up and converts the arguments of a call in
 // more time than a whole call over shared memory takes beyond its two writes.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_BOUND_FUNCTION_H_
-#define INVOKER_SRC_PYTHON_NATIVE_BOUND_FUNCTION_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_BOUND_FUNCTION_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_BOUND_FUNCTION_H_
 
 #include <Python.h>
 
@@ -22,4 +22,4 @@ PyObject* MakeBoundFunctionType();
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_BOUND_FUNCTION_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_BOUND_FUNCTION_H_

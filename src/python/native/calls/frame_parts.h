@@ -1,7 +1,7 @@
 // A request in several pieces of memory, which are put together in registered memory.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_FRAME_PARTS_H_
-#define INVOKER_SRC_PYTHON_NATIVE_FRAME_PARTS_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_FRAME_PARTS_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_FRAME_PARTS_H_
 
 #include <pybind11/pybind11.h>
 
@@ -37,4 +37,4 @@ class FrameParts {
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_FRAME_PARTS_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_FRAME_PARTS_H_

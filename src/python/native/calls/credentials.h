@@ -1,7 +1,7 @@
 // Credentials as the package's Python half hands them over.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_CREDENTIALS_H_
-#define INVOKER_SRC_PYTHON_NATIVE_CREDENTIALS_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_CREDENTIALS_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_CREDENTIALS_H_
 
 #include <pybind11/pybind11.h>
 
@@ -20,4 +20,4 @@ inline security::ClientCredentials CredentialsOf(const pybind11::tuple& fields) 
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_CREDENTIALS_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_CREDENTIALS_H_

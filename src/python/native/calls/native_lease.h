@@ -1,7 +1,7 @@
 // invoker::Lease for Python; the rest of it is in invoker/lease.py.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_NATIVE_LEASE_H_
-#define INVOKER_SRC_PYTHON_NATIVE_NATIVE_LEASE_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_LEASE_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_LEASE_H_
 
 #include <pybind11/pybind11.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "invoker/lease.h"
-#include "src/python/native/native_client.h"
+#include "src/python/native/calls/native_client.h"
 #include "src/python/native/server/fork_mark.h"
 
 namespace invoker::python {
@@ -68,4 +68,4 @@ pybind11::dict WorkerCapacity(const std::string& server, double timeout_s,
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_NATIVE_LEASE_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_LEASE_H_

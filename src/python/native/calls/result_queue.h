@@ -4,8 +4,8 @@
 // The driver must never wait for the GIL: other calls, of threads that do hold it, may wait for the
 // driver.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_RESULT_QUEUE_H_
-#define INVOKER_SRC_PYTHON_NATIVE_RESULT_QUEUE_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_RESULT_QUEUE_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_RESULT_QUEUE_H_
 
 #include <cstdint>
 #include <vector>
@@ -55,4 +55,4 @@ class ResultQueue {
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_RESULT_QUEUE_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_RESULT_QUEUE_H_

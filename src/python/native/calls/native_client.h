@@ -1,7 +1,7 @@
 // invoker::Client for Python: what only C++ can do; the rest is in invoker/client.py.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_NATIVE_CLIENT_H_
-#define INVOKER_SRC_PYTHON_NATIVE_NATIVE_CLIENT_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_CLIENT_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_CLIENT_H_
 
 #include <pybind11/pybind11.h>
 
@@ -15,7 +15,7 @@
 #include "invoker/client.h"
 #include "src/invoke/client/call_starter.h"
 #include "src/python/native/bell.h"
-#include "src/python/native/result_queue.h"
+#include "src/python/native/calls/result_queue.h"
 #include "src/python/native/server/fork_mark.h"
 #include "src/security/client_credentials.h"
 
@@ -137,4 +137,4 @@ class NativeClient {
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_NATIVE_CLIENT_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_CLIENT_H_

@@ -1,4 +1,4 @@
-#include "src/python/native/native_client.h"
+#include "src/python/native/calls/native_client.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "src/invoke/connect/connection.h"
 #include "src/python/native/buffer.h"
+#include "src/python/native/calls/frame_parts.h"
 #include "src/python/native/errors.h"
-#include "src/python/native/frame_parts.h"
 #include "src/python/native/gil.h"
 #include "src/python/native/server/native_server.h"
 #include "src/python/native/signals.h"

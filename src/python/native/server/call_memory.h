@@ -1,7 +1,7 @@
 // Memory that Python code may look at for the duration of a call only.
 
-#ifndef INVOKER_SRC_PYTHON_NATIVE_CALL_MEMORY_H_
-#define INVOKER_SRC_PYTHON_NATIVE_CALL_MEMORY_H_
+#ifndef INVOKER_SRC_PYTHON_NATIVE_SERVER_CALL_MEMORY_H_
+#define INVOKER_SRC_PYTHON_NATIVE_SERVER_CALL_MEMORY_H_
 
 #include <pybind11/pybind11.h>
 
@@ -36,4 +36,4 @@ bool PrepareCallMemoryType();
 
 }  // namespace invoker::python
 
-#endif  // INVOKER_SRC_PYTHON_NATIVE_CALL_MEMORY_H_
+#endif  // INVOKER_SRC_PYTHON_NATIVE_SERVER_CALL_MEMORY_H_

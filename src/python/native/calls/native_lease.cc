@@ -1,4 +1,4 @@
-#include "src/python/native/native_lease.h"
+#include "src/python/native/calls/native_lease.h"
 
 #include <limits>
 #include <utility>
