@@ -108,12 +108,13 @@ class ClientGroup {
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Acquire(absl::string_view servers,
                                                               const LeaseOptions& options);
 
-  // Of what has been opened already: at least one executor. Nobody else closes or releases it
-  // before the group goes.
+  // Of what has been opened already: at least one executor. Nobody else closes it before the group
+  // has been closed.
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Of(
       std::vector<std::shared_ptr<Client>> clients, std::vector<std::shared_ptr<Lease>> leases);
 
-  // As of Client and Lease. Runs of Map must have gone.
+  // Close, and lets go of the leases, which end if nobody else keeps them. Runs of Map must have
+  // gone.
   ~ClientGroup();
   ClientGroup(const ClientGroup&) = delete;
   ClientGroup& operator=(const ClientGroup&) = delete;
@@ -165,6 +166,11 @@ class ClientGroup {
                                                absl::Span<const std::string> inputs,
                                                MapOptions options = {});
 
+  // Ends calls under way with CANCELLED, and the sessions: Client::Close of each, but the executors
+  // of a lease only end their calls. Blocks until callbacks that run have returned. Runs of Map
+  // must have gone. Again, or meanwhile: returns at once.
+  void Close() ABSL_LOCKS_EXCLUDED(functions_mutex_);
+
   // Releases every lease: Lease::Release of each, with its server named in errors.
   std::vector<absl::StatusOr<bootstrap::LeaseEnd>> Release();
 
@@ -178,8 +184,7 @@ class ClientGroup {
   void Watch(ExecutorLoads::Session session);
   absl::Status Replace(size_t executor, std::unique_ptr<Client> client)
       ABSL_LOCKS_EXCLUDED(functions_mutex_);
-  std::vector<std::shared_ptr<CallDriver>> ShutAndListDrivers()
-      ABSL_LOCKS_EXCLUDED(functions_mutex_);
+  std::vector<std::shared_ptr<CallDriver>> ListDrivers() ABSL_LOCKS_EXCLUDED(functions_mutex_);
   absl::StatusOr<Response> InvokeAgain(const GroupFunction& function, const CallInput& input,
                                        const CallOptions& options);
 

@@ -55,17 +55,26 @@ class Response {
     return {reinterpret_cast<const char*>(data_.data()), data_.size()};
   }
   // The number of the session that it came in; no other session of this process has it, before or
-  // after. 0: it is a view of memory that CallOptions::output names.
-  uint64_t session() const { return driver_ == nullptr ? 0 : SessionOf(driver_); }
+  // after.
+  uint64_t session() const {
+    if (driver_ != nullptr) return SessionOf(driver_);
+    return uint64_t{cells_.first} << 32 | cells_.cells;
+  }
 
  private:
   friend class CallDriver;
   friend class MemoryCall;
   Response(CallDriver* driver, HeldCells cells, Bytes data)
       : driver_(driver), cells_(cells), data_(data) {}
+  // In memory that CallOptions::output names.
+  Response(uint64_t session, Bytes data)
+      : driver_(nullptr),
+        cells_{static_cast<uint32_t>(session >> 32), static_cast<uint32_t>(session)},
+        data_(data) {}
 
-  CallDriver*
-      driver_;  // lives as long as any response in its window; nullptr: there is nothing to release
+  // Lives as long as any response in its window. nullptr: there is nothing to release, and `cells_`
+  // has the two halves of the session's number.
+  CallDriver* driver_;
   HeldCells cells_;
   Bytes data_;
 };

@@ -167,6 +167,25 @@ TEST_P(BusyExecutorsTest, AFutureOutlivesItsGroup) {
   EXPECT_FALSE(unread.Cancel());
 }
 
+TEST_P(BusyExecutorsTest, CloseEndsTheCallsOfOtherThreads) {
+  const GroupFunction gate = FunctionOf("gate");
+  absl::Status status;
+  std::thread calls([&] { status = group_->Invoke(gate, "").status(); });
+  std::vector<GroupFuture> futures;
+  for (int i = 0; i < 3; ++i) futures.push_back(group_->InvokeAsync(gate, ""));
+  a_->functions.entered.WaitForNotification();
+  b_->functions.entered.WaitForNotification();
+  group_->Close();
+  calls.join();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  for (GroupFuture& future : futures) {
+    EXPECT_TRUE(absl::IsCancelled(future.Get().status()));
+  }
+  EXPECT_FALSE(group_->Invoke(gate, "").ok());
+  group_->Close();
+  OpenGates();
+}
+
 TEST_P(GroupCallTest, PayloadsOfAnySizeGoEveryWay) {
   const GroupFunction echo = FunctionOf("echo");
   const std::string input = Stamped(kLarge);
@@ -179,7 +198,7 @@ TEST_P(GroupCallTest, PayloadsOfAnySizeGoEveryWay) {
       ASSERT_TRUE(response.ok()) << response.status();
       EXPECT_EQ(response->data().data(), reinterpret_cast<const std::byte*>(output.data()));
       EXPECT_TRUE(response->text() == input);
-      EXPECT_EQ(response->session(), 0u);
+      EXPECT_NE(group_->ClientOf(response->session()), nullptr);
       output.assign(kLarge, '\0');
     };
     expect_same(group_->Invoke(echo, input, large));

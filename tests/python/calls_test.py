@@ -304,7 +304,7 @@ def test_function_handles_take_the_same_arguments(client):
         lambda: echo(b"a", response_capacity=1.5),
         lambda: echo(b"a", timeout="soon"),
         lambda: echo(None),
-        lambda: type(echo)(client._session, "echo"),
+        lambda: type(echo)(client._calls, "echo"),
     ):
         with pytest.raises(TypeError):
             wrong()
@@ -316,7 +316,7 @@ def test_a_function_handle_keeps_its_client(server):
     echo = invoker.connect(server.address).function("echo")
     gc.collect()
     assert echo(b"abc") == b"abc"
-    echo._session.close()
+    echo._calls.close()
     with pytest.raises(invoker.FailedPrecondition):
         echo(b"abc")
 

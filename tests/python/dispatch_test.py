@@ -6,10 +6,10 @@ import threading
 import invoker
 import pytest
 from conftest import run_script
-from invoker._calls import dispatch, retry
+from invoker._calls import dispatch
 
 
-def test_callbacks_of_two_sessions_may_close_the_group():
+def test_callbacks_of_calls_of_two_executors_may_close_the_group():
     rounds = 5
     leave = [threading.Event() for _ in range(rounds)]
 
@@ -55,9 +55,9 @@ class Native:
         if not self.failed:
             self.failed = True
             raise MemoryError("for the results")
-        return [(2, memoryview(b"later"))]
+        return [(2, memoryview(b"later"), 7)]
 
-    def cancel(self, ticket):
+    def cancel(self, call):
         return True
 
     def wake(self):
@@ -67,53 +67,14 @@ class Native:
 def test_results_that_are_lost_on_the_way_end_their_calls_and_no_others():
     native = Native()
     dispatcher = dispatch.Dispatcher(native)
-    first = dispatcher.start(lambda token: object(), bytes)
+    first = dispatcher.start(lambda token: object(), lambda view, session: (bytes(view), session))
     native.started.release()
     with pytest.raises(MemoryError):
         first.result(timeout=60)
-    second = dispatcher.start(lambda token: object(), bytes)
+    second = dispatcher.start(lambda token: object(), lambda view, session: (bytes(view), session))
     native.started.release()
-    assert second.result(timeout=60) == b"later"
+    assert second.result(timeout=60) == (b"later", 7)
     dispatcher.stop()
-
-
-class GroupWithoutThreads:
-    """As much of a group as tries of a call need."""
-
-    def __init__(self):
-        self.waiting = self
-
-    def others_left(self):
-        return True
-
-    def add(self, attempt):
-        raise RuntimeError("can't start new thread")
-
-    def end(self, end):
-        end()
-
-
-@pytest.mark.parametrize("no_thread_for", ["the line", "the next session"])
-def test_a_call_that_cannot_be_tried_again_for_want_of_a_thread_says_what_became_of_it(no_thread_for):
-    first = concurrent.futures.Future()
-    tries = []
-
-    def start(may_block, whole):
-        tries.append(may_block)
-        if len(tries) == 1:
-            first.cancel = lambda: False
-            return first
-        if no_thread_for == "the line":
-            return None
-        raise RuntimeError("can't start new thread")
-
-    whole = retry.submit(retry.Tries(GroupWithoutThreads(), {"retry": 1}), start)
-    first.set_exception(invoker.Unavailable("its worker has gone", fate="maybe_executed"))
-    with pytest.raises(invoker.Unavailable, match="has gone") as caught:
-        whole.result(timeout=60)
-    assert caught.value.fate == "maybe_executed"
-    assert isinstance(caught.value.__cause__, RuntimeError)
-    assert len(tries) == 2
 
 
 def test_a_forked_process_is_told_though_its_parent_was_in_the_middle_of_a_call():
@@ -128,7 +89,7 @@ def test_a_forked_process_is_told_though_its_parent_was_in_the_middle_of_a_call(
                 with lock:
                     taken.release()
                     give_back.wait()
-            locks = [client._session.dispatcher._lock, group._calls._lock, group._own_lease._lock]
+            locks = [client._calls.dispatcher._lock, group._calls.dispatcher._lock, group._own_lease._lock]
             threads = [threading.Thread(target=hold, args=(lock,)) for lock in locks]
             for thread in threads:
                 thread.start()

@@ -84,10 +84,15 @@ def test_late_answers_are_noticed_even_if_nothing_else_can_be_sent(client, rende
             assert error.fate == "not_sent"
 
 
-def test_too_large_a_payload_of_a_submitted_call_is_an_invalid_argument(client):
-    error = client.submit("echo", bytes(client.max_payload + 1)).exception()
-    assert isinstance(error, invoker.InvalidArgument) and isinstance(error, ValueError)
-    assert str(client.max_payload) in str(error) and error.fate == "not_sent"
+@pytest.mark.parametrize("how", ["call", "submit"])
+def test_a_retry_that_makes_no_sense_is_refused(client, how):
+    for wrong in (-1, 2**40):
+        with pytest.raises(invoker.InvalidArgument, match="retry=%d" % wrong) as caught:
+            outcome = getattr(client, how)("echo", b"x", retry=wrong)
+            outcome.result()
+        assert caught.value.fate == "not_sent"
+    with pytest.raises(TypeError):
+        getattr(client, how)("echo", b"x", retry="1")
 
 
 def test_a_response_without_room_is_resource_exhausted(client):

@@ -2,15 +2,12 @@
 
 import asyncio
 import concurrent.futures
-import itertools
 import threading
 import time
 
 import invoker
 import pytest
 from conftest import Server, loopback_address_of_its_own, microseconds
-from invoker._calls import ends, reconnect, retry
-from invoker._native import _invoker
 
 
 @pytest.fixture
@@ -35,101 +32,20 @@ def comes_true(condition, seconds=60.0):
     return False
 
 
-def test_connecting_again_goes_on_whatever_a_try_ends_with():
-    class Lost:
-        tries = 0
-        back = threading.Event()
-
-        def ended_sessions(self):
-            return []
-
-        def connect_again(self, index, longest_step):
-            self.tries += 1
-            if self.tries == 1:
-                raise MemoryError
-            if self.tries == 2:
-                raise OSError("no descriptors left")
-            self.back.set()
-            return True
-
-    lost = Lost()
-    reconnector = reconnect.Reconnector(lost, _invoker.Bell())
-    reconnector.start()
-    reconnector.lost(0)
-    lost.back.wait()
-    reconnector.stop()
-
-
-def test_ends_go_on_whatever_a_callback_raises(caplog):
-    def fail():
-        raise SystemExit("a callback's own affair")
-
-    running = ends.Ends()
-    for _ in range(2 * ends._MOST_THREADS):
-        running.run(fail)
-    ended = threading.Event()
-    running.run(ended.set)
-    assert ended.wait(60)
-    assert "callback" in caplog.text
-
-
-def test_a_session_that_is_lost_while_it_is_being_replaced_is_replaced_again():
-    class LostTwice:
-        tries = 0
-        again = threading.Event()
-
-        def ended_sessions(self):
-            return []
-
-        def connect_again(self, index, longest_step):
-            self.tries += 1
-            if self.tries == 1:
-                # The new one is in place, and the old one is being closed.
-                reconnector.lost(index)
-            else:
-                self.again.set()
-            return True
-
-    lost = LostTwice()
-    reconnector = reconnect.Reconnector(lost, _invoker.Bell())
-    reconnector.start()
-    reconnector.lost(0)
-    assert lost.again.wait(60)
-    reconnector.stop()
-
-
-def test_the_thread_that_connects_again_ends_with_its_group():
-    class Lost:
-        back = threading.Event()
-
-        def ended_sessions(self):
-            return []
-
-        def connect_again(self, index, longest_step):
-            self.back.set()
-            return True
-
-    lost = Lost()
-    reconnector = reconnect.Reconnector(lost, _invoker.Bell())
-    reconnector.start()
-    reconnector.lost(0)
-    lost.back.wait()
-    del lost
-    reconnector._thread.join(60)
-    assert not reconnector._thread.is_alive()
-
-
-def has_heard(group, index):
-    """Whether calls go elsewhere, since the session has ended."""
-    group._calls.ended_sessions()
-    return group._calls.members[index].gone
+def has_ended(client):
+    """Whether its session has."""
+    try:
+        client.ping(timeout=60)
+        return False
+    except invoker.Unavailable:
+        return True
 
 
 def test_a_group_connects_again_to_a_server_that_is_back(own_server, doomed):
     with invoker.connect("%s,%s" % (own_server.address, doomed.address)) as group:
         lost = group.clients[1]
         doomed.kill()
-        assert comes_true(lambda: has_heard(group, 1))
+        assert comes_true(lambda: has_ended(lost))
         # No call has to find it out.
         for _ in range(10):
             assert group.call("echo", b"left") == b"left"
@@ -158,8 +74,9 @@ def test_a_server_that_is_restarted_while_nobody_calls_costs_no_call(own_server,
 
 def test_without_reconnecting_a_lost_server_costs_no_call_either(own_server, doomed):
     with invoker.connect("%s,%s" % (doomed.address, own_server.address), reconnect=False) as group:
+        lost = group.clients[0]
         doomed.kill()
-        assert comes_true(lambda: has_heard(group, 0))
+        assert comes_true(lambda: has_ended(lost))
         for _ in range(4):
             assert group.call("echo", b"x") == b"x"
 
@@ -237,24 +154,8 @@ def test_a_callback_may_wait_for_another_server_to_be_back(own_server, doomed):
             server.kill()
 
 
-def room_is_waited_for(group, calls=1):
-    """An event that is set when so many calls of the group's, tried again, wait for room."""
-    waits = threading.Event()
-    add = group._calls.waiting.add
-    left = itertools.count(calls - 1, -1)
-
-    def note(attempt):
-        add(attempt)
-        if next(left) == 0:
-            waits.set()
-
-    group._calls.waiting.add = note
-    return waits
-
-
 def test_a_call_that_is_tried_again_waits_for_room_by_itself(own_server, doomed, rendezvous):
     with invoker.connect("%s,%s" % (own_server.address, doomed.address), reconnect=False) as group:
-        waits = room_is_waited_for(group)
         # A window has room for one such answer.
         large = {"response_capacity": group.max_payload // 2 + 1}
         small = {"response_capacity": 1}
@@ -271,76 +172,10 @@ def test_a_call_that_is_tried_again_waits_for_room_by_itself(own_server, doomed,
         doomed.kill()
         # Behind the one that runs, the fabric may have taken no more.
         assert before[0].exception(60).fate == "maybe_executed" and after[1].exception(60).fate != "not_executed"
-        assert waits.wait(60)
         assert not (keeps.done() or tried.done())
         rendezvous.release()
         assert tried.result(60) == b"tried"
         assert keeps.result(60) == b"held" and before[1].result(60) == b"1" and after[0].result(60) == b"2"
-
-
-def test_a_call_that_is_tried_again_waits_for_room_no_longer_than_it_has_time(
-    own_server, doomed, rendezvous, monkeypatch
-):
-    with invoker.connect("%s,%s" % (own_server.address, doomed.address), reconnect=False) as group:
-        waits = room_is_waited_for(group)
-        large = {"response_capacity": group.max_payload // 2 + 1}
-        keeps = group.submit("test.rendezvous", rendezvous.path, **large)
-        tried = group.submit("test.rendezvous", rendezvous.path, retry=1, timeout=3600, **large)
-        for _ in range(2):
-            rendezvous.wait_until_running()
-        doomed.kill()
-        assert waits.wait(60)
-        assert not tried.done()
-
-        class Later:
-            """The clock when its time is over."""
-
-            @staticmethod
-            def monotonic():
-                return time.monotonic() + 3600
-
-        monkeypatch.setattr(retry, "time", Later)
-        error = tried.exception(60)
-        # By the first try.
-        assert isinstance(error, invoker.DeadlineExceeded) and error.fate == "maybe_executed"
-        assert not keeps.done()
-        rendezvous.release()
-        assert keeps.result(60) == b"held"
-
-
-def test_what_is_done_at_the_end_of_a_call_that_waited_for_room_holds_up_no_other(
-    own_server, doomed, rendezvous, monkeypatch
-):
-    with invoker.connect("%s,%s" % (own_server.address, doomed.address), reconnect=False) as group:
-        waits = room_is_waited_for(group, calls=2)
-        # Beside the first there is room for no other; without it, for two.
-        most = group.max_payload
-        keeps = group.submit("test.rendezvous", rendezvous.path, response_capacity=most * 3 // 4)
-        part = {"retry": 1, "response_capacity": most * 2 // 5}
-        late = group.submit("test.rendezvous", rendezvous.path, timeout=3600, **part)
-        group.submit("echo", b"so that the next one goes to the doomed one, too", response_capacity=1)
-        in_time = group.submit("echo", b"in time", **part)
-        for _ in range(2):
-            rendezvous.wait_until_running()
-        then = []
-        late.add_done_callback(lambda _: then.append(in_time.result().tobytes()))
-        done = threading.Event()
-        late.add_done_callback(lambda _: done.set())
-        doomed.kill()
-        assert waits.wait(60)
-
-        class Later:
-            """The clock when the time of one of them is over."""
-
-            @staticmethod
-            def monotonic():
-                return time.monotonic() + 3600
-
-        monkeypatch.setattr(retry, "time", Later)
-        assert isinstance(late.exception(60), invoker.DeadlineExceeded)
-        rendezvous.release()
-        assert in_time.result(60) == b"in time" and keeps.result(60) == b"held"
-        assert done.wait(60) and then == [b"in time"]
 
 
 WAYS_OVER_REAL_SERVERS = {

@@ -1,18 +1,12 @@
 """Several servers as one: least-loaded dispatch, and what happens when one goes."""
 
 import asyncio
-import concurrent.futures
-import itertools
-import sys
 import threading
 import time
-from concurrent.futures import Future
 
 import invoker
 import pytest
 from conftest import Server
-from invoker._calls import session_group
-from invoker._calls.session_group import SessionGroup
 
 
 def raise_unavailable():
@@ -30,8 +24,10 @@ class Worker:
             {
                 "name": lambda request: name.encode(),
                 "wait": self.wait,
+                "echo": bytes,
                 "only." + name: bytes,
                 "add": invoker.pickled(lambda a, b: (name, a + b)),
+                "join": invoker.pickled(lambda a, b: a + b),
                 "away": invoker.pickled(raise_unavailable),
             }
         )
@@ -60,23 +56,15 @@ def group(workers):
         yield opened
 
 
-def wait_until_under_way(calls, group):
-    """A result is there a little before its session counts as free."""
-    while sum(len(session.under_way) for session in group._calls.members) != calls:
-        time.sleep(0.001)
-
-
 def test_calls_go_to_the_least_loaded(workers, group):
     assert len(group) == 2 and "of 2" in repr(group)
     first = group.submit("wait")
     waiting = bytes(group.submit("name").result())
-    wait_until_under_way(1, group)
     # The other one, again and again.
     assert all(bytes(group.call("name")) == waiting for _ in range(5))
     for worker in workers:
         worker.leave.set()
     assert bytes(first.result()) != waiting
-    wait_until_under_way(0, group)
     # With none under way, each in turn.
     assert {bytes(group.call("name")) for _ in range(2)} == {b"a", b"b"}
 
@@ -96,8 +84,34 @@ def test_every_way_of_calling(group):
     assert group.capacity().cores == 0
 
 
+def test_a_large_payload_goes_every_way(group):
+    large = bytes(range(256)) * (group.max_payload // 256 + 1)
+    out = bytearray(len(large))
+    echo = group.function("echo")
+    assert echo(large) == large and echo(large, retry=1, out=out) == large == out
+    assert echo.submit(large).result() == large == echo.submit(large, retry=1).result()
+    assert asyncio.run(echo.acall(large)) == large
+    out = bytearray(len(large))
+    assert group.submit("echo", large, out=out).result() == large == out
+    assert all(result == large for result in group.map("echo", [large] * 3))
+    assert len(group.remote("join")(large, large)) == 2 * len(large)
+    assert group.remote("join").submit(large, b"").result() == large
+
+
+def test_a_call_sends_what_its_data_was_when_it_was_made(workers, group):
+    holding = [group.submit("wait") for _ in workers]
+    data = [bytearray(b"x" * size) for size in (10, group.max_payload // 4, group.max_payload + 1)]
+    futures = [group.submit("echo", each) for each in data]
+    for each in data:
+        each[:] = b"y" * len(each)
+    for worker in workers:
+        worker.leave.set()
+    assert [set(future.result().tobytes()) for future in futures] == [set(b"x")] * 3
+    assert all(future.result() for future in holding)
+
+
 def test_only_what_all_have_is_listed(group):
-    assert group.functions() == ["name", "wait", "add", "away"]
+    assert group.functions() == ["name", "wait", "echo", "add", "join", "away"]
     with pytest.raises(invoker.NotFound):
         group.function("only.a")
 
@@ -167,188 +181,6 @@ def test_a_server_that_has_gone_gets_no_more_calls(workers, group):
     with pytest.raises(invoker.Unavailable):
         for _ in range(3):
             group.call("name")
-
-
-class Session:
-    """A session whose calls fail like this, or return b"here"."""
-
-    # To nowhere: nothing can be connected to again.
-    way = None
-
-    def __init__(self, error=None):
-        self.error = error
-        self.calls = 0
-
-    def call(self, name, data=b"", **options):
-        self.calls += 1
-        if self.error is not None:
-            raise self.error
-        return b"here"
-
-    def handle(self, name):
-        return name
-
-    def close(self):
-        pass
-
-    def end_calls(self):
-        pass
-
-    def watch(self, bell):
-        pass
-
-    def has_ended(self):
-        return False
-
-
-@pytest.mark.parametrize(
-    "error", [invoker.Unavailable, invoker.DataLoss, invoker.Aborted, invoker.Internal]
-)
-def test_a_session_that_has_ended_gets_no_more_calls_however_it_has(error):
-    ended, live = Session(error("the session has ended", fate="not_sent")), Session()
-    group = SessionGroup([ended, live])
-    # With a single further try: it must not go where the first one went.
-    for _ in range(10):
-        assert group.call("name", retry=1) == b"here"
-    assert (ended.calls, live.calls) == (1, 10)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        invoker.Internal("of the function", fate="executed"),
-        invoker.NotFound("no such function", fate="not_executed"),
-        invoker.DeadlineExceeded("late", fate="maybe_executed"),
-    ],
-)
-def test_what_says_nothing_of_the_session_costs_it_no_calls(error):
-    session = Session(error)
-    group = SessionGroup([session, Session()])
-    for _ in range(4):
-        try:
-            group.call("name")
-        except invoker.InvokerError:
-            pass
-    assert session.calls == 2
-
-
-class Prompt(Session):
-    """Whose calls have ended, one way or the other, when they are started."""
-
-    def start(self, name, data, **options):
-        future = concurrent.futures.Future()
-        try:
-            future.set_result(self.call(name, data))
-        except invoker.InvokerError as error:
-            future.set_exception(error)
-        return future
-
-    async def acall(self, name, data, **options):
-        return self.call(name, data)
-
-
-def run_at_once(coroutine):
-    """The result of one that never waits."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value
-    finally:
-        coroutine.close()
-
-
-def is_busy(group):
-    return any(member.under_way for member in group.members)
-
-
-WAYS = {
-    "call": lambda group: group.call("name"),
-    "submit": lambda group: group.submit("name").result(),
-    "acall": lambda group: run_at_once(group.acall("name")),
-}
-
-
-tried_twice_more = pytest.mark.parametrize(
-    "call",
-    [
-        lambda group: group.call("name", retry=2),
-        lambda group: group.submit("name", retry=2).result(),
-        lambda group: run_at_once(group.acall("name", retry=2)),
-    ],
-)
-
-
-@tried_twice_more
-@pytest.mark.parametrize("last", ["not_sent", "not_executed"])
-def test_the_fate_of_a_call_is_that_of_all_its_tries(call, last):
-    first = Prompt(invoker.Unavailable("gone", fate="maybe_executed"))
-    second = Prompt(invoker.Unavailable("gone as well", fate=last))
-    with pytest.raises(invoker.Unavailable, match="gone as well") as end:
-        call(SessionGroup([first, second]))
-    assert (first.calls, second.calls) == (1, 1)
-    assert end.value.fate == "maybe_executed"
-
-
-@tried_twice_more
-def test_the_fate_is_that_of_all_tries_also_when_no_session_is_left_for_the_next(call, monkeypatch):
-    group = SessionGroup([Prompt(invoker.Unavailable("gone", fate="maybe_executed"))], reconnect=True)
-    try:
-        # The last one has gone between the look whether there is one and its being taken.
-        monkeypatch.setattr(group, "others_left", lambda: True)
-        with pytest.raises(invoker.Unavailable, match="none of the 1 sessions is left") as end:
-            call(group)
-        assert end.value.fate == "maybe_executed"
-    finally:
-        group.close()
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("error", [None, invoker.NotFound("no such function", fate="not_executed")])
-def test_ctrl_c_between_any_two_steps_of_a_call_leaves_its_session_free(way, error):
-    group = SessionGroup([Prompt(error), Prompt(error)])
-
-    def run_interrupted(step):
-        steps = itertools.count()
-
-        def interrupt(frame, event, argument):
-            # The interpreter runs signal handlers where a function begins, and where it comes back from one of C.
-            if frame.f_code.co_filename != session_group.__file__ or event not in ("call", "c_return"):
-                return
-            if next(steps) == step:
-                raise KeyboardInterrupt
-
-        sys.setprofile(interrupt)
-        try:
-            WAYS[way](group)
-        except (KeyboardInterrupt, invoker.NotFound) as end:
-            return isinstance(end, KeyboardInterrupt)
-        finally:
-            sys.setprofile(None)
-        return False
-
-    step = 0
-    while run_interrupted(step):
-        assert not is_busy(group), step
-        step += 1
-    assert step > 5 and not is_busy(group)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_exception_that_is_kept_keeps_no_session_busy(way):
-    group = SessionGroup([Prompt(invoker.NotFound("no such function", fate="not_executed"))])
-    with pytest.raises(invoker.NotFound) as kept:
-        WAYS[way](group)
-    assert kept.traceback and not is_busy(group)
-
-
-def test_a_call_counts_until_it_is_known_that_its_session_has_gone():
-    future = Future()
-    group = SessionGroup([Session()])
-    gone = []
-    group._give_back = lambda place: gone.append(place.member.gone)
-    group._start(lambda client: future)
-    future.set_exception(invoker.Unavailable("the session has ended", fate="not_sent"))
-    assert gone == [True]
 
 
 def test_all_or_none_are_connected(workers):

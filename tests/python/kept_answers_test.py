@@ -23,12 +23,12 @@ def doomed(request):
 
 def before_fetching(client, act):
     """Has the client call act(deadline), for the deadline to fetch by, when it has been told of a kept answer."""
-    plain_fetch = client._session.frames._fetch
+    plain_fetch = client._calls.frames._fetch
 
-    def fetch(function, deadline, ticket, size):
-        return plain_fetch(function, act(deadline), ticket, size)
+    def fetch(function, deadline, session, ticket, size):
+        return plain_fetch(function, act(deadline), session, ticket, size)
 
-    client._session.frames._fetch = fetch
+    client._calls.frames._fetch = fetch
 
 
 WAYS = {
@@ -87,8 +87,10 @@ def test_a_deadline_that_passes_before_the_answer_is_fetched_may_have_run_the_fu
 
 def test_an_answer_that_is_kept_no_more_is_still_the_functions_failure(doomed, way):
     with invoker.connect(doomed.address) as client:
-        plain_fetch = client._session.frames._fetch
-        client._session.frames._fetch = lambda function, deadline, ticket, size: plain_fetch(function, deadline, -1, size)
+        plain_fetch = client._calls.frames._fetch
+        client._calls.frames._fetch = lambda function, deadline, session, ticket, size: plain_fetch(
+            function, deadline, session, -1, size
+        )
         with pytest.raises(invoker.FunctionFailed, match="no longer kept") as caught:
             way(client.remote("arange"), COUNT)
         assert caught.value.fate == "executed"
@@ -104,7 +106,7 @@ def test_a_group_notices_that_a_worker_is_lost_before_the_answer_is_fetched(doom
                 pass
             return deadline
 
-        before_fetching(client, act)
+        before_fetching(group, act)
         assert fails_unfetched(group, WAYS["call"], invoker.Unavailable)
         with pytest.raises(invoker.Unavailable, match="connects again"):
             group.remote("add")(1)

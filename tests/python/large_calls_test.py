@@ -1,17 +1,12 @@
-"""Calls that nobody waits for with requests larger than the window: their line, their deadlines, the interpreter's exit."""
+"""Started calls whose payloads are larger than the window: deadlines, cancelling, answers, the interpreter's exit."""
 
 import asyncio
 import pathlib
 import threading
-import time
-import types
 
 import invoker
 import pytest
 from conftest import PROVIDERS, run_script
-from invoker._pickle import frames
-from invoker._calls.frame_calls import FrameCalls
-from invoker._calls.large_calls import LargeCalls
 
 
 class Holding:
@@ -51,11 +46,16 @@ def holding_over_tcp():
     running.close()
 
 
+@pytest.fixture
+def serving_echo():
+    with invoker.serve({"echo": bytes, "twice": lambda request: 2 * bytes(request)}, window=1 << 18) as server:
+        yield server
+
+
 @pytest.mark.parametrize("how", ["submit", "acall"])
-def test_a_call_in_line_ends_at_its_deadline_and_was_not_sent(holding_over_tcp, how):
+def test_a_call_that_waits_for_its_executor_ends_at_its_deadline(holding_over_tcp, how):
     with invoker.connect(holding_over_tcp.address) as client:
         data = bytes(client.max_payload + 1)
-        # Of the two that are under way one waits for the executor, and for no longer than registering its memory may take.
         held = [client.remote("hold").submit(data) for _ in range(2)]
         holding_over_tcp.entered.acquire()
         late = client.remote("size", timeout=0.1)
@@ -67,37 +67,23 @@ def test_a_call_in_line_ends_at_its_deadline_and_was_not_sent(holding_over_tcp, 
                 asyncio.run(asyncio.wait_for(late.acall(data), 60))
             error = caught.value
         assert isinstance(error, invoker.DeadlineExceeded)
-        assert error.fate == "not_sent" and "not sent" in str(error)
         assert not all(future.done() for future in held) and not patient.done()
         holding_over_tcp.leave.set()
         assert patient.result() == len(data)
 
 
-def test_time_in_line_is_time_of_the_call():
-    class Native:
-        max_payload = 10
-        given = []
-        entered = threading.Semaphore(0)
-        leave = threading.Event()
-
-        def call_frame(self, function, parts, timeout, room):
-            self.given.append(timeout)
-            self.entered.release()
-            self.leave.wait()
-            raise invoker.Cancelled
-
-    native = Native()
-    calls = FrameCalls(native, None)
-    parts = frames.encode(frames.CALL, ((bytes(100),), {}))
-    function = types.SimpleNamespace(name="of nobody")
-    futures = [calls.start(function, parts, 100.0, None, True) for _ in range(3)]
-    for _ in range(2):
-        native.entered.acquire()
-    time.sleep(0.2)
-    native.leave.set()
-    for future in futures:
-        assert isinstance(future.exception(60), invoker.Cancelled)
-    assert max(native.given) <= 100.0 and native.given[2] <= 99.8
+def test_a_call_can_be_cancelled(holding_over_tcp):
+    with invoker.connect(holding_over_tcp.address) as client:
+        data = bytes(client.max_payload + 1)
+        held = client.remote("hold").submit(data)
+        holding_over_tcp.entered.acquire()
+        queued = client.remote("hold").submit(data)
+        assert queued.cancel() and queued.cancelled()
+        holding_over_tcp.leave.set()
+        assert held.result() == len(data)
+        assert client.remote("size")(data) == len(data)
+        # The function has not begun with it.
+        assert not holding_over_tcp.entered.acquire(blocking=False)
 
 
 @pytest.mark.parametrize("calls", [1, 4])
@@ -121,55 +107,25 @@ def test_a_function_that_never_returns_does_not_keep_the_interpreter_from_exitin
     assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
 
 
-def test_closing_the_client_ends_calls_in_line_too(holding_over_tcp):
+def test_closing_the_client_ends_calls_that_wait_for_their_executor(holding_over_tcp):
     client = invoker.connect(holding_over_tcp.address)
     data = bytes(client.max_payload + 1)
-    other = client._session.frames._large.start(holding_over_tcp.leave.wait, None)
     held = client.remote("hold").submit(data)
     holding_over_tcp.entered.acquire()
-    in_line = [client.remote("size").submit(data) for _ in range(3)]
+    queued = [client.remote("size").submit(data) for _ in range(3)]
     client.close()
-    assert isinstance(held.exception(60), invoker.Cancelled)
-    errors = [future.exception(60) for future in in_line]
-    assert all(isinstance(error, invoker.FailedPrecondition) and error.fate == "not_sent" for error in errors)
-    assert not other.done()
+    for future in [held, *queued]:
+        assert isinstance(future.exception(60), invoker.Cancelled)
 
 
-def test_two_run_at_once_the_others_in_order_and_their_threads_end():
-    calls = LargeCalls()
-    leave = threading.Event()
-    order, running, beside = [], [], []
-
-    def run(number):
-        order.append(number)
-        beside.append(list(running))
-        running.append(number)
-        time.sleep(0.001)
-        running.remove(number)
-
-    held = calls.start(leave.wait, None)
-    futures = [calls.start(lambda i=i: run(i), time.monotonic() + 600 if i % 2 else None) for i in range(40)]
-    for future in futures:
-        future.result(60)
-    assert order == list(range(40)) and not any(beside) and not held.done()
-    leave.set()
-    assert held.result(60)
-    for thread in list(calls._threads):
-        thread.join(60)
-    assert not calls._threads
-
-
-def test_a_callback_that_fails_harms_no_other_call(caplog):
-    def fail(future):
-        raise SystemExit("a callback's own affair")
-
-    calls = LargeCalls()
-    leave = threading.Event()
-    for _ in range(3):
-        calls.start(leave.wait, None).add_done_callback(fail)
-    late = calls.start(leave.wait, time.monotonic() + 2)
-    late.add_done_callback(fail)
-    assert isinstance(late.exception(60), invoker.DeadlineExceeded)
-    leave.set()
-    assert calls.start(lambda: "on", None).result(60) == "on"
-    assert "callback" in caplog.text
+def test_the_answer_of_a_started_call_may_be_as_long_as_its_request_or_out(serving_echo):
+    with invoker.connect(serving_echo.address) as client:
+        large = bytes(range(256)) * (client.max_payload // 256 + 1)
+        out = bytearray(2 * len(large))
+        assert client.submit("echo", large).result() == large
+        assert client.submit("twice", large, out=out).result() == 2 * large == out
+        assert isinstance(client.submit("twice", large).exception(), invoker.ResourceExhausted)
+        short = bytearray(10)
+        assert isinstance(client.submit("echo", large, out=short).exception(), invoker.ResourceExhausted)
+        assert short == bytes(10)
+        assert client.submit("echo", b"x" * client.max_payload, out=out).result() == b"x" * client.max_payload

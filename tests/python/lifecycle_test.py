@@ -27,7 +27,7 @@ def test_a_client_that_nobody_refers_to_goes_away(server):
     future.result()
     before = {thread for thread in threading.enumerate() if thread.name == "invoker"}
     assert before
-    gone = weakref.ref(client._session)
+    gone = weakref.ref(client._calls)
     del client, future
     gc.collect()
     assert gone() is None
@@ -149,14 +149,14 @@ def test_a_signal_handler_may_raise_while_the_result_arrives(script):
 
 def test_ctrl_c_while_a_call_is_being_started_costs_no_other_call(server):
     with invoker.connect(server.address) as client:
-        dispatcher = client._session.dispatcher
-        echo = client._session.handle("echo")
+        dispatcher = client._calls.dispatcher
+        echo = client._calls.handle("echo")
 
         def before(token):
             raise KeyboardInterrupt
 
         def after(token):
-            client._native.start(token, echo, b"nobody's", None, None, True)
+            client._native.start(token, echo, b"nobody's", None, None, 0, 0, True)
             raise KeyboardInterrupt
 
         for interrupted in (before, after):

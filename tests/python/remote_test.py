@@ -67,14 +67,6 @@ def test_an_argument_is_a_read_only_view_of_the_window(client):
         assert seen["address"] % 32 == 0
 
 
-def test_a_request_is_put_together_in_registered_memory(client):
-    array = numpy.arange(4000.0)
-    before = client._native.frames_in_place
-    for how in (client.remote("identity"), lambda x: client.remote("identity").submit(x).result()):
-        assert numpy.array_equal(how(array), array)
-    assert client._native.frames_in_place == before + 2
-
-
 def test_arrays_of_a_result_are_views_of_one_memory(client):
     one, two = client.remote("twice")(numpy.arange(100.0))
     memories = []
@@ -170,13 +162,13 @@ def test_long_answers_to_short_requests_come_whole(serving, bytes_, how):
     with invoker.connect(serving.address) as client:
         arange = client.remote("arange")
         pieces = []
-        plain_fetch = client._session.frames._fetch
+        plain_fetch = client._calls.frames._fetch
 
-        def fetch(function, deadline, ticket, size):
+        def fetch(function, deadline, session, ticket, size):
             pieces.append(size)
-            return plain_fetch(function, deadline, ticket, size)
+            return plain_fetch(function, deadline, session, ticket, size)
 
-        client._session.frames._fetch = fetch
+        client._calls.frames._fetch = fetch
 
         def run():
             if how == "call":
@@ -340,7 +332,7 @@ def test_maps_functions_of_bytes(client):
 def test_a_client_with_calls_of_objects_goes_away(serving):
     client = invoker.connect(serving.address)
     client.remote("add").submit(1).result()
-    gone = weakref.ref(client._session)
+    gone = weakref.ref(client._calls)
     del client
     gc.collect()
     assert gone() is None

@@ -224,7 +224,7 @@ absl::StatusOr<Response> MemoryCall::ViewOfOutput(const Response& response) cons
           CallFate::kExecuted);
     }
     std::copy(bytes.begin(), bytes.end(), output_.memory());
-    return Response(nullptr, HeldCells(), Bytes(output_.memory(), bytes.size()));
+    return Response(response.session(), Bytes(output_.memory(), bytes.size()));
   }
   if (response.size() != kBulkResultBytes) {
     return absl::DataLossError(
@@ -236,7 +236,7 @@ absl::StatusOr<Response> MemoryCall::ViewOfOutput(const Response& response) cons
     return absl::DataLossError(absl::StrCat("the worker says that it has written ", size,
                                             " bytes where ", output_.capacity_, " were allowed"));
   }
-  return Response(nullptr, HeldCells(), Bytes(output_.window().data() + output_.offset_, size));
+  return Response(response.session(), Bytes(output_.window().data() + output_.offset_, size));
 }
 
 }  // namespace invoker

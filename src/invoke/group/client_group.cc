@@ -45,12 +45,18 @@ ClientGroup::ClientGroup(std::vector<std::shared_ptr<Client>> clients, size_t ow
       clients_(std::move(clients)),
       retired_(loads_) {}
 
-ClientGroup::~ClientGroup() {
+ClientGroup::~ClientGroup() { Close(); }
+
+void ClientGroup::Close() {
+  {
+    absl::MutexLock lock(&functions_mutex_);
+    if (std::exchange(closing_, true)) return;
+  }
   loads_->set_on_lost(nullptr);
   access_->Shut();
   // All calls end before anybody is waited for: a callback of one executor's may be waiting for a
   // call of another's. Without the lock, since callbacks may run here.
-  for (const std::shared_ptr<CallDriver>& driver : ShutAndListDrivers()) {
+  for (const std::shared_ptr<CallDriver>& driver : ListDrivers()) {
     driver->Fail(absl::CancelledError("the group has been closed"));
   }
   reconnector_.reset();
@@ -60,10 +66,9 @@ ClientGroup::~ClientGroup() {
   access_->AwaitNobody();
 }
 
-// From now on there are no others.
-std::vector<std::shared_ptr<CallDriver>> ClientGroup::ShutAndListDrivers() {
+// All that there are; while the group is closing, no others come.
+std::vector<std::shared_ptr<CallDriver>> ClientGroup::ListDrivers() {
   absl::MutexLock lock(&functions_mutex_);
-  closing_ = true;
   std::vector<std::shared_ptr<CallDriver>> drivers = retired_.drivers();
   for (size_t i = 0; i < size(); ++i) drivers.push_back(client(i).connection().driver());
   return drivers;

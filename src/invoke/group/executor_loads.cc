@@ -109,7 +109,10 @@ absl::Status ExecutorLoads::status() const {
       absl::Status(reason_.code(), absl::StrCat("none of the ", size_,
                                                 " executors is left; the last one was lost "
                                                 "because: ",
-                                                reason_.message())),
+                                                reason_.message(),
+                                                on_lost_ ? "; the group connects again as soon as "
+                                                           "a worker is there"
+                                                         : "")),
       CallFate::kNotSent);
 }
 

@@ -44,7 +44,7 @@ from invoker.errors import (
     Unimplemented,
     UnknownError,
 )
-from invoker.function import Function, GroupFunction
+from invoker.function import Function
 from invoker.group import Group
 from invoker.lease import Lease
 from invoker.remote_function import RemoteFunction
@@ -63,7 +63,6 @@ __all__ = [
     "Function",
     "FunctionFailed",
     "Group",
-    "GroupFunction",
     "Internal",
     "InvalidArgument",
     "InvokerError",

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-from concurrent.futures import Future
-from typing import Any, Callable, Dict, List, Optional, Union, overload
+from typing import Dict, Optional, Union
 
 from invoker._calls import arguments, leasing
 from invoker._calls.closing import Closing
 from invoker._calls.connecting import Connecting, Credentials, Path
-from invoker._calls.session import Session
-from invoker._calls.session_group import SessionGroup
+from invoker._calls.native_calls import NativeCalls
+from invoker._native import _invoker
 from invoker.errors import InvalidArgument
-from invoker.function import Function, Functions
+from invoker.function import Functions
 from invoker.group import Group
 from invoker.lease import Lease
-from invoker.remote_function import RemoteFunction
 from invoker.usage import Capacity
 
 
@@ -29,129 +26,29 @@ class Client(Functions, Closing):
     name: the function's name, as functions() lists it. NotFound for any other.
     data: any bytes-like object: bytes, bytearray, memoryview, array, numpy array of any plain dtype and shape.
         A C-contiguous one is sent from where it is, another one is copied first, in C order. TypeError for
-        a str: encode it first. With submit() and acall() at most max_payload bytes; call() takes any size,
-        and registers what is larger for the executor to read it where it is.
+        a str: encode it first. What is larger than max_payload is registered, for the executor to read it where it is;
+        submit() and acall() copy it first.
     timeout: seconds from the start of the call to its end, waiting for room in the windows included; then
         DeadlineExceeded. None: none.
     response_capacity: bytes of response to make room for; None: as many as data has, or out=, or 1/64 of
         the window, whichever is most. A longer response is ResourceExhausted, and the message says how much
         it needs.
     out: a writable C-contiguous buffer to copy the response into. The result is then its beginning. Too
-        small for the response: ResourceExhausted with both sizes, out unchanged. call() takes one larger
-        than max_payload, which the executor writes to.
+        small for the response: ResourceExhausted with both sizes, out unchanged. With call() the executor writes to one
+        that is larger than max_payload.
     dtype: a numpy dtype. The result is then a 1-D array of it.
     retry: for calls of a Group only (there: how often to try again, on another executor, a call whose executor was
-        lost). InvalidArgument here.
+        lost). InvalidArgument for a Client.
 
     The result is a writable memoryview, or array, of fresh memory that belongs to the caller.
 
     Errors are those of invoker.errors. Each has .fate, which says whether the function ran.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, calls: NativeCalls) -> None:
         """For connect(), Group and Lease."""
-        Functions.__init__(self, session, functools.partial(leasing.take, session))
-        self._session = session
-        self._native = session.native
-        self._bound = session.bound
-
-    def call(
-        self,
-        name: str,
-        data: Any = b"",
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
-        retry: int = 0,
-    ) -> Any:
-        """Calls the function and waits for its result.
-
-        Waits without the GIL. On the main thread signal handlers run meanwhile, so Ctrl-C ends the wait
-        within about 0.1 s and cancels the call, as cancel() on the future of submit() does.
-        """
-        if retry:
-            arguments.no_retry(retry)
-        bound = self._bound.get(name) or self._session.bind(name)
-        return bound.call(data, timeout, response_capacity, out, dtype)
-
-    def submit(
-        self,
-        name: str,
-        data: Any = b"",
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
-        retry: int = 0,
-    ) -> Future:
-        """Starts a call and returns the future of its result.
-
-        Blocks, without the GIL, only while the windows have no room. cancel() on the future ends the call
-        for its caller at once: the worker is told, and does not begin with it if it has not yet; a function
-        that runs already may ask (invoker.cancelled()). Callbacks run on one thread of this client, one after the other,
-        and may make calls. An InvokerError is in the future, but an unknown name or a closed client raises here.
-        """
-        if retry:
-            arguments.no_retry(retry)
-        return self._session.submit(
-            self._session.handle(name),
-            data,
-            timeout=timeout,
-            response_capacity=response_capacity,
-            out=out,
-            dtype=dtype,
-        )
-
-    async def acall(
-        self,
-        name: str,
-        data: Any = b"",
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
-        retry: int = 0,
-    ) -> Any:
-        """Calls the function from asyncio. Never blocks the event loop.
-
-        While the windows have no room, a thread of the loop's executor waits for it. Cancelling the task
-        cancels the call, as cancel() on the future of submit() does.
-        """
-        if retry:
-            arguments.no_retry(retry)
-        return await self._session.acall(
-            self._session.handle(name),
-            data,
-            timeout=timeout,
-            response_capacity=response_capacity,
-            out=out,
-            dtype=dtype,
-        )
-
-    @overload
-    def function(self, function: str) -> Function: ...
-
-    @overload
-    def function(self, function: Callable[..., Any]) -> RemoteFunction: ...
-
-    def function(
-        self, function: Union[str, Callable[..., Any]]
-    ) -> Union[Function, RemoteFunction]:
-        """The worker's function of that name, to call without looking it up each time.
-
-        With a Python function rather than a name, also as a decorator, the same as register().
-        """
-        if callable(function):
-            return self.register(function)
-        return Function(self._session, self._session.handle(function))
-
-    def functions(self) -> List[str]:
-        """The names of the worker's functions."""
-        return self._native.function_names()
+        Functions.__init__(self, calls, lambda: leasing.take(calls.worker()))
+        self._native: _invoker.NativeClient = calls.native  # type: ignore[assignment]
 
     def ping(self, size: int = 0, *, timeout: Optional[float] = None) -> float:
         """A round trip of size bytes that runs no function. Returns its seconds."""
@@ -160,7 +57,7 @@ class Client(Functions, Closing):
 
     def capacity(self) -> Capacity:
         """The cores and memory that the worker has to lease, and how much is free. Blocks for a round trip."""
-        return Capacity(**self._session.worker().capacity())
+        return Capacity(**self._calls.worker().capacity())
 
     def lease(
         self,
@@ -195,7 +92,7 @@ class Client(Functions, Closing):
         all; FailedPrecondition for Python executors of a worker that has none.
         """
         calls = leasing.take(
-            self._session,
+            self._calls.worker(),
             executors,
             memory,
             hot_timeout=hot_timeout,
@@ -215,7 +112,7 @@ class Client(Functions, Closing):
         FailedPrecondition. Ends the lease that register() has taken; leases of lease() stay.
         """
         Functions.close(self)
-        self._session.close()
+        self._calls.close()
 
     def __repr__(self) -> str:
         if self._native.closed:
@@ -252,11 +149,6 @@ class Client(Functions, Closing):
     def downgrade_reason(self) -> str:
         """Empty, or why write_imm was given up for send_after_write."""
         return self._native.downgrade_reason
-
-    @property
-    def max_payload(self) -> int:
-        """Largest payload of a request or a response that goes through the windows, in bytes."""
-        return self._native.max_payload
 
 
 def connect(
@@ -330,16 +222,11 @@ def connect(
         arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
         None if pieces_up_to is None else arguments.whole("pieces_up_to", pieces_up_to, least=0),
     )
-    addresses = [address.strip() for address in arguments.text("server", server).split(",")]
-    sessions: List[Session] = []
-    try:
-        for address in addresses:
-            way = Connecting(address, *options)
-            sessions.append(Session(way.connect(), way))
-    except BaseException:
-        for session in sessions:
-            session.close()
-        raise
-    if len(sessions) == 1 and not reconnect:
-        return Client(sessions[0])
-    return Group(SessionGroup(sessions, reconnect is None or reconnect), Client)
+    ways = [
+        Connecting(address.strip(), *options)
+        for address in arguments.text("server", server).split(",")
+    ]
+    if len(ways) == 1 and not reconnect:
+        return Client(NativeCalls(_invoker.connect(ways[0]), ways))
+    native = _invoker.connect_group(ways, reconnect is None or bool(reconnect))
+    return Group(NativeCalls(native, ways), Client)

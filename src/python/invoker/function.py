@@ -1,35 +1,33 @@
-"""Function and GroupFunction: functions of bytes on workers. Functions: the ways to get at functions."""
+"""Function: a function of bytes on workers. Functions: the ways to get at functions."""
 
 from __future__ import annotations
 
 import functools
 import os
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Union, overload
 
 from invoker._calls import arguments, mapping
-from invoker._calls.caller import Caller
 from invoker._calls.leasing import OnFirstUse, OwnLease
 from invoker._calls.lease_calls import LeaseCalls
-from invoker._calls.session import Session
-from invoker._calls.session_group import SessionGroup
+from invoker._calls.native_calls import NativeCalls
 from invoker._native import _invoker
 from invoker._pickle import shipping
 from invoker.remote_function import RemoteFunction
 
 
 class Function(_invoker.BoundFunction):
-    """A function of a worker, made by Client.function(). Calling it is Client.call() without a look-up.
+    """A function of a worker, or of all workers of a group, made by function(). Calling it is call() without a look-up.
 
-    The arguments are those of Client's methods. Keeps the client's session alive, not open.
+    The arguments are those of Client's methods. Keeps the sessions alive, not open.
     """
 
-    __slots__ = ("_session",)
+    __slots__ = ("_calls",)
 
-    def __new__(cls, session: Session, handle: _invoker.RemoteFunction) -> Function:
-        """For Client.function()."""
-        function = super().__new__(cls, session.native, handle)
-        function._session = session
+    def __new__(cls, calls: NativeCalls, handle: _invoker.FunctionHandle) -> Function:
+        """For Client.function() and Group.function()."""
+        function = super().__new__(cls, calls.native, handle)
+        function._calls = calls
         return function
 
     @property
@@ -37,62 +35,13 @@ class Function(_invoker.BoundFunction):
         """The function's name."""
         return self.handle.name
 
-    def submit(
-        self,
-        data: Any = b"",
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
-    ) -> Future:
-        """Like Client.submit()."""
-        return self._session.submit(
-            self.handle, data, timeout=timeout, response_capacity=response_capacity, out=out, dtype=dtype
-        )
-
-    async def acall(
-        self,
-        data: Any = b"",
-        *,
-        timeout: Optional[float] = None,
-        response_capacity: Optional[int] = None,
-        out: Any = None,
-        dtype: Any = None,
-    ) -> Any:
-        """Like Client.acall()."""
-        return await self._session.acall(
-            self.handle, data, timeout=timeout, response_capacity=response_capacity, out=out, dtype=dtype
-        )
-
-    def __repr__(self) -> str:
-        return "<invoker.Function %s>" % self.name
-
-
-class GroupFunction:
-    """A function that all workers of a group have, made by Group.function(). The arguments are those of Client's methods."""
-
-    def __init__(self, calls: SessionGroup, name: str) -> None:
-        """For Group.function()."""
-        self._calls = calls
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self._name
-
-    def __call__(self, data: Any = b"", **options: Any) -> Any:
-        """Like Client.call()."""
-        return self._calls.call(self._name, data, **options)
-
     def submit(self, data: Any = b"", **options: Any) -> Future:
         """Like Client.submit()."""
-        return self._calls.submit(self._name, data, **options)
+        return self._calls.submit(self.handle, data, **options)
 
     async def acall(self, data: Any = b"", **options: Any) -> Any:
         """Like Client.acall()."""
-        return await self._calls.acall(self._name, data, **options)
+        return await self._calls.acall(self.handle, data, **options)
 
     def map(
         self,
@@ -107,7 +56,7 @@ class GroupFunction:
         if max_in_flight is None:
             max_in_flight = self._calls.default_in_flight()
         return mapping.run(
-            lambda data: self.submit(data, **options),
+            functools.partial(self.submit, **options),
             inputs,
             ordered=ordered,
             max_in_flight=max_in_flight,
@@ -115,20 +64,117 @@ class GroupFunction:
         )
 
     def __repr__(self) -> str:
-        return "<invoker.GroupFunction %s>" % self._name
+        return "<invoker.Function %s>" % self.name
 
 
 class Functions:
     """Functions by their names, and Python functions to ship: the base of Client and Group."""
 
-    def __init__(self, caller: Caller, own_lease: Optional[Callable[[], LeaseCalls]]) -> None:
-        """own_lease: takes the lease for register() and upload(); None: a subclass has its own of both."""
-        self._caller = caller
-        self._own_lease = None if own_lease is None else OwnLease(own_lease)
+    def __init__(self, calls: NativeCalls, own_lease: Callable[[], LeaseCalls]) -> None:
+        """own_lease: takes the lease for register() and upload()."""
+        self._calls = calls
+        self._bound = calls.bound
+        self._own_lease = OwnLease(own_lease)
 
-    def submit(self, name: str, data: Any = b"", **options: Any) -> Future:
-        """Like Client.submit()."""
-        raise NotImplementedError
+    def call(
+        self,
+        name: str,
+        data: Any = b"",
+        *,
+        timeout: Optional[float] = None,
+        response_capacity: Optional[int] = None,
+        out: Any = None,
+        dtype: Any = None,
+        retry: int = 0,
+    ) -> Any:
+        """Calls the function and waits for its result.
+
+        Waits without the GIL. On the main thread signal handlers run meanwhile, so Ctrl-C ends the wait
+        within about 0.1 s and cancels the call, as cancel() on the future of submit() does.
+        """
+        bound = self._bound.get(name) or self._calls.bind(name)
+        return bound.call(data, timeout, response_capacity, out, dtype, retry)
+
+    def submit(
+        self,
+        name: str,
+        data: Any = b"",
+        *,
+        timeout: Optional[float] = None,
+        response_capacity: Optional[int] = None,
+        out: Any = None,
+        dtype: Any = None,
+        retry: int = 0,
+    ) -> Future:
+        """Starts a call and returns the future of its result.
+
+        Blocks, without the GIL, while the windows have no room; with data or out= larger than max_payload also for a round
+        trip, to register memory. cancel() on the future ends the call
+        for its caller at once: the worker is told, and does not begin with it if it has not yet; a function
+        that runs already may ask (invoker.cancelled()). Callbacks run on one thread of this client or group, one after the
+        other, and may make calls. An InvokerError is in the future, but an unknown name or a closed client raises here.
+        """
+        return self._calls.submit(
+            self._calls.handle(name),
+            data,
+            timeout=timeout,
+            response_capacity=response_capacity,
+            out=out,
+            dtype=dtype,
+            retry=retry,
+        )
+
+    async def acall(
+        self,
+        name: str,
+        data: Any = b"",
+        *,
+        timeout: Optional[float] = None,
+        response_capacity: Optional[int] = None,
+        out: Any = None,
+        dtype: Any = None,
+        retry: int = 0,
+    ) -> Any:
+        """Calls the function from asyncio. Never blocks the event loop.
+
+        Where submit() would block, a thread of the loop's executor does. Cancelling the task
+        cancels the call, as cancel() on the future of submit() does.
+        """
+        return await self._calls.acall(
+            self._calls.handle(name),
+            data,
+            timeout=timeout,
+            response_capacity=response_capacity,
+            out=out,
+            dtype=dtype,
+            retry=retry,
+        )
+
+    @overload
+    def function(self, function: str) -> Function: ...
+
+    @overload
+    def function(self, function: Callable[..., Any]) -> RemoteFunction: ...
+
+    def function(
+        self, function: Union[str, Callable[..., Any]]
+    ) -> Union[Function, RemoteFunction]:
+        """The function of that name, to call without looking it up each time; of a group, one that all workers have.
+
+        With a Python function rather than a name, also as a decorator, the same as register().
+        """
+        if callable(function):
+            return self.register(function)
+        return Function(self._calls, self._calls.handle(function))
+
+    def functions(self) -> List[str]:
+        """The names of the worker's functions; of a group, of those that all workers have."""
+        return self._calls.native.function_names()
+
+    @property
+    def max_payload(self) -> int:
+        """Largest payload of a request or a response that goes through the windows, of every session, in bytes."""
+        return self._calls.native.max_payload
 
     def remote(
         self,
@@ -142,7 +188,7 @@ class Functions:
         timeout, response_capacity: for its calls, as for Client.call().
         """
         return RemoteFunction(
-            self._caller, name, timeout=timeout, response_capacity=response_capacity
+            self._calls, name, timeout=timeout, response_capacity=response_capacity
         )
 
     def map(
@@ -171,7 +217,7 @@ class Functions:
             retry=retry,
         )
         if max_in_flight is None:
-            max_in_flight = self._caller.default_in_flight()
+            max_in_flight = self._calls.default_in_flight()
         return mapping.run(
             submit,
             inputs,
@@ -195,20 +241,17 @@ class Functions:
         if not callable(function):
             raise TypeError("%r is not callable" % (function,))
         own = shipping.name_for(function, ()) if name is None else arguments.text("name", name)
-        assert self._own_lease is not None
         return RemoteFunction(OnFirstUse(self._own_lease, function, name), own, function=function)
 
     def upload(self, path: Union[str, os.PathLike[str]]) -> Any:
         """Brings a shared library of functions to an executor of this client's own, as register() does.
 
-        Returns its functions by name: a dict of GroupFunction, which end with that executor's lease: if that has ended by
+        Returns its functions by name: a dict of Function, which end with that executor's lease: if that has ended by
         itself, upload again. Lease.upload() brings a library to the executors of a lease of yours.
         """
-        assert self._own_lease is not None
         lease = self._own_lease.get()
-        return {name: GroupFunction(lease, name) for name in lease.upload(path)}
+        return {name: Function(lease, lease.handle(name)) for name in lease.upload(path)}
 
     def close(self) -> Any:
         """Gives back the lease that register() or upload() has taken."""
-        if self._own_lease is not None:
-            self._own_lease.close()
+        self._own_lease.close()

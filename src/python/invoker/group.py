@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-from concurrent.futures import Future
-from typing import Any, Callable, Dict, List, Optional, Union, overload
+from typing import Any, Callable, Dict, List, Optional
 
 from invoker._calls import leasing
 from invoker._calls.closing import Closing
-from invoker._calls.session import Session
-from invoker._calls.session_group import SessionGroup
-from invoker.function import Functions, GroupFunction
-from invoker.remote_function import RemoteFunction
+from invoker._calls.connecting import Connecting
+from invoker._calls.native_calls import NativeCalls
+from invoker._native import _invoker
+from invoker.function import Functions
 from invoker.usage import Capacity
 
 
@@ -29,53 +28,28 @@ class Group(Functions, Closing):
     once. Failures of functions are never tried again. timeout is that of all tries together. Any thread.
     """
 
-    def __init__(self, calls: SessionGroup, make_client: Callable[[Session], Any]) -> None:
+    def __init__(self, calls: NativeCalls, make_client: Callable[[NativeCalls], Any]) -> None:
         """For connect() and Lease."""
         Functions.__init__(
-            self, calls, functools.partial(leasing.take_on_one_of, calls.sessions, leasing.take)
+            self, calls, functools.partial(leasing.take_on_one_of, calls.ways, leasing.take)
         )
-        self._calls = calls
+        self._native: _invoker.NativeGroup = calls.native  # type: ignore[assignment]
         self._make_client = make_client
-        self._clients: Dict[Session, Any] = {}
+        # By session.
+        self._clients: Dict[int, Any] = {}
 
     @property
     def clients(self) -> List[Any]:
         """The sessions, as Clients, in the order of the servers. They are the group's to close."""
-        return [self._client(session) for session in self._calls.sessions]
-
-    def call(self, name: str, data: Any = b"", **options: Any) -> Any:
-        """Like Client.call(), on one of the sessions."""
-        return self._calls.call(name, data, **options)
-
-    def submit(self, name: str, data: Any = b"", **options: Any) -> Future:
-        """Like Client.submit(), on one of the sessions. With retry, data stays as it is until the future has ended."""
-        return self._calls.submit(name, data, **options)
-
-    async def acall(self, name: str, data: Any = b"", **options: Any) -> Any:
-        """Like Client.acall(), on one of the sessions."""
-        return await self._calls.acall(name, data, **options)
-
-    @overload
-    def function(self, function: str) -> GroupFunction: ...
-
-    @overload
-    def function(self, function: Callable[..., Any]) -> RemoteFunction: ...
-
-    def function(
-        self, function: Union[str, Callable[..., Any]]
-    ) -> Union[GroupFunction, RemoteFunction]:
-        """The function of that name, as a callable. With a Python function, also as a decorator, the same as register()."""
-        if callable(function):
-            return self.register(function)
-        for session in self._calls.sessions:
-            # So that a name which one of them lacks is found out here.
-            session.handle(function)
-        return GroupFunction(self._calls, function)
-
-    def functions(self) -> List[str]:
-        """The names of the functions that all workers have."""
-        first, *others = [client.functions() for client in self.clients]
-        return [name for name in first if all(name in names for names in others)]
+        natives = {native.session: native for native in self._native.clients()}
+        for index, (session, native) in enumerate(natives.items()):
+            if session not in self._clients:
+                way = self._calls.ways[index : index + 1]
+                client = self._make_client(NativeCalls(native, way, owned=False))
+                self._clients.setdefault(session, client)
+        for gone in set(self._clients) - set(natives):
+            self._clients.pop(gone, None)
+        return [self._clients[session] for session in natives]
 
     def ping(self, size: int = 0, *, timeout: Optional[float] = None) -> float:
         """The longest of a round trip with each session, in seconds."""
@@ -87,16 +61,16 @@ class Group(Functions, Closing):
         If none has enough free and the lease is to wait in line, it does so on that one. Spread over several workers, a
         lease is several: take one of each of `clients`.
         """
-        return leasing.take_on_one_of(
-            self._calls.sessions,
-            lambda session, *terms, **named: self._client(session).lease(*terms, **named),
-            *arguments,
-            **options,
-        )
+        ways = self._calls.ways
+
+        def take_on(way: Connecting, *terms: Any, **named: Any) -> Any:
+            return self.clients[ways.index(way)].lease(*terms, **named)
+
+        return leasing.take_on_one_of(ways, take_on, *arguments, **options)
 
     def capacity(self) -> Any:
         """Like Client.capacity(), of all workers together."""
-        every = [session.worker().capacity() for session in self._calls.sessions]
+        every = [way.capacity() for way in self._calls.ways]
         # A flag is set if any is; counts add up.
         return Capacity(
             **{
@@ -113,18 +87,7 @@ class Group(Functions, Closing):
         self._calls.close()
 
     def __len__(self) -> int:
-        return len(self._calls.sessions)
+        return self._native.executors
 
     def __repr__(self) -> str:
         return "<invoker.%s of %d>" % (type(self).__name__, len(self))
-
-    @property
-    def max_payload(self) -> int:
-        """Largest payload that every session takes, in bytes."""
-        return min(session.native.max_payload for session in self._calls.sessions)
-
-    def _client(self, session: Session) -> Any:
-        """The same each time while the session is one of the group's."""
-        for gone in set(self._clients) - set(self._calls.sessions):
-            self._clients.pop(gone, None)
-        return self._clients.setdefault(session, self._make_client(session))

@@ -6,7 +6,7 @@ import os
 from typing import Any, Callable, Dict, List, Optional, Union
 
 from invoker._calls.lease_calls import LeaseCalls
-from invoker._calls.session import Session
+from invoker._calls.native_calls import NativeCalls
 from invoker.errors import FailedPrecondition, InvokerError
 from invoker.group import Group
 from invoker.remote_function import RemoteFunction
@@ -30,7 +30,7 @@ class Lease(Group):
     message names the cause, and so do later ones. No other lease notices. Any thread.
     """
 
-    def __init__(self, calls: LeaseCalls, make_client: Callable[[Session], Any]) -> None:
+    def __init__(self, calls: LeaseCalls, make_client: Callable[[NativeCalls], Any]) -> None:
         """For Client.lease()."""
         super().__init__(calls, make_client)
         self._calls: LeaseCalls = calls
@@ -61,7 +61,7 @@ class Lease(Group):
 
     def functions(self) -> List[str]:
         """The names of the functions that the executors have."""
-        return self._calls.native.function_names()
+        return self._calls.lease.function_names()
 
     def lease(self, *arguments: Any, **options: Any) -> Any:
         """Not possible: take another lease of the client."""
@@ -96,12 +96,12 @@ class Lease(Group):
     def terms(self) -> Dict[str, Any]:
         """What was granted: "executors", "python", "memory" of each in bytes, "polling", and in seconds "hot_timeout",
         "ttl", "call_limit"."""
-        return self._calls.native.terms()
+        return self._calls.lease.terms()
 
     @property
     def ended(self) -> Optional[InvokerError]:
         """None, or why the lease has ended: Aborted if a function crashed, ended its process or broke a limit, else Unavailable."""
-        return self._calls.native.ended()
+        return self._calls.lease.ended()
 
     @property
     def server(self) -> str:

@@ -7,15 +7,14 @@
 #include <memory>
 #include <optional>
 
-#include "absl/time/time.h"
 #include "src/invoke/wire/version.h"
-#include "src/python/native/bell.h"
 #include "src/python/native/calls/bound_function.h"
-#include "src/python/native/calls/credentials.h"
+#include "src/python/native/calls/connect_options.h"
+#include "src/python/native/calls/native_caller.h"
 #include "src/python/native/calls/native_client.h"
+#include "src/python/native/calls/native_group.h"
 #include "src/python/native/calls/native_lease.h"
 #include "src/python/native/event.h"
-#include "src/python/native/gil.h"
 #include "src/python/native/memory.h"
 #include "src/python/native/server/executor_program.h"
 #include "src/python/native/server/fork_mark.h"
@@ -25,15 +24,16 @@
 #include "src/transport/base/signal_guard.h"
 
 namespace py = pybind11;
-using invoker::CallTicket;
-using invoker::RemoteFunction;
-using invoker::python::Bell;
-using invoker::python::CredentialsOf;
 using invoker::python::Event;
+using invoker::python::FunctionHandle;
+using invoker::python::NativeCaller;
 using invoker::python::NativeClient;
+using invoker::python::NativeGroup;
 using invoker::python::NativeLease;
 using invoker::python::NativeServer;
-using invoker::python::WithoutGil;
+using invoker::python::StartedCall;
+using invoker::python::Way;
+using invoker::python::WayFrom;
 
 PYBIND11_MODULE(_invoker, module) {
   module.doc() = "The native half of the package invoker. Use the package.";
@@ -44,27 +44,9 @@ PYBIND11_MODULE(_invoker, module) {
   invoker::transport::KeepSignalHandlers();
   invoker::python::PrepareSignals();
 
-  py::class_<RemoteFunction>(module, "RemoteFunction")
-      .def_property_readonly("name", &RemoteFunction::name);
-
-  // Opaque; of the client that returned it.
-  py::class_<CallTicket>(module, "CallTicket");
-
-  py::class_<Bell, std::shared_ptr<Bell>>(module, "Bell")
-      .def(py::init<>())
-      .def("ring", &Bell::Ring)
-      .def(
-          "wait",
-          [](Bell& bell, std::optional<double> timeout) {
-            const absl::Duration limit =
-                timeout.has_value() ? absl::Seconds(*timeout) : absl::InfiniteDuration();
-            WithoutGil([&] {
-              bell.Wait(limit);
-              return true;
-            });
-          },
-          py::arg("timeout"))
-      .def_property_readonly("rings", &Bell::rings);
+  // Both of the caller that returned them; StartedCall is opaque.
+  py::class_<FunctionHandle>(module, "FunctionHandle").def_readonly("name", &FunctionHandle::name);
+  py::class_<StartedCall>(module, "StartedCall");
 
   py::class_<Event>(module, "Event")
       .def(py::init<>())
@@ -72,53 +54,78 @@ PYBIND11_MODULE(_invoker, module) {
       .def("is_set", &Event::is_set)
       .def("wait", &Event::Wait, py::arg("timeout") = py::none());
 
-  py::class_<NativeClient>(module, "NativeClient")
-      .def("function", &NativeClient::Function, py::arg("name"))
-      .def("function_names", &NativeClient::FunctionNames)
-      .def("start", &NativeClient::Start, py::arg("token"), py::arg("function"), py::arg("data"),
-           py::arg("timeout"), py::arg("response_capacity"), py::arg("may_block"))
-      .def("call_frame", &NativeClient::CallFrame, py::arg("function"), py::arg("parts"),
-           py::arg("timeout"), py::arg("response_capacity"))
-      .def("start_frame", &NativeClient::StartFrame, py::arg("token"), py::arg("function"),
-           py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"), py::arg("may_block"))
-      .def("cancel", &NativeClient::Cancel, py::arg("ticket"))
-      .def_property_readonly("frames_in_place", &NativeClient::frames_in_place)
-      .def("next_results", &NativeClient::NextResults)
-      .def("wake", &NativeClient::Wake)
+  py::class_<NativeCaller>(module, "NativeCaller")
+      .def("function", &NativeCaller::Function, py::arg("name"))
+      .def("function_names", &NativeCaller::FunctionNames)
+      .def(
+          "start",
+          [](NativeCaller& caller, uint64_t token, const FunctionHandle& function, py::handle data,
+             std::optional<double> timeout, std::optional<int64_t> response_capacity, uint64_t room,
+             int64_t retry, bool may_block) {
+            return caller.Start(token, function, data,
+                                {timeout, response_capacity, room, retry, may_block});
+          },
+          py::arg("token"), py::arg("function"), py::arg("data"), py::arg("timeout"),
+          py::arg("response_capacity"), py::arg("room"), py::arg("retry"), py::arg("may_block"))
+      .def(
+          "call_frame",
+          [](NativeCaller& caller, const FunctionHandle& function, py::handle parts,
+             std::optional<double> timeout, int64_t response_capacity) {
+            return caller.CallFrame(function, parts, {timeout, response_capacity});
+          },
+          py::arg("function"), py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"))
+      .def(
+          "start_frame",
+          [](NativeCaller& caller, uint64_t token, const FunctionHandle& function, py::handle parts,
+             std::optional<double> timeout, int64_t response_capacity, bool may_block) {
+            return caller.StartFrame(token, function, parts,
+                                     {timeout, response_capacity, 0, 0, may_block});
+          },
+          py::arg("token"), py::arg("function"), py::arg("parts"), py::arg("timeout"),
+          py::arg("response_capacity"), py::arg("may_block"))
+      .def("cancel", &NativeCaller::Cancel, py::arg("call"))
+      .def("next_results", &NativeCaller::NextResults)
+      .def("wake", &NativeCaller::Wake)
+      .def("close", &NativeCaller::Close)
+      .def_property_readonly("closed", &NativeCaller::closed)
+      .def_property_readonly("forked", &NativeCaller::forked)
+      .def_property_readonly("executors", &NativeCaller::executors)
+      .def_property_readonly("max_payload", &NativeCaller::max_payload);
+
+  py::class_<NativeClient, NativeCaller>(module, "NativeClient")
+      .def(
+          "client_of", [](const py::object& self, uint64_t) { return self; }, py::arg("session"))
       .def("ping", &NativeClient::Ping, py::arg("size"), py::arg("timeout"))
-      .def("watch", &NativeClient::Watch, py::arg("bell"))
-      .def_property_readonly("ended", &NativeClient::ended)
-      .def("close", &NativeClient::Close)
-      .def_property_readonly("closed", &NativeClient::closed)
-      .def_property_readonly("forked", &NativeClient::forked)
+      .def_property_readonly("session", &NativeClient::session)
       .def_property_readonly("provider", &NativeClient::provider)
       .def_property_readonly("fabric_choice", &NativeClient::fabric_choice)
       .def_property_readonly("notification", &NativeClient::notification)
       .def_property_readonly("data_auth", &NativeClient::data_auth)
       .def("dropped_responses", &NativeClient::DroppedResponses)
-      .def_property_readonly("downgrade_reason", &NativeClient::downgrade_reason)
-      .def_property_readonly("max_payload", &NativeClient::max_payload);
+      .def_property_readonly("downgrade_reason", &NativeClient::downgrade_reason);
+
+  py::class_<NativeGroup, NativeCaller>(module, "NativeGroup")
+      .def("client_of", &NativeGroup::ClientOf, py::arg("session"))
+      .def("clients", &NativeGroup::Clients);
 
   PyObject* bound_function = invoker::python::MakeBoundFunctionType();
   if (bound_function == nullptr) throw py::error_already_set();
   module.attr("BoundFunction") = py::reinterpret_steal<py::object>(bound_function);
 
   module.def(
-      "connect",
-      [](const std::string& server, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, const std::string& data_auth, uint64_t window,
-         double connect_timeout, double hot_timeout, const py::tuple& credentials,
-         double peer_timeout, std::optional<uint64_t> pieces_up_to) {
-        return NativeClient::Connect(
-            server, {provider, fabric_address, notify, data_auth, window, connect_timeout,
-                     hot_timeout, CredentialsOf(credentials), peer_timeout, pieces_up_to});
+      "connect", [](const py::tuple& way) { return NativeClient::Connect(WayFrom(way)); },
+      py::arg("way"));
+  module.def(
+      "connect_group",
+      [](const py::sequence& ways, bool reconnect) {
+        std::vector<Way> list;
+        for (const py::handle way : ways) list.push_back(WayFrom(way.cast<py::tuple>()));
+        return NativeGroup::Connect(list, reconnect);
       },
-      py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("data_auth"), py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
-      py::arg("credentials"), py::arg("peer_timeout"), py::arg("pieces_up_to"));
+      py::arg("ways"), py::arg("reconnect"));
 
   py::class_<NativeLease>(module, "NativeLease")
-      .def("executors", &NativeLease::Executors)
+      .def("group", &NativeLease::Group)
       .def("function_names", &NativeLease::FunctionNames)
       .def("load", &NativeLease::Load, py::arg("code"), py::arg("python"), py::arg("name"))
       .def("ended", &NativeLease::Ended)
@@ -130,27 +137,16 @@ PYBIND11_MODULE(_invoker, module) {
 
   module.def(
       "lease",
-      [](const std::string& server, const std::string& provider, const std::string& fabric_address,
-         const std::string& notify, const std::string& data_auth, uint64_t window,
-         double connect_timeout, double hot_timeout, const py::tuple& credentials,
-         double peer_timeout, std::optional<uint64_t> pieces_up_to, const py::dict& terms) {
-        return NativeLease::Acquire(
-            server,
-            {provider, fabric_address, notify, data_auth, window, connect_timeout, hot_timeout,
-             CredentialsOf(credentials), peer_timeout, pieces_up_to},
-            terms);
+      [](const py::tuple& way, const py::dict& terms) {
+        return NativeLease::Acquire(WayFrom(way), terms);
       },
-      py::arg("server"), py::arg("provider"), py::arg("fabric_address"), py::arg("notify"),
-      py::arg("data_auth"), py::arg("window"), py::arg("connect_timeout"), py::arg("hot_timeout"),
-      py::arg("credentials"), py::arg("peer_timeout"), py::arg("pieces_up_to"), py::arg("terms"));
+      py::arg("way"), py::arg("terms"));
   module.def("cancelled", &invoker::python::PythonFunction::IsCancelled);
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
   module.def(
       "capacity",
-      [](const std::string& server, double timeout, const py::tuple& credentials) {
-        return invoker::python::WorkerCapacity(server, timeout, CredentialsOf(credentials));
-      },
-      py::arg("server"), py::arg("timeout"), py::arg("credentials"));
+      [](const py::tuple& way) { return invoker::python::WorkerCapacity(WayFrom(way)); },
+      py::arg("way"));
 
   py::class_<NativeServer>(module, "NativeServer")
       .def("close", &NativeServer::Close, py::arg("drain_timeout"))

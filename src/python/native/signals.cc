@@ -22,6 +22,8 @@ void PrepareSignals() {
 bool OnMainThread() { return PyThread_get_thread_ident() == main_thread; }
 
 bool SignalRaised() {
+  // A thread that drives calls must not wait for the GIL.
+  if (!OnMainThread()) return false;
   const PyGILState_STATE state = PyGILState_Ensure();
   const bool raised = PyErr_CheckSignals() != 0;
   PyGILState_Release(state);

@@ -19,7 +19,7 @@ void PrepareSignals();
 bool OnMainThread();
 
 // Runs Python's signal handlers; true if one raised. The exception stays with the thread. With or
-// without the GIL.
+// without the GIL. False on other threads.
 bool SignalRaised();
 
 }  // namespace invoker::python

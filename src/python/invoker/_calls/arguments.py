@@ -60,17 +60,8 @@ def seconds_from(name: str, value: Any, *, zero: bool) -> float:
     return number
 
 
-def no_retry(value: Any) -> None:
-    """A client has one executor only."""
-    if whole("retry", value, least=0) > 0:
-        raise InvalidArgument(
-            "a client has one executor, so that there is no other one to try: retry= is for the calls of a Group",
-            fate="not_sent",
-        )
-
-
 def check_call(timeout: Any, response_capacity: Any) -> None:
-    """Checks the options of a call. The session checks their ranges, which it knows."""
+    """Checks the options of a call. The native half checks their ranges, which it knows."""
     if timeout is not None:
         seconds("timeout", timeout)
     if response_capacity is not None:

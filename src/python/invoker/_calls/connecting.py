@@ -43,7 +43,7 @@ class Credentials(NamedTuple):
 
 
 class Connecting(NamedTuple):
-    """The options of connect() for one worker."""
+    """The options of connect() for one worker. The native half takes them by their places."""
 
     server: str
     provider: str = ""
@@ -57,13 +57,9 @@ class Connecting(NamedTuple):
     peer_timeout: float = 1.0
     pieces_up_to: Optional[int] = None
 
-    def connect(self) -> _invoker.NativeClient:
-        """Opens a session. Blocks without the GIL."""
-        return _invoker.connect(*self)
-
     def capacity(self) -> Dict[str, Any]:
         """The fields of invoker.Capacity. Blocks for a round trip, without the GIL."""
-        return _invoker.capacity(self.server, self.connect_timeout, self.credentials)
+        return _invoker.capacity(self)
 
 
 def path(name: str, value: Optional[Path]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import threading
@@ -10,7 +11,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from invoker._native.fork import renew_locks_of
 from invoker._calls.futures import CallFuture
-from invoker._native._invoker import CallTicket, NativeClient
+from invoker._native._invoker import NativeCaller, StartedCall
 from invoker.errors import FailedPrecondition, InvokerError
 
 _logger = logging.getLogger("invoker")
@@ -23,17 +24,17 @@ class _Expected(NamedTuple):
     """What becomes of a call's response."""
 
     future: CallFuture
-    finish: Callable[[memoryview], Any]
+    finish: Callable[[memoryview, int], Any]
     writes: bool
 
 
 class Dispatcher:
     """Starts calls and completes their futures, on a thread of its own that the first call starts.
 
-    Refers to the native client only, so that it does not keep the session.
+    Refers to the native half only, so that it does not keep the calls.
     """
 
-    def __init__(self, native: NativeClient) -> None:
+    def __init__(self, native: NativeCaller) -> None:
         self._native = native
         self._tokens = itertools.count(1)
         renew_locks_of(self)
@@ -47,22 +48,21 @@ class Dispatcher:
 
     def start(
         self,
-        begin: Callable[[int], Optional[CallTicket]],
-        finish: Callable[[memoryview], Any],
+        begin: Callable[[int], Optional[StartedCall]],
+        finish: Callable[[memoryview, int], Any],
         *,
         writes: bool = False,
-        whole: Optional[CallFuture] = None,
     ) -> Optional[Future]:
         """The future of a call that begin(token) starts; None if that is None: it would have to wait for room.
 
-        finish makes the future's result of the response, on the dispatcher's thread. writes: it writes to memory of the
-        caller's, which it may only if the call has not been cancelled. whole: as for CallFuture.
+        finish makes the future's result of the response and the number of its session, on the dispatcher's thread. writes:
+        it writes to memory of the caller's, which it may only if the call has not been cancelled.
         """
-        future = CallFuture(whole)
+        future = CallFuture()
         token = next(self._tokens)
         try:
             self._expect(token, _Expected(future, finish, writes))
-            ticket = begin(token)
+            call = begin(token)
         except InvokerError as error:
             self._forget(token)
             if self._native.closed or self._native.forked:
@@ -73,17 +73,16 @@ class Dispatcher:
             # A signal's exception comes between any two steps, also once the call has been started. Its result is then dropped.
             self._forget(token)
             raise
-        if ticket is None:
+        if call is None:
             self._forget(token)
             return None
-        native = self._native
-        future.ends_by(lambda: native.cancel(ticket))
+        future.ends_by(functools.partial(self._native.cancel, call))
         return future
 
     def _expect(self, token: int, expected: _Expected) -> None:
         with self._lock:
             if self._stopping:
-                raise FailedPrecondition("the client has been closed", fate="not_sent")
+                raise FailedPrecondition("this has been closed", fate="not_sent")
             self._pending[token] = expected
             # One that has no number has been kept from starting.
             if self._thread is None or self._thread.ident is None:
@@ -97,10 +96,13 @@ class Dispatcher:
                 self._native.wake()
 
     def stop(self, wait: bool = True) -> None:
-        """Ends the thread once all futures are complete, and waits for that; the native client has been closed before.
+        """Ends the thread once all futures are complete, and waits for that; the native half has been closed before.
 
         Does not wait in a callback of a future: of two that close each other's clients, each would wait for the other.
         """
+        # A forked process has no such thread.
+        if self._native.forked:
+            return
         with self._lock:
             self._stopping = True
             thread = self._thread
@@ -111,11 +113,6 @@ class Dispatcher:
             # Not for ever at a time: a signal that another thread got does not end the wait (_invoker.Event).
             while thread.is_alive():
                 thread.join(0.1)
-
-    def ended(self) -> bool:
-        """Whether the thread runs no callback any more, nor will."""
-        with self._lock:
-            return self._stopping and (self._thread is None or not self._thread.is_alive())
 
     def _run(self) -> None:
         _here.dispatches = True
@@ -128,34 +125,32 @@ class Dispatcher:
             except BaseException as error:
                 # Some results have been lost for want of memory, and it is not known which.
                 results = self._all_pending(error)
-            for token, value in results:
+            for token, value, session in results:
                 with self._lock:
                     expected = self._pending.pop(token, None)
                 if expected is None:
                     continue
                 try:
-                    _complete(expected, value)
+                    _complete(expected, value, session)
                 except BaseException:
                     # A callback raised this. Other futures must not suffer for it.
                     _logger.exception("a callback of a future failed")
             # Nothing of a result is kept while this thread waits for the next one.
             expected = value = results = None  # noqa: F841
 
-    def _all_pending(self, error: BaseException) -> List[Tuple[int, BaseException]]:
+    def _all_pending(self, error: BaseException) -> List[Tuple[int, Any, int]]:
         with self._lock:
-            return [(token, error) for token in self._pending]
+            return [(token, error, 0) for token in self._pending]
 
 
-def _complete(expected: _Expected, value: Any) -> None:
+def _complete(expected: _Expected, value: Any, session: int) -> None:
     future = expected.future
     failed = isinstance(value, BaseException)
     if future.cancelled() or (expected.writes and not failed and not future.claim()):
-        # The whole may have been cancelled before this try of it.
-        future.cancel()
         return
     if not failed:
         try:
-            value = expected.finish(value)
+            value = expected.finish(value, session)
         except BaseException as error:
             value = error
             failed = True

@@ -6,33 +6,32 @@ import functools
 import pickle
 import time
 from concurrent.futures import Future
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Union
 
 from invoker._calls import arguments
 from invoker._native import _invoker
 from invoker._pickle import frames
 from invoker._calls.dispatch import Dispatcher
-from invoker._calls.large_calls import LargeCalls
 from invoker.errors import InvalidArgument, InvokerError, RemoteError, RemoteTraceback
+
+Native = Union[_invoker.NativeClient, _invoker.NativeGroup]
 
 
 class FrameCalls:
-    """Calls functions of Python objects over one session. Any thread.
+    """Calls functions of Python objects. Any thread.
 
-    Refers to the native client only, so that it does not keep the session.
+    Refers to the native half only, so that it does not keep the calls.
     """
 
-    def __init__(self, native: _invoker.NativeClient, dispatcher: Dispatcher) -> None:
+    def __init__(self, native: Native, dispatcher: Dispatcher) -> None:
         self._native = native
         self._dispatcher = dispatcher
         # By function: the longest answer for which there was no room. The next one may be as long.
         self._lengths: Dict[str, int] = {}
-        # Started calls whose requests are larger than the window.
-        self._large = LargeCalls()
 
     def call(
         self,
-        function: _invoker.RemoteFunction,
+        function: _invoker.FunctionHandle,
         args: tuple,
         kwargs: dict,
         timeout: Optional[float],
@@ -41,22 +40,14 @@ class FrameCalls:
         """Calls and waits."""
         arguments.check_call(timeout, response_capacity)
         parts = frames.encode(frames.CALL, (args, kwargs))
-        return self._call(function, parts, _deadline(timeout), response_capacity)
-
-    def _call(
-        self,
-        function: _invoker.RemoteFunction,
-        parts: frames.Parts,
-        deadline: Optional[float],
-        response_capacity: Optional[int],
-    ) -> Any:
+        deadline = _deadline(timeout)
         room = self._room(function.name, parts, response_capacity)
-        answer = self._native.call_frame(function, parts, _left(deadline), room)
-        return self._result(function, deadline, answer)
+        answer, session = self._native.call_frame(function, parts, timeout, room)
+        return self._result(function, deadline, answer, session)
 
     def start(
         self,
-        function: _invoker.RemoteFunction,
+        function: _invoker.FunctionHandle,
         parts: frames.Parts,
         timeout: Optional[float],
         response_capacity: Optional[int],
@@ -64,17 +55,12 @@ class FrameCalls:
     ) -> Optional[Future]:
         """The future of a call with encode()'s frame, or None if it would have to wait for room and may not."""
         arguments.check_call(timeout, response_capacity)
-        deadline = _deadline(timeout)
-        if frames.size_of(parts) > self._native.max_payload:
-            # Registering its memory blocks.
-            run = functools.partial(self._call, function, parts, deadline, response_capacity)
-            return self._large.start(run, deadline)
         room = self._room(function.name, parts, response_capacity)
         return self._dispatcher.start(
             lambda token: self._native.start_frame(
                 token, function, parts, timeout, room, may_block
             ),
-            functools.partial(self._result, function, deadline),
+            functools.partial(self._result, function, _deadline(timeout)),
         )
 
     def _room(self, name: str, parts: frames.Parts, response_capacity: Optional[int]) -> int:
@@ -86,12 +72,16 @@ class FrameCalls:
         return min(max(usual, self._lengths.get(name, 0)), most)
 
     def _result(
-        self, function: _invoker.RemoteFunction, deadline: Optional[float], answer: memoryview
+        self,
+        function: _invoker.FunctionHandle,
+        deadline: Optional[float],
+        answer: memoryview,
+        session: int,
     ) -> Any:
         kind, value = self._decode(function, answer)
         if kind == frames.KEPT:
             try:
-                whole = self._fetch(function, deadline, *value)
+                whole = self._fetch(function, deadline, session, *value)
             except InvokerError as error:
                 _settle_unfetched(function, error)
                 raise
@@ -102,20 +92,26 @@ class FrameCalls:
             raise _exception(*value)
         raise _not_of_objects(function, "a frame of kind %d" % kind)
 
-    def _decode(self, function: _invoker.RemoteFunction, answer: memoryview) -> tuple:
+    def _decode(self, function: _invoker.FunctionHandle, answer: memoryview) -> tuple:
         try:
             return frames.decode(answer)
         except ValueError as error:
             raise _not_of_objects(function, error) from None
 
     def _fetch(
-        self, function: _invoker.RemoteFunction, deadline: Optional[float], ticket: int, size: int
+        self,
+        function: _invoker.FunctionHandle,
+        deadline: Optional[float],
+        session: int,
+        ticket: int,
+        size: int,
     ) -> memoryview:
-        """The answer that was kept, in pieces as large as the window takes, into fresh memory."""
+        """The answer that the session's executor has kept, in pieces as large as the window takes, into fresh memory."""
         most = self._native.max_payload
         self._lengths[function.name] = min(max(size, self._lengths.get(function.name, 0)), most)
         whole = memoryview(bytearray(size))
-        bound = _invoker.BoundFunction(self._native, function)
+        client = self._native.client_of(session)
+        bound = _invoker.BoundFunction(client, client.function(function.name))
         offset = 0
         while offset < size:
             length = min(size - offset, most)
@@ -123,19 +119,19 @@ class FrameCalls:
             request = bytearray(frames.size_of(parts))
             frames.write(parts, memoryview(request))
             target = whole[offset : offset + length]
-            bound.call(request, _left(deadline), length, target, None)
+            bound.call(request, _left(deadline), length, target, None, 0)
             offset += length
         return whole
 
 
-def _settle_unfetched(function: _invoker.RemoteFunction, error: InvokerError) -> None:
+def _settle_unfetched(function: _invoker.FunctionHandle, error: InvokerError) -> None:
     """Has the error of a call that was to fetch an answer tell of the function's own call, of which no answer has come."""
     error.args = ("%s has run, and its answer could not be fetched: %s" % (function.name, error),)
     if error.fate != "executed":
         error.fate = "maybe_executed"
 
 
-def _not_of_objects(function: _invoker.RemoteFunction, answer: Any) -> InvalidArgument:
+def _not_of_objects(function: _invoker.FunctionHandle, answer: Any) -> InvalidArgument:
     return InvalidArgument(
         "the answer of %s is not that of a function of Python objects (call it by call()): %s"
         % (function.name, answer),

@@ -63,10 +63,8 @@ class CallFuture(WaitedFuture):
     (invoker.cancelled()). Like any other future, one that has ended cannot be cancelled.
     """
 
-    def __init__(self, whole: Optional[CallFuture] = None) -> None:
-        """whole: the future that the caller has, if this is one try of its call."""
+    def __init__(self) -> None:
         super().__init__()
-        self._whole = whole
         self._end: Optional[Callable[[], Any]] = None
         # Taken by the first of cancel() and claim().
         self._once = threading.Lock()
@@ -86,18 +84,19 @@ class CallFuture(WaitedFuture):
         if self._once.acquire(blocking=False):
             # For as_completed() and wait().
             self.set_running_or_notify_cancel()
-            if self._end is not None:
-                self._end()
+            end = self._end
+            if end is not None:
+                end()
         return True
 
     def claim(self) -> bool:
         """Before a write to the caller's memory: False if the future has been cancelled; else it no longer can be."""
-        if self._whole is not None and not self._whole.claim():
-            return False
         return self._once.acquire(blocking=False) and self.set_running_or_notify_cancel()
 
     def complete(self, value: Any, failed: bool) -> None:
         """The call has ended. A result that comes after a cancellation is dropped."""
+        # It refers to what the call has kept.
+        self._end = None
         try:
             if failed:
                 self.set_exception(value)

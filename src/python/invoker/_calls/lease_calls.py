@@ -8,30 +8,32 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Union
 
 from invoker._calls import arguments
-from invoker._calls.members import Place
-from invoker._calls.session import Session
-from invoker._calls.session_group import SessionGroup
+from invoker._calls.dispatch import Dispatcher
+from invoker._calls.frame_calls import Native
+from invoker._calls.native_calls import NativeCalls, end_calls
 from invoker._native import _invoker
 from invoker._pickle import shipping
-from invoker.errors import FailedPrecondition
 
 
-class LeaseCalls(SessionGroup):
+class LeaseCalls(NativeCalls):
     """The calls of a Lease, and its code. It gives the lease back when nothing refers to it any more. Any thread."""
 
-    def __init__(self, native: _invoker.NativeLease, server: str) -> None:
-        super().__init__([Session(executor) for executor in native.executors()])
-        self.native = native
+    def __init__(self, lease: _invoker.NativeLease, server: str) -> None:
+        super().__init__(lease.group())
+        self.lease = lease
         self.server = server
         self._code_lock = threading.Lock()
         self._closed = _invoker.Event()
         self._bill: Optional[Dict[str, Any]] = None
-        # Also runs when the interpreter exits.
-        self._finalizer = weakref.finalize(self, _close, native, list(self.sessions))
+        # In place of the other one. Also runs when the interpreter exits.
+        self._finalizer.detach()
+        self._finalizer = weakref.finalize(
+            self, _close, self.native, self.bound, lease, self.dispatcher
+        )
 
     def is_over(self) -> bool:
         """Whether the lease cannot be used any more: closed, or ended by itself."""
-        return self.native.closed or self.native.ended() is not None
+        return self.native.closed or self.lease.closed or self.lease.ended() is not None
 
     def upload(self, path: Union[str, os.PathLike[str]]) -> List[str]:
         """Like Lease.upload()."""
@@ -39,8 +41,8 @@ class LeaseCalls(SessionGroup):
         with open(file, "rb") as opened:
             content = opened.read()
         with self._code_lock:
-            before = set(self.native.function_names())
-            loaded = self.native.load(content, False, os.path.basename(file))
+            before = set(self.lease.function_names())
+            loaded = self.lease.load(content, False, os.path.basename(file))
             return [found for found in loaded if found not in before]
 
     def ship(self, function: Callable[..., Any], name: Optional[str]) -> str:
@@ -52,13 +54,13 @@ class LeaseCalls(SessionGroup):
         content = shipping.dumps(function)
         with self._code_lock:
             if name is None:
-                name = shipping.name_for(function, set(self.native.function_names()))
-            self.native.load(content, True, name)
+                name = shipping.name_for(function, set(self.lease.function_names()))
+            self.lease.load(content, True, name)
         return name
 
     def usage(self) -> Dict[str, Any]:
         """The fields of invoker.Usage: so far, which takes a round trip to the worker, or the bill once it is closed."""
-        return self.native.usage() if self._bill is None else self._bill
+        return self.lease.usage() if self._bill is None else self._bill
 
     def close(self) -> None:
         """Like Lease.close()."""
@@ -66,26 +68,27 @@ class LeaseCalls(SessionGroup):
             self._closed.wait()
             return
         try:
-            self._bill = _release(self.native)
+            end_calls(self.native, self.bound)
+            self._bill = _release(self.lease)
         finally:
             self._closed.set()
-        for session in self.sessions:
-            session.close()
-
-    def take(self) -> Place:
-        if self.native.closed:
-            raise FailedPrecondition("the lease has been closed", fate="not_sent")
-        return super().take()
+        # A callback that this waits for may close the lease again.
+        self.dispatcher.stop()
 
 
-def _release(native: _invoker.NativeLease) -> Dict[str, Any]:
+def _release(lease: _invoker.NativeLease) -> Dict[str, Any]:
     """The bill; without numbers in a forked process, whose parent has the lease."""
-    if native.forked:
+    if lease.forked:
         return {"cause": "unknown", "reason": "the lease is the process's that took it"}
-    return native.release()
+    return lease.release()
 
 
-def _close(native: _invoker.NativeLease, sessions: List[Session]) -> None:
-    _release(native)
-    for session in sessions:
-        session.close()
+def _close(
+    native: Native,
+    bound: Dict[str, _invoker.BoundFunction],
+    lease: _invoker.NativeLease,
+    dispatcher: Dispatcher,
+) -> None:
+    end_calls(native, bound)
+    _release(lease)
+    dispatcher.stop()

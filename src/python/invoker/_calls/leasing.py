@@ -12,7 +12,6 @@ from invoker._calls import arguments
 from invoker._calls.caller import Caller, RemoteCall
 from invoker._calls.connecting import Connecting
 from invoker._calls.lease_calls import LeaseCalls
-from invoker._calls.session import Session
 from invoker._native import _invoker
 from invoker._native.fork import renew_locks_of
 from invoker._pickle import frames
@@ -33,7 +32,7 @@ _Lease = TypeVar("_Lease")
 
 
 def take(
-    session: Session,
+    way: Connecting,
     executors: int = 1,
     memory: Union[int, str, None] = None,
     *,
@@ -45,8 +44,7 @@ def take(
     tenant: str = "",
     python: Optional[bool] = None,
 ) -> LeaseCalls:
-    """Takes a lease on the session's worker, as Client.lease() does."""
-    way = session.worker()
+    """Takes a lease on the worker, as Client.lease() does."""
     if python is None:
         python = way.capacity()["python"]
     elif not isinstance(python, bool):
@@ -71,20 +69,20 @@ def take(
     return LeaseCalls(_acquire(way, terms), way.server)
 
 
-def take_on_one_of(sessions: List[Session], take_on: Callable[..., _Lease], *terms: Any, **options: Any) -> _Lease:
-    """take_on(session, *terms, **options) for the worker with the most free cores among those which can give the lease.
+def take_on_one_of(ways: List[Connecting], take_on: Callable[..., _Lease], *terms: Any, **options: Any) -> _Lease:
+    """take_on(way, *terms, **options) for the worker with the most free cores among those which can give the lease.
 
     If none has enough free and the lease is to wait in line, it does so on that one.
     """
     wait = options.pop("wait", 0.0)
     refused: Optional[InvokerError] = None
-    full: Optional[Session] = None
-    for session in sorted(sessions, key=_free_cores, reverse=True):
+    full: Optional[Connecting] = None
+    for way in sorted(ways, key=_free_cores, reverse=True):
         try:
-            return take_on(session, *terms, **options)
+            return take_on(way, *terms, **options)
         except ResourceExhausted as error:
             if full is None:
-                refused, full = error, session
+                refused, full = error, way
         except (FailedPrecondition, InvalidArgument, Unavailable) as error:
             if refused is None:
                 refused = error
@@ -94,10 +92,10 @@ def take_on_one_of(sessions: List[Session], take_on: Callable[..., _Lease], *ter
     raise refused
 
 
-def _free_cores(session: Session) -> Tuple[int, int]:
+def _free_cores(way: Connecting) -> Tuple[int, int]:
     """How many cores are free, and, without any, how many there are."""
     try:
-        capacity = session.worker().capacity()
+        capacity = way.capacity()
     except InvokerError:
         # The lease there says why.
         return (-1, -1)
@@ -188,7 +186,7 @@ class OnFirstUse(Caller):
 def _acquire(way: Connecting, terms: Dict[str, Any]) -> _invoker.NativeLease:
     """The native lease. Another thread waits in line, so that the main thread runs signal handlers meanwhile."""
     if terms["wait"] == 0 or threading.current_thread() is not threading.main_thread():
-        return _invoker.lease(*way, terms)
+        return _invoker.lease(way, terms)
     done = _invoker.Event()
     lock = threading.Lock()
     result: List[Any] = []
@@ -196,7 +194,7 @@ def _acquire(way: Connecting, terms: Dict[str, Any]) -> _invoker.NativeLease:
 
     def run() -> None:
         try:
-            got: Any = _invoker.lease(*way, terms)
+            got: Any = _invoker.lease(way, terms)
         except BaseException as error:
             got = error
         with lock:

@@ -6,8 +6,7 @@
 #include <exception>
 #include <new>
 
-#include "invoker/client.h"
-#include "src/python/native/calls/native_client.h"
+#include "src/python/native/calls/native_caller.h"
 
 namespace invoker::python {
 namespace {
@@ -18,15 +17,16 @@ struct BoundFunction {
   PyObject_HEAD;
   PyObject* native_object;
   PyObject* handle_object;
-  NativeClient* native;            // in native_object
-  const RemoteFunction* function;  // in handle_object
+  NativeCaller* native;            // in native_object
+  const FunctionHandle* function;  // in handle_object
 };
 
 // The arguments of a call, in the order of `call`. Borrowed; nullptr: not given.
-enum Argument { kData, kTimeout, kResponseCapacity, kOut, kDtype, kArguments };
+enum Argument { kData, kTimeout, kResponseCapacity, kOut, kDtype, kRetry, kArguments };
 using Arguments = std::array<PyObject*, kArguments>;
 
-constexpr const char* kNames[kArguments] = {"data", "timeout", "response_capacity", "out", "dtype"};
+constexpr const char* kNames[kArguments] = {"data", "timeout", "response_capacity",
+                                            "out",  "dtype",   "retry"};
 
 // The names as Python keeps them: a keyword in a program is most often the very same object.
 Arguments interned_names;
@@ -55,8 +55,9 @@ PyObject* Run(PyObject* self, Arguments arguments) {
     if (arguments[i] == Py_None) arguments[i] = nullptr;
   }
   return Guarded([&]() -> PyObject* {
-    const NativeClient::CallArguments call = {arguments[kData], arguments[kTimeout],
-                                              arguments[kResponseCapacity], arguments[kOut]};
+    const NativeCaller::CallArguments call = {arguments[kData], arguments[kTimeout],
+                                              arguments[kResponseCapacity], arguments[kOut],
+                                              arguments[kRetry]};
     if (arguments[kDtype] == nullptr)
       return bound->native->Call(*bound->function, call).release().ptr();
     // Rare beside what numpy does then.
@@ -124,16 +125,16 @@ PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     return nullptr;
   }
   return Guarded([&]() -> PyObject* {
-    if (!py::isinstance<NativeClient>(native) || !py::isinstance<RemoteFunction>(handle)) {
-      throw py::type_error("a BoundFunction is made of a NativeClient and a RemoteFunction");
+    if (!py::isinstance<NativeCaller>(native) || !py::isinstance<FunctionHandle>(handle)) {
+      throw py::type_error("a BoundFunction is made of a NativeCaller and a FunctionHandle");
     }
     PyObject* self = type->tp_alloc(type, 0);
     if (self == nullptr) throw py::error_already_set();
     auto* bound = reinterpret_cast<BoundFunction*>(self);
     bound->native_object = Py_NewRef(native);
     bound->handle_object = Py_NewRef(handle);
-    bound->native = py::cast<NativeClient*>(py::handle(native));
-    bound->function = py::cast<const RemoteFunction*>(py::handle(handle));
+    bound->native = py::cast<NativeCaller*>(py::handle(native));
+    bound->function = py::cast<const FunctionHandle*>(py::handle(handle));
     return self;
   });
 }
@@ -152,12 +153,12 @@ PyObject* GetHandle(PyObject* self, void*) {
 
 PyMethodDef methods[] = {
     {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(CallByPosition)),
-     METH_FASTCALL, "call($self, data, timeout, response_capacity, out, dtype, /)\n--\n\n"},
+     METH_FASTCALL, "call($self, data, timeout, response_capacity, out, dtype, retry, /)\n--\n\n"},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef properties[] = {
-    {"handle", GetHandle, nullptr, "The function's RemoteFunction.", nullptr},
+    {"handle", GetHandle, nullptr, "The function's FunctionHandle.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

@@ -10,13 +10,13 @@
 
 namespace invoker::python {
 
-// BoundFunction(native: NativeClient, handle: RemoteFunction), both of which it keeps alive:
-//   function(data=b"", *, timeout=None, response_capacity=None, out=None, dtype=None)
-//   function.call(data, timeout, response_capacity, out, dtype): the same, by position only
+// BoundFunction(native: NativeCaller, handle: FunctionHandle), both of which it keeps alive:
+//   function(data=b"", *, timeout=None, response_capacity=None, out=None, dtype=None, retry=0)
+//   function.call(data, timeout, response_capacity, out, dtype, retry): the same, by position only
 //   function.handle
 // Never changes. With the GIL, like all of Python; released while a call waits.
 
-// Once, when the module is imported, after NativeClient and RemoteFunction have been declared. A
+// Once, when the module is imported, after NativeCaller and FunctionHandle have been declared. A
 // new reference to the type, or nullptr with a Python exception.
 PyObject* MakeBoundFunctionType();
 

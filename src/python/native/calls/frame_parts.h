@@ -1,4 +1,4 @@
-// A request in several pieces of memory, which are put together in registered memory.
+// A request in several pieces of memory, of which a call puts together one.
 
 #ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_FRAME_PARTS_H_
 #define INVOKER_SRC_PYTHON_NATIVE_CALLS_FRAME_PARTS_H_
@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <list>
+#include <vector>
 
 #include "absl/types/span.h"
+#include "invoker/client.h"
 #include "src/python/native/buffer.h"
 
 namespace invoker::python {
@@ -23,16 +25,12 @@ class FrameParts {
   // `parts` is a sequence of buffers. Throws Python's exception.
   explicit FrameParts(pybind11::handle parts);
 
-  // Of all parts, aligned, with nothing behind the last.
-  size_t size() const { return size_; }
-
-  // Copies the parts to where they belong; what is between them becomes zero. `target` has size()
-  // bytes.
-  void CopyTo(absl::Span<std::byte> target) const;
+  // The parts, with zeros between them where that aligns one.
+  CallInput input() const { return CallInput(absl::MakeConstSpan(spans_)); }
 
  private:
   std::list<InputBuffer> parts_;  // which do not move
-  size_t size_ = 0;
+  std::vector<Bytes> spans_;
 };
 
 }  // namespace invoker::python

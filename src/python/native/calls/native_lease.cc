@@ -54,7 +54,7 @@ T Term(const py::dict& terms, const char* name) {
   return terms[name].cast<T>();
 }
 
-absl::Duration SecondsOf(const py::dict& terms, const char* name) {
+absl::Duration SecondsIn(const py::dict& terms, const char* name) {
   return absl::Seconds(Term<double>(terms, name));
 }
 
@@ -68,10 +68,10 @@ LeaseOptions OptionsOf(const py::dict& terms) {
   for (const PollingName& known : kPollingNames) {
     if (polling == known.name) options.polling = known.polling;
   }
-  options.hot_timeout = SecondsOf(terms, "hot_timeout");
-  options.ttl = SecondsOf(terms, "ttl");
-  options.call_limit = SecondsOf(terms, "call_limit");
-  options.wait = SecondsOf(terms, "wait");
+  options.hot_timeout = SecondsIn(terms, "hot_timeout");
+  options.ttl = SecondsIn(terms, "ttl");
+  options.call_limit = SecondsIn(terms, "call_limit");
+  options.wait = SecondsIn(terms, "wait");
   options.tenant = Term<std::string>(terms, "tenant");
   return options;
 }
@@ -113,14 +113,12 @@ NativeLease::~NativeLease() {
   });
 }
 
-std::unique_ptr<NativeLease> NativeLease::Acquire(const std::string& server,
-                                                  const NativeClient::Options& options,
-                                                  const py::dict& terms) {
+std::unique_ptr<NativeLease> NativeLease::Acquire(const Way& way, const py::dict& terms) {
   if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   LeaseOptions lease_options = OptionsOf(terms);
-  lease_options.client = NativeClient::MakeClientOptions(options);
+  lease_options.client = way.options;
   absl::StatusOr<std::unique_ptr<Lease>> lease =
-      WithoutGil([&] { return Lease::Acquire(server, lease_options); });
+      WithoutGil([&] { return Lease::Acquire(way.server, lease_options); });
   if (!lease.ok()) Raise(lease.status());
   return std::unique_ptr<NativeLease>(new NativeLease(*std::move(lease)));
 }
@@ -137,15 +135,6 @@ std::shared_ptr<Lease> NativeLease::Get() const {
     Raise(WithFate(absl::FailedPreconditionError("the lease has been closed"), CallFate::kNotSent));
   }
   return lease_;
-}
-
-std::vector<std::unique_ptr<NativeClient>> NativeLease::Executors() const {
-  const std::shared_ptr<Lease> lease = Get();
-  std::vector<std::unique_ptr<NativeClient>> executors;
-  for (size_t i = 0; i < lease->size(); ++i) {
-    executors.push_back(NativeClient::Of(std::shared_ptr<Client>(lease, &lease->executor(i))));
-  }
-  return executors;
 }
 
 std::vector<std::string> NativeLease::Load(const py::bytes& code, bool python,
@@ -207,13 +196,13 @@ py::dict NativeLease::Release() {
   return dict;
 }
 
-py::dict WorkerCapacity(const std::string& server, double timeout_s,
-                        const security::ClientCredentials& credentials) {
+py::dict WorkerCapacity(const Way& way) {
   if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   const absl::StatusOr<bootstrap::Capacity> capacity =
       WithoutGil([&]() -> absl::StatusOr<bootstrap::Capacity> {
         const absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-            bootstrap::BootstrapClient::Connect(server, absl::Seconds(timeout_s), credentials);
+            bootstrap::BootstrapClient::Connect(way.server, way.options.connect_timeout,
+                                                way.options.credentials);
         if (!client.ok()) return client.status();
         return (*client)->worker_info().capacity;
       });

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "invoker/lease.h"
-#include "src/python/native/calls/native_client.h"
+#include "src/python/native/calls/connect_options.h"
+#include "src/python/native/calls/native_group.h"
 #include "src/python/native/server/fork_mark.h"
 
 namespace invoker::python {
@@ -21,13 +22,11 @@ class NativeLease {
  public:
   // `terms` is the dict that invoker._calls.leasing makes. Blocks. Raises what Lease::Acquire
   // returns.
-  static std::unique_ptr<NativeLease> Acquire(const std::string& server,
-                                              const NativeClient::Options& options,
-                                              const pybind11::dict& terms);
+  static std::unique_ptr<NativeLease> Acquire(const Way& way, const pybind11::dict& terms);
   ~NativeLease();
 
-  // A client for each executor. They keep the lease's memory, and end with the lease.
-  std::vector<std::unique_ptr<NativeClient>> Executors() const;
+  // The executors, to call. They keep the lease's memory, and end with the lease.
+  std::unique_ptr<NativeGroup> Group() const { return NativeGroup::Of(Get()); }
   std::vector<std::string> FunctionNames() const { return Get()->FunctionNames(); }
 
   // Has code loaded into every executor, which the worker is sent only if it has not got it: a
@@ -62,9 +61,8 @@ class NativeLease {
   const ForkMark mark_;
 };
 
-// What the worker has to lease, as a dict of invoker.Capacity's fields.
-pybind11::dict WorkerCapacity(const std::string& server, double timeout_s,
-                              const security::ClientCredentials& credentials);
+// What the worker has to lease, as a dict of invoker.Capacity's fields. Blocks for a round trip.
+pybind11::dict WorkerCapacity(const Way& way);
 
 }  // namespace invoker::python
 

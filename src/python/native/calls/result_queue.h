@@ -20,6 +20,7 @@ namespace invoker::python {
 struct Result {
   uint64_t token;  // names the call
   absl::StatusOr<Memory> response;
+  uint64_t session;  // Response::session, of a response
 };
 
 // Any thread, with or without the GIL.

@@ -1,0 +1,104 @@
+// What a call from Python goes to: a client or a group.
+
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_CALL_TARGET_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_CALL_TARGET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "invoker/client.h"
+#include "invoker/client_group.h"
+#include "src/invoke/session/client_session.h"
+
+namespace invoker::python {
+
+// A function of a target; of no other.
+struct FunctionHandle {
+  std::string name;
+  std::variant<RemoteFunction, GroupFunction> function;
+};
+
+// A call under way, for Cancel. Of the target that started it.
+struct StartedCall {
+  std::variant<CallTicket, GroupFuture> call;
+};
+
+// Any thread, without the GIL.
+class CallTarget {
+ public:
+  virtual ~CallTarget() = default;
+
+  // Does not block.
+  virtual absl::StatusOr<FunctionHandle> Function(const std::string& name) const = 0;
+  virtual std::vector<std::string> FunctionNames() const = 0;
+  // The largest payload that goes through the windows of all sessions.
+  virtual uint64_t max_payload() const = 0;
+  // Whether Start leaves input of up to max_payload alone once it has returned.
+  virtual bool copies_input() const = 0;
+
+  // Client::Invoke.
+  virtual absl::StatusOr<Response> Invoke(const FunctionHandle& function, const CallInput& input,
+                                          const CallOptions& options) = 0;
+  // CallStarter::Start with a callback.
+  virtual absl::StatusOr<StartedCall> Start(const FunctionHandle& function, const CallInput& input,
+                                            const CallOptions& options, CallDone& done) = 0;
+  // Future::Cancel.
+  virtual bool Cancel(StartedCall& call) = 0;
+
+  // Ends calls under way; once, by one thread. Blocks as Client::Close.
+  virtual void Close() = 0;
+};
+
+class ClientTarget : public CallTarget {
+ public:
+  // `owned`: Close closes the client; else only lets go of it.
+  ClientTarget(std::shared_ptr<Client> client, bool owned)
+      : client_(std::move(client)), owned_(owned) {}
+
+  Client& client() const { return *client_; }
+
+  absl::StatusOr<FunctionHandle> Function(const std::string& name) const override;
+  std::vector<std::string> FunctionNames() const override { return client_->FunctionNames(); }
+  uint64_t max_payload() const override { return client_->max_payload(); }
+  bool copies_input() const override { return true; }
+  absl::StatusOr<Response> Invoke(const FunctionHandle& function, const CallInput& input,
+                                  const CallOptions& options) override;
+  absl::StatusOr<StartedCall> Start(const FunctionHandle& function, const CallInput& input,
+                                    const CallOptions& options, CallDone& done) override;
+  bool Cancel(StartedCall& call) override;
+  void Close() override;
+
+ private:
+  const std::shared_ptr<Client> client_;
+  const bool owned_;
+};
+
+class GroupTarget : public CallTarget {
+ public:
+  explicit GroupTarget(std::shared_ptr<ClientGroup> group) : group_(std::move(group)) {}
+
+  ClientGroup& group() const { return *group_; }
+
+  absl::StatusOr<FunctionHandle> Function(const std::string& name) const override;
+  std::vector<std::string> FunctionNames() const override;
+  uint64_t max_payload() const override;
+  // A worker that has been connected to again may have smaller windows.
+  bool copies_input() const override { return false; }
+  absl::StatusOr<Response> Invoke(const FunctionHandle& function, const CallInput& input,
+                                  const CallOptions& options) override;
+  absl::StatusOr<StartedCall> Start(const FunctionHandle& function, const CallInput& input,
+                                    const CallOptions& options, CallDone& done) override;
+  bool Cancel(StartedCall& call) override;
+  void Close() override { group_->Close(); }
+
+ private:
+  const std::shared_ptr<ClientGroup> group_;
+};
+
+}  // namespace invoker::python
+
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_CALL_TARGET_H_

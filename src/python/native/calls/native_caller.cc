@@ -1,0 +1,296 @@
+#include "src/python/native/calls/native_caller.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/invoke/client/call_starter.h"
+#include "src/python/native/buffer.h"
+#include "src/python/native/calls/connect_options.h"
+#include "src/python/native/calls/frame_parts.h"
+#include "src/python/native/errors.h"
+#include "src/python/native/gil.h"
+#include "src/python/native/signals.h"
+
+namespace invoker::python {
+namespace {
+
+namespace py = pybind11;
+
+[[noreturn]] void RaiseNotSent(absl::Status status) {
+  Raise(WithFate(std::move(status), CallFate::kNotSent));
+}
+
+// For what has been waited for with CallOptions::interrupted: a signal handler may have raised
+// while the result came, and what it raised is raised.
+void RaiseUnlessOk(const absl::Status& status) {
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (!status.ok()) Raise(status);
+}
+
+// Arguments of Python's; nullptr: not given.
+std::optional<double> NumberIn(PyObject* object) {
+  if (object == nullptr) return std::nullopt;
+  const double number = PyFloat_AsDouble(object);
+  if (number == -1.0 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return number;
+}
+
+// Larger ones than fit count as the largest.
+std::optional<int64_t> IntegerIn(PyObject* object) {
+  if (object == nullptr) return std::nullopt;
+  const Py_ssize_t number = PyNumber_AsSsize_t(object, nullptr);
+  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return number;
+}
+
+absl::Status OutTooSmall(size_t response, size_t out) {
+  return WithFate(absl::ResourceExhaustedError(absl::StrCat("the response has ", response,
+                                                            " bytes, and out= has room for ", out)),
+                  CallFate::kExecuted);
+}
+
+// The worker's answer that a response did not fit, with what the caller gave.
+absl::Status WithOutSize(const absl::Status& status, size_t out) {
+  if (!absl::IsResourceExhausted(status) || GetCallFate(status) != CallFate::kExecuted) {
+    return status;
+  }
+  return WithFate(
+      absl::ResourceExhaustedError(absl::StrCat(status.message(), "; out= has ", out, " bytes")),
+      CallFate::kExecuted);
+}
+
+py::object ViewOf(Memory memory) {
+  PyObject* view = std::move(memory).IntoView();
+  if (view == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(view);
+}
+
+// Where the response of a call goes that the windows are too small for.
+absl::StatusOr<Memory> MakeRoom(const CallInput& input, const CallOptions& options, uint64_t room) {
+  const uint64_t capacity = options.response_capacity != 0
+                                ? std::max<uint64_t>(options.response_capacity, room)
+                                : std::max<uint64_t>(input.size(), room);
+  absl::StatusOr<Memory> memory = Memory::OfSize(capacity);
+  return memory.ok() ? std::move(memory) : WithFate(memory.status(), CallFate::kNotSent);
+}
+
+struct Answer {
+  Memory memory;
+  uint64_t session;
+};
+
+// Calls and waits. The response is in memory of its own.
+absl::StatusOr<Answer> Invoke(CallTarget& target, const FunctionHandle& function,
+                              const CallInput& input, CallOptions options) {
+  if (input.size() <= target.max_payload()) {
+    const absl::StatusOr<Response> response = target.Invoke(function, input, options);
+    if (!response.ok()) return response.status();
+    absl::StatusOr<Memory> memory = Memory::CopyOf(response->data());
+    if (!memory.ok()) return memory.status();
+    return Answer{*std::move(memory), response->session()};
+  }
+  absl::StatusOr<Memory> memory = MakeRoom(input, options, 0);
+  if (!memory.ok()) return memory.status();
+  options.output = CallOutput(memory->bytes());
+  const absl::StatusOr<Response> response = target.Invoke(function, input, options);
+  if (!response.ok()) return response.status();
+  memory->Truncate(response->size());
+  return Answer{*std::move(memory), response->session()};
+}
+
+// What a started call keeps until it has ended.
+struct KeptMemory {
+  std::string request;
+  Memory response;
+};
+
+}  // namespace
+
+NativeCaller::NativeCaller(const char* what, size_t executors, std::shared_ptr<CallTarget> target)
+    : what_(what), executors_(executors), target_(std::move(target)) {}
+
+NativeCaller::~NativeCaller() { Close(); }
+
+std::shared_ptr<CallTarget> NativeCaller::Target() const {
+  if (forked()) {
+    RaiseNotSent(absl::FailedPreconditionError(absl::StrCat(
+        "this ", what_, " was opened by process ", mark_.process(),
+        ", and a forked process cannot use it; start processes that are to have clients of their "
+        "own by multiprocessing's \"spawn\" method")));
+  }
+  if (target_ == nullptr) {
+    RaiseNotSent(absl::FailedPreconditionError(absl::StrCat("the ", what_, " has been closed")));
+  }
+  return target_;
+}
+
+FunctionHandle NativeCaller::Function(const std::string& name) const {
+  absl::StatusOr<FunctionHandle> function = Target()->Function(name);
+  if (!function.ok()) RaiseNotSent(function.status());
+  return *std::move(function);
+}
+
+std::vector<std::string> NativeCaller::FunctionNames() const { return Target()->FunctionNames(); }
+
+CallOptions NativeCaller::MakeOptions(const CallTarget& target, const CallTerms& terms,
+                                      uint64_t input_size) {
+  CallOptions options;
+  if (terms.timeout_s.has_value()) options.timeout = SecondsOf("timeout", *terms.timeout_s);
+  if (terms.response_capacity.has_value()) {
+    const int64_t capacity = *terms.response_capacity;
+    const uint64_t most = target.max_payload();
+    if (capacity < 1 || static_cast<uint64_t>(capacity) > most) {
+      RaiseNotSent(absl::InvalidArgumentError(
+          absl::StrCat("response_capacity=", capacity, " is not from 1 to ", most,
+                       " bytes, the largest payload of this session")));
+    }
+    options.response_capacity = static_cast<uint32_t>(capacity);
+  } else if (terms.room > input_size) {
+    // Otherwise the default is as much as the input has, or this.
+    const uint64_t most = target.max_payload();
+    if (terms.room > most / 64) {
+      options.response_capacity = static_cast<uint32_t>(std::min(terms.room, most));
+    }
+  }
+  if (terms.retry < 0 || terms.retry > UINT32_MAX) {
+    RaiseNotSent(absl::InvalidArgumentError(
+        absl::StrCat("retry=", terms.retry, " is not from 0 to ", UINT32_MAX)));
+  }
+  options.retry = static_cast<uint32_t>(terms.retry);
+  // Responses are held only until they are copied, by threads that need nothing else for that.
+  options.when_full = terms.may_block ? WhenFull::kWaitForResponses : WhenFull::kFail;
+  if (OnMainThread()) options.interrupted = SignalRaised;
+  return options;
+}
+
+py::object NativeCaller::Call(const FunctionHandle& function, const CallArguments& arguments) {
+  const std::shared_ptr<CallTarget> target = Target();
+  CallTerms terms;
+  terms.timeout_s = NumberIn(arguments.timeout);
+  terms.response_capacity = IntegerIn(arguments.response_capacity);
+  terms.retry = IntegerIn(arguments.retry).value_or(0);
+  const InputBuffer input(arguments.data);
+  if (arguments.out == nullptr) {
+    const CallOptions options = MakeOptions(*target, terms, input.bytes().size());
+    absl::StatusOr<Answer> answer =
+        WithoutGil([&] { return Invoke(*target, function, input.bytes(), options); });
+    RaiseUnlessOk(answer.status());
+    return ViewOf(std::move(answer->memory));
+  }
+  OutputBuffer output(arguments.out);
+  const absl::Span<std::byte> room = output.bytes();
+  terms.room = room.size();
+  CallOptions options = MakeOptions(*target, terms, input.bytes().size());
+  const bool large = std::max(input.bytes().size(), room.size()) > target->max_payload();
+  if (large) options.output = CallOutput(room);
+  const absl::StatusOr<size_t> size = WithoutGil([&]() -> absl::StatusOr<size_t> {
+    const absl::StatusOr<Response> response = target->Invoke(function, input.bytes(), options);
+    if (!response.ok()) return WithOutSize(response.status(), room.size());
+    if (large) return response->size();
+    if (response->size() > room.size()) return OutTooSmall(response->size(), room.size());
+    if (response->size() > 0) std::memcpy(room.data(), response->data().data(), response->size());
+    return response->size();
+  });
+  RaiseUnlessOk(size.status());
+  return std::move(output).Beginning(*size);
+}
+
+py::tuple NativeCaller::CallFrame(const FunctionHandle& function, py::handle parts,
+                                  const CallTerms& terms) {
+  const std::shared_ptr<CallTarget> target = Target();
+  const FrameParts frame(parts);
+  const CallOptions options = MakeOptions(*target, terms, frame.input().size());
+  absl::StatusOr<Answer> answer =
+      WithoutGil([&] { return Invoke(*target, function, frame.input(), options); });
+  RaiseUnlessOk(answer.status());
+  return py::make_tuple(ViewOf(std::move(answer->memory)), answer->session);
+}
+
+py::object NativeCaller::Begin(uint64_t token, const FunctionHandle& function,
+                               const CallInput& input, const CallTerms& terms) {
+  const std::shared_ptr<CallTarget> target = Target();
+  CallOptions options = MakeOptions(*target, terms, input.size());
+  const uint64_t most = target->max_payload();
+  const bool large = input.size() > most || terms.room > most;
+  // To register memory takes a round trip.
+  if (large && !terms.may_block) return py::none();
+  absl::StatusOr<StartedCall> call = WithoutGil([&]() -> absl::StatusOr<StartedCall> {
+    auto kept = std::make_shared<KeptMemory>();
+    CallInput final_input = input;
+    if (input.size() > most || !target->copies_input()) {
+      kept->request = CallStarter::CopyOf(input);
+      final_input = kept->request;
+    }
+    if (large) {
+      absl::StatusOr<Memory> memory = MakeRoom(input, options, terms.room);
+      if (!memory.ok()) return memory.status();
+      kept->response = *std::move(memory);
+      options.output = CallOutput(kept->response.bytes());
+    }
+    CallDone done = [token, large, kept = std::move(kept),
+                     results = results_](absl::StatusOr<Response> response) {
+      if (!response.ok()) {
+        results->Push({token, response.status(), 0});
+      } else if (large) {
+        kept->response.Truncate(response->size());
+        results->Push({token, std::move(kept->response), response->session()});
+      } else {
+        results->Push({token, Memory::CopyOf(response->data()), response->session()});
+      }
+    };
+    return target->Start(function, final_input, options, done);
+  });
+  if (!terms.may_block && absl::IsResourceExhausted(call.status())) return py::none();
+  RaiseUnlessOk(call.status());
+  return py::cast(*std::move(call));
+}
+
+py::object NativeCaller::Start(uint64_t token, const FunctionHandle& function, py::handle data,
+                               const CallTerms& terms) {
+  const InputBuffer input(data.ptr());
+  return Begin(token, function, input.bytes(), terms);
+}
+
+py::object NativeCaller::StartFrame(uint64_t token, const FunctionHandle& function,
+                                    py::handle parts, const CallTerms& terms) {
+  const FrameParts frame(parts);
+  return Begin(token, function, frame.input(), terms);
+}
+
+bool NativeCaller::Cancel(StartedCall& call) {
+  // What has been closed has ended its calls.
+  if (target_ == nullptr || forked()) return false;
+  const std::shared_ptr<CallTarget> target = target_;
+  return WithoutGil([&] { return target->Cancel(call); });
+}
+
+py::list NativeCaller::NextResults() {
+  const std::shared_ptr<ResultQueue> queue = results_;
+  std::vector<Result> results = WithoutGil([&] { return queue->Take(); });
+  py::list list;
+  for (Result& result : results) {
+    py::object value = result.response.ok() ? ViewOf(*std::move(result.response))
+                                            : MakeException(result.response.status());
+    list.append(py::make_tuple(result.token, std::move(value), result.session));
+  }
+  return list;
+}
+
+void NativeCaller::Close() {
+  if (target_ == nullptr) return;
+  std::shared_ptr<CallTarget> target = std::exchange(target_, nullptr);
+  if (forked()) {
+    // The threads that it needs to end are the parent's: leave it alone, for good.
+    new std::shared_ptr<CallTarget>(std::move(target));
+    return;
+  }
+  WithoutGil([&] {
+    target->Close();
+    target.reset();
+    return true;
+  });
+}
+
+}  // namespace invoker::python

@@ -1,0 +1,108 @@
+// Calls from Python to a client or a group: what only C++ can do; the rest is in
+// invoker/_calls/native_calls.py.
+
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_CALLER_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_CALLER_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/python/native/calls/call_target.h"
+#include "src/python/native/calls/result_queue.h"
+#include "src/python/native/server/fork_mark.h"
+
+namespace invoker::python {
+
+// Methods are called with the GIL and release it wherever they wait. Any thread; in a process that
+// was forked after the target was opened every method but Close raises.
+class NativeCaller {
+ public:
+  virtual ~NativeCaller();
+  NativeCaller(const NativeCaller&) = delete;
+  NativeCaller& operator=(const NativeCaller&) = delete;
+
+  FunctionHandle Function(const std::string& name) const;
+  std::vector<std::string> FunctionNames() const;
+  uint64_t max_payload() const { return Target()->max_payload(); }
+  size_t executors() const { return executors_; }
+
+  // Borrowed; nullptr: not given.
+  struct CallArguments {
+    PyObject* data = nullptr;
+    PyObject* timeout = nullptr;            // seconds
+    PyObject* response_capacity = nullptr;  // bytes
+    PyObject* out = nullptr;
+    PyObject* retry = nullptr;
+  };
+
+  // Calls and waits. Returns a memoryview of the response: of memory of its own, or of the
+  // beginning of `out`. Signals are looked at while it waits, if this is the main thread. Throws
+  // Python's exception.
+  pybind11::object Call(const FunctionHandle& function, const CallArguments& arguments);
+
+  struct CallTerms {
+    std::optional<double> timeout_s;
+    std::optional<int64_t> response_capacity;
+    uint64_t room = 0;  // bytes that the caller has for the response, if it says so
+    int64_t retry = 0;
+    bool may_block = true;
+  };
+
+  // Starts a call whose result will be in NextResults with this token. Returns a StartedCall, for
+  // Cancel; or None, and nothing has been started, if there is no room in the windows, or they are
+  // too small, and it may not block. Data is not referred to afterwards.
+  pybind11::object Start(uint64_t token, const FunctionHandle& function, pybind11::handle data,
+                         const CallTerms& terms);
+
+  // The same with a request of several parts (FrameParts), and response_capacity must be given.
+  // CallFrame returns the response and the number of the session that it came in.
+  pybind11::tuple CallFrame(const FunctionHandle& function, pybind11::handle parts,
+                            const CallTerms& terms);
+  pybind11::object StartFrame(uint64_t token, const FunctionHandle& function,
+                              pybind11::handle parts, const CallTerms& terms);
+
+  // Ends the call as cancelled; its result will be in NextResults, as others'. False if it has
+  // ended.
+  bool Cancel(StartedCall& call);
+
+  // Waits until results are there, or Wake is called: a list of (token, memoryview or exception,
+  // the number of the session that it came in).
+  pybind11::list NextResults();
+  void Wake() { results_->Wake(); }
+
+  // Ends calls under way and the sessions. Blocks for a round trip to each server. Again: does
+  // nothing.
+  void Close();
+  bool closed() const { return target_ == nullptr; }
+  // Whether this is another process than the one that opened the target.
+  bool forked() const { return mark_.forked(); }
+
+ protected:
+  // `what` the target is, for errors.
+  NativeCaller(const char* what, size_t executors, std::shared_ptr<CallTarget> target);
+
+  // The target, which stays while the caller holds it; raises if it is closed or another process's.
+  std::shared_ptr<CallTarget> Target() const;
+  // Raises what is wrong with them.
+  static CallOptions MakeOptions(const CallTarget& target, const CallTerms& terms,
+                                 uint64_t input_size);
+
+ private:
+  pybind11::object Begin(uint64_t token, const FunctionHandle& function, const CallInput& input,
+                         const CallTerms& terms);
+
+  const char* const what_;
+  const size_t executors_;
+  std::shared_ptr<CallTarget> target_;  // under the GIL; nullptr once closed
+  const std::shared_ptr<ResultQueue> results_ = std::make_shared<ResultQueue>();
+  const ForkMark mark_;
+};
+
+}  // namespace invoker::python
+
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_CALLER_H_

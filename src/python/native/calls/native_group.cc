@@ -1,0 +1,54 @@
+#include "src/python/native/calls/native_group.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/python/native/errors.h"
+#include "src/python/native/gil.h"
+
+namespace invoker::python {
+
+std::unique_ptr<NativeGroup> NativeGroup::Connect(const std::vector<Way>& ways, bool reconnect) {
+  if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
+  std::string servers;
+  ClientOptions options = ways.front().options;
+  for (const Way& way : ways) {
+    absl::StrAppend(&servers, servers.empty() ? "" : ",", way.server);
+    options.worker_in_this_process |= way.options.worker_in_this_process;
+  }
+  options.reconnect = reconnect;
+  absl::StatusOr<std::unique_ptr<ClientGroup>> group =
+      WithoutGil([&] { return ClientGroup::Connect(servers, options, /*sessions_each=*/1); });
+  if (!group.ok()) Raise(group.status());
+  return std::unique_ptr<NativeGroup>(new NativeGroup("group", *std::move(group)));
+}
+
+std::unique_ptr<NativeGroup> NativeGroup::Of(std::shared_ptr<Lease> lease) {
+  absl::StatusOr<std::unique_ptr<ClientGroup>> group = ClientGroup::Of({}, {std::move(lease)});
+  if (!group.ok()) Raise(group.status());
+  return std::unique_ptr<NativeGroup>(new NativeGroup("lease", *std::move(group)));
+}
+
+std::shared_ptr<ClientGroup> NativeGroup::Get() const {
+  const std::shared_ptr<CallTarget> target = Target();
+  return {target, &static_cast<GroupTarget&>(*target).group()};
+}
+
+std::vector<std::unique_ptr<NativeClient>> NativeGroup::Clients() const {
+  const std::shared_ptr<ClientGroup> group = Get();
+  std::vector<std::unique_ptr<NativeClient>> clients;
+  for (size_t i = 0; i < group->size(); ++i) {
+    clients.push_back(std::make_unique<NativeClient>(group->ShareClient(i)));
+  }
+  return clients;
+}
+
+std::unique_ptr<NativeClient> NativeGroup::ClientOf(uint64_t session) const {
+  std::shared_ptr<Client> client = Get()->ClientOf(session);
+  if (client == nullptr) {
+    Raise(absl::UnavailableError("the executor that has the rest of the answer was lost"));
+  }
+  return std::make_unique<NativeClient>(std::move(client));
+}
+
+}  // namespace invoker::python

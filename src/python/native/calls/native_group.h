@@ -1,0 +1,44 @@
+// invoker::ClientGroup for Python.
+
+#ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_GROUP_H_
+#define INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_GROUP_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "invoker/client_group.h"
+#include "invoker/lease.h"
+#include "src/python/native/calls/connect_options.h"
+#include "src/python/native/calls/native_caller.h"
+#include "src/python/native/calls/native_client.h"
+
+namespace invoker::python {
+
+// Threads as for NativeCaller.
+class NativeGroup : public NativeCaller {
+ public:
+  // A session with each worker. The options are those of the first. Blocks. Raises what
+  // ClientGroup::Connect returns.
+  static std::unique_ptr<NativeGroup> Connect(const std::vector<Way>& ways, bool reconnect);
+  // The executors of a lease. Close leaves the lease alone.
+  static std::unique_ptr<NativeGroup> Of(std::shared_ptr<Lease> lease);
+
+  // The clients that the executors have now. They are the group's to close.
+  std::vector<std::unique_ptr<NativeClient>> Clients() const;
+  // The client of the session that a response came in. Raises UNAVAILABLE if the group has lost it.
+  std::unique_ptr<NativeClient> ClientOf(uint64_t session) const;
+
+ private:
+  NativeGroup(const char* what, std::shared_ptr<ClientGroup> group)
+      : NativeCaller(what, group->size(), std::make_shared<GroupTarget>(group)) {}
+
+  // The group, as NativeCaller::Target.
+  std::shared_ptr<ClientGroup> Get() const;
+};
+
+}  // namespace invoker::python
+
+#endif  // INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_GROUP_H_
