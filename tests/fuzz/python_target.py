@@ -162,20 +162,18 @@ def _fail(view):
     raise ValueError(len(view))
 
 
-_SERVER = invoker.serve(
-    {
-        "echo": bytes,
-        "nothing": lambda view: None,
-        "fail": _fail,
-        "odd": lambda view: 5,
-        "object": invoker.pickled(lambda *args, **kwargs: (args, kwargs)),
-    },
-    provider="tcp;ofi_rxm",
-    fabric_address="127.0.0.1",
-    window=65536,
+_FUNCTIONS = {
+    "echo": bytes,
+    "nothing": lambda view: None,
+    "fail": _fail,
+    "odd": lambda view: 5,
+    "object": invoker.pickled(lambda *args, **kwargs: (args, kwargs)),
+}
+_SERVER, _OTHER = (
+    invoker.serve(_FUNCTIONS, provider="tcp;ofi_rxm", fabric_address="127.0.0.1", window=65536) for _ in range(2)
 )
 _CLIENT = invoker.connect(_SERVER.address, provider="tcp;ofi_rxm", fabric_address="127.0.0.1")
-_GROUP = invoker.connect(",".join([_SERVER.address] * 2), provider="tcp;ofi_rxm", fabric_address="127.0.0.1")
+_GROUP = invoker.connect(_SERVER.address + "," + _OTHER.address, provider="tcp;ofi_rxm", fabric_address="127.0.0.1")
 _NAMES = ["echo", "nothing", "fail", "odd", "object", "none"]
 _ADDRESSES = [_SERVER.address, "127.0.0.1:1", "", ":", "127.0.0.1", "127.0.0.1:99999", "[::1]:1", "127.0.0.1:1\0", "\ud800", ","]
 _ADDRESSES += [",".join([_SERVER.address] * 2), _SERVER.address + ",127.0.0.1:1"]

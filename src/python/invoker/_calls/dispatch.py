@@ -82,7 +82,7 @@ class Dispatcher:
     def _expect(self, token: int, expected: _Expected) -> None:
         with self._lock:
             if self._stopping:
-                raise FailedPrecondition("this has been closed", fate="not_sent")
+                raise FailedPrecondition("the client or group has been closed", fate="not_sent")
             self._pending[token] = expected
             # One that has no number has been kept from starting.
             if self._thread is None or self._thread.ident is None:

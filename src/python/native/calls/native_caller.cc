@@ -217,9 +217,11 @@ py::object NativeCaller::Begin(uint64_t token, const FunctionHandle& function,
   // To register memory takes a round trip.
   if (large && !terms.may_block) return py::none();
   absl::StatusOr<StartedCall> call = WithoutGil([&]() -> absl::StatusOr<StartedCall> {
-    auto kept = std::make_shared<KeptMemory>();
+    std::shared_ptr<KeptMemory> kept;
     CallInput final_input = input;
-    if (input.size() > most || !target->copies_input()) {
+    const bool copies = input.size() > most || !target->copies_input();
+    if (large || copies) kept = std::make_shared<KeptMemory>();
+    if (copies) {
       kept->request = CallStarter::CopyOf(input);
       final_input = kept->request;
     }
