@@ -95,7 +95,7 @@ class Side final : public transport::ReactorHandler, public transport::Operation
   ~Side() override {
     reactor_->Retire(std::move(window_));
     reactor_->Retire(std::move(source_));
-    transport::Reactor::Dispose(std::move(reactor_), false);
+    transport::Reactor::Close(std::move(reactor_), false);
   }
 
   absl::Status Meet(const Side& other) {

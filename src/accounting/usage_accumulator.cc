@@ -47,7 +47,7 @@ class UsageAccumulator::Port final : public transport::ReactorHandler {
 
   ~Port() override {
     array_.reset();
-    transport::Reactor::Dispose(std::move(reactor_), contributors_.empty());
+    transport::Reactor::Close(std::move(reactor_), contributors_.empty());
   }
 
   transport::Reactor* reactor() const { return reactor_.get(); }

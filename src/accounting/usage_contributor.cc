@@ -219,7 +219,7 @@ absl::Status UsageContributor::Add(absl::Span<const Growth> growth,
   const size_t outstanding = reactor_->operations().outstanding();
   if (going && outstanding == 0) return failure_;
   unconfirmed_.fetch_add(outstanding, std::memory_order_relaxed);
-  reactor_->Disown(this);
+  reactor_->RetireAllOf(this);
   options_.log(absl::StrCat("of additions to the counters at ", options_.server, ", ",
                             unconfirmed(),
                             " so far may or may not have happened; they are not repeated"));
@@ -242,7 +242,7 @@ void UsageContributor::CloseReactor() {
   if (peer_ != nullptr) reactor_->peers().Release(peer_);
   peer_ = nullptr;
   peer_address_.clear();
-  transport::Reactor::Dispose(std::move(reactor_), quiet);
+  transport::Reactor::Close(std::move(reactor_), quiet);
   reactor_ = nullptr;
 }
 

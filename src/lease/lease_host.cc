@@ -193,11 +193,11 @@ void LeaseHost::TellPlaces() {
   }
 }
 
-void LeaseHost::AbandonLease(uint64_t lease) {
+void LeaseHost::RetireLease(uint64_t lease) {
   if (const std::shared_ptr<ExecutorLease> executors = Find(lease); executors != nullptr) {
     executors->Stop(kEndGrace);
   } else {
-    shared_.host->AbandonLease(lease);
+    shared_.host->RetireLease(lease);
   }
 }
 

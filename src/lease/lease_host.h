@@ -84,7 +84,7 @@ class LeaseHost final : public bootstrap::SessionHost {
   absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override;
   std::vector<bootstrap::UsageRecord> GetUsage(absl::string_view tenant) override;
   // Ends the lease's executors, and so whatever waits for them.
-  void AbandonLease(uint64_t lease) override;
+  void RetireLease(uint64_t lease) override;
   absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override;
   // Of the shared executors and of leases' own, those of leases that have ended included.
   std::vector<bootstrap::DropCount> DroppedMessages() const override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -140,16 +140,16 @@ class FakeHost : public SessionHost {
     return asked_.at(lease).observer;
   }
 
-  void AbandonLease(uint64_t lease) override {
+  void RetireLease(uint64_t lease) override {
     if (in_abandon) in_abandon();
     std::lock_guard<std::mutex> lock(mutex_);
-    abandoned_.push_back(lease);
+    retired_.push_back(lease);
   }
 
   // In order. Not among Calls.
-  std::vector<uint64_t> Abandoned() const {
+  std::vector<uint64_t> Retired() const {
     std::lock_guard<std::mutex> lock(mutex_);
-    return abandoned_;
+    return retired_;
   }
 
   Usage CloseLease(uint64_t lease) override {
@@ -205,7 +205,7 @@ class FakeHost : public SessionHost {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<std::string> calls_;
-  std::vector<uint64_t> abandoned_;
+  std::vector<uint64_t> retired_;
   std::map<uint64_t, Asked> asked_;
 };
 

@@ -231,7 +231,7 @@ TEST_F(LeaseTableTest, ALeaseHasABoundedNumberOfRequestsAtATime) {
   EXPECT_TRUE(table.Acquire(7).ok());
 }
 
-TEST_F(LeaseTableTest, ALeaseThatEndsIsAbandonedUnderItsRequestsAndClosedAfterThem) {
+TEST_F(LeaseTableTest, ALeaseThatEndsIsRetiredUnderItsRequestsAndClosedAfterThem) {
   LeaseTable table(absl::Hours(1), &host_);
   std::optional<absl::StatusOr<LeaseTable::Use>> use;
   // As executors do: the request that waited for one ends with it. The table's lock is free.
@@ -248,11 +248,11 @@ TEST_F(LeaseTableTest, ALeaseThatEndsIsAbandonedUnderItsRequestsAndClosedAfterTh
   table.EndAll(absl::UnavailableError("stop"));
   table.Join();
   EXPECT_FALSE(use.has_value());
-  EXPECT_THAT(host_.Abandoned(), ElementsAre(7));
+  EXPECT_THAT(host_.Retired(), ElementsAre(7));
   EXPECT_THAT(Closings(), ElementsAre("close_lease 7"));
 }
 
-TEST_F(LeaseTableTest, ALeaseThatEndsByItselfUnderARequestIsAbandoned) {
+TEST_F(LeaseTableTest, ALeaseThatEndsByItselfUnderARequestIsRetired) {
   LeaseTable table(absl::Hours(1), &host_);
   std::optional<absl::StatusOr<LeaseTable::Use>> use;
   host_.in_abandon = [&use] { use.reset(); };
@@ -267,16 +267,16 @@ TEST_F(LeaseTableTest, ALeaseThatEndsByItselfUnderARequestIsAbandoned) {
   end.cause = LeaseEndCause::kCrashed;
   host_.ObserverOf(7)->OnEnded(end);
   ASSERT_TRUE(host_.WaitFor("close_lease 7"));
-  EXPECT_THAT(host_.Abandoned(), ElementsAre(7));
+  EXPECT_THAT(host_.Retired(), ElementsAre(7));
 }
 
-TEST_F(LeaseTableTest, WhoHasNotAskedIsNotAbandoned) {
+TEST_F(LeaseTableTest, WhoHasNotAskedIsNotRetired) {
   LeaseTable table(absl::Hours(1), &host_);
   const auto stream = std::make_shared<FakeStream>();
   ASSERT_TRUE(table.Add(7, stream).ok());
   table.End(7);
   ASSERT_TRUE(stream->WaitFor("end OK"));
-  EXPECT_THAT(host_.Abandoned(), ::testing::IsEmpty());
+  EXPECT_THAT(host_.Retired(), ::testing::IsEmpty());
   EXPECT_THAT(Closings(), ::testing::IsEmpty());
 }
 

@@ -84,7 +84,7 @@ TEST_F(AddressVector, APeerThatWasRestartedIsReachedAtItsNewAddress) {
     } else {
       peer->Kill();
     }
-    node_->reactor().Disown(node_.get());
+    node_->reactor().RetireAllOf(node_.get());
     peer->Release();
     ASSERT_TRUE(Forget());
   }
@@ -112,7 +112,7 @@ TEST_F(AddressVector, APeerThatWasRestartedIsReachedAtItsOldAddress) {
     address = peer->address();
     ASSERT_TRUE(peer->RoundTrip(round)) << "round " << round;
     peer->Kill();
-    node_->reactor().Disown(node_.get());
+    node_->reactor().RetireAllOf(node_.get());
     peer->Release();
     ASSERT_TRUE(Forget());
   }

@@ -98,7 +98,7 @@ class BackPressure : public WaysSuite {
       return same > 5000;
     }));
     EXPECT_TRUE(sender_->reactor().health().ok()) << sender_->reactor().health();
-    sender_->reactor().Disown(sender_.get());
+    sender_->reactor().RetireAllOf(sender_.get());
     sender_->failures.clear();
   }
 

@@ -31,7 +31,7 @@ TEST_P(Cancel, AnOwnerThatGoesAwayHearsNothingMore) {
     for (uint32_t i = 0; i < 32; ++i) {
       ASSERT_TRUE(sender->Write(GetParam(), window, 0, i % 2 == 0 ? 64 : kBytes, i));
     }
-    sender->reactor().Disown(sender.get());
+    sender->reactor().RetireAllOf(sender.get());
     ASSERT_TRUE(PollUntil({sender.get(), target.get()}, [&] { return sender->outstanding() == 0; }))
         << "round " << round;
   }
@@ -88,7 +88,7 @@ TEST_P(Cancel, AReactorCanGoAwayInTheMiddleOfEverything) {
     ASSERT_TRUE(node->Write(GetParam(), peer->window(), 0, i % 2 == 0 ? 64 : kPeerBytes, i));
     node->reactor().Poll();
   }
-  node->reactor().Disown(node.get());
+  node->reactor().RetireAllOf(node.get());
   peer.reset();
   for (int i = 0; i < 1000; ++i) node->reactor().Poll();
   node->reactor().Retire(std::move(node->source));

@@ -50,7 +50,7 @@ class Fence : public WaysSuite {
   // As a session does it that ends with everything under way.
   static void EndHalf(Half* half) {
     transport::Reactor& reactor = half->node->reactor();
-    reactor.Disown(half->node.get());
+    reactor.RetireAllOf(half->node.get());
     reactor.Retire(std::move(half->node->source));
     reactor.Retire(std::move(half->node->window));
     reactor.peers().Release(half->peer);

@@ -117,7 +117,7 @@ class LateFence : public WaysSuite {
             target_.get(), [&is_refused](const transport::Operation&) { is_refused = true; });
         return !is_refused;
       });
-      target_->reactor().Disown(target_.get());
+      target_->reactor().RetireAllOf(target_.get());
       target_->reactor().Retire(std::move(target_->source));
       const bool ended = taken && PollUntil({target_.get()}, [&] {
                            return !target_->reactor().has_retired() && target_->outstanding() == 0;

@@ -142,12 +142,12 @@ TEST_F(Transfers, ManyAtATimeInBothDirectionsEndOnceEach) {
   for (uint64_t i = 0; i < 2 * count; ++i) EXPECT_EQ(user_->transfers[i], i);
 }
 
-TEST_F(Transfers, AnOwnerThatIsDisownedHearsNothing) {
+TEST_F(Transfers, AnOwnerWhoseOperationsAreRetiredHearsNothing) {
   for (uint64_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(Post(TransferDirection::kRead, i << 18, i << 18, 1 << 18, i));
   }
   const size_t ended = user_->transfers.size();
-  user_->reactor().Disown(user_.get());
+  user_->reactor().RetireAllOf(user_.get());
   EXPECT_TRUE(PollUntil({user_.get(), owner_.get()}, [&] { return user_->outstanding() == 0; }));
   EXPECT_EQ(user_->transfers.size(), ended);
   EXPECT_TRUE(user_->failures.empty());

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Attacker>> Attacker::Open(const std::string& prov
 }
 
 Attacker::~Attacker() {
-  reactor_->Disown(this);
+  reactor_->RetireAllOf(this);
   if (peer_ != nullptr) reactor_->peers().Release(peer_);
   reactor_->Retire(std::move(source_));
   reactor_->Retire(std::move(sink_));

@@ -155,7 +155,7 @@ TEST_P(BulkSessionTest, NoMoreResponsesGatherThanAClientCanHaveUnderWay) {
     EXPECT_FALSE(batch.Flush());
     EXPECT_TRUE(batch.pending());
   }
-  from->Disown(&owner);
+  from->RetireAllOf(&owner);
   from->peers().Release(*peer);
 }
 

@@ -352,7 +352,7 @@ TEST_F(LeaseHostTest, ExecutorsThatNeverComeUpEndWithTheirLease) {
   }
   const auto heard = Open(2);
   machine_.AwaitStarting(2);
-  host_.AbandonLease(1);
+  host_.RetireLease(1);
   EXPECT_THAT(heard->Line(0), HasSubstr("refused UNAVAILABLE"));
   host_.CloseLease(1);
   EXPECT_EQ(host_.Info().capacity.free_cores, 4u);
@@ -364,7 +364,7 @@ TEST_F(LeaseHostTest, ExecutorsThatNeverComeUpEndWithTheirLease) {
   EXPECT_TRUE(other->All().empty());
 }
 
-TEST_F(LeaseHostTest, RequestsThatWaitForAFunctionEndWhenTheLeaseIsAbandoned) {
+TEST_F(LeaseHostTest, RequestsThatWaitForAFunctionEndWhenTheLeaseIsRetired) {
   const auto heard = Open(2);
   EXPECT_EQ(heard->Line(0), "granted 2");
   const auto others = Open(1);
@@ -379,7 +379,7 @@ TEST_F(LeaseHostTest, RequestsThatWaitForAFunctionEndWhenTheLeaseIsAbandoned) {
   std::thread loader(
       [&] { loaded = host_.Load(1, "/f.so", bootstrap::CodeKind::kLibrary, "f").status(); });
   machine_.AwaitWaiting(3);
-  host_.AbandonLease(1);
+  host_.RetireLease(1);
   closer.join();
   loader.join();
   EXPECT_EQ(closed.code(), absl::StatusCode::kUnavailable);
@@ -391,8 +391,8 @@ TEST_F(LeaseHostTest, RequestsThatWaitForAFunctionEndWhenTheLeaseIsAbandoned) {
   EXPECT_EQ(machine_.Alive(), 1);
   EXPECT_THAT(heard->All(), ElementsAre("granted 2"));
   // Nobody's.
-  host_.AbandonLease(1);
-  host_.AbandonLease(99);
+  host_.RetireLease(1);
+  host_.RetireLease(99);
   EXPECT_EQ(machine_.Alive(), 1);
 }
 

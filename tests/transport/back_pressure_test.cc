@@ -125,7 +125,7 @@ TEST(FullProvider, IsGivenUpWhenAllThatItHoldsIsToPeersThatHaveGone) {
   do {
     while (sender->Write(way, window, 0, kBytes, 1)) {
     }
-    sender->reactor().Disown(sender.get());
+    sender->reactor().RetireAllOf(sender.get());
     quarantined = sender->reactor().operations().quarantined();
     ASSERT_TRUE(PollUntil({sender.get()}, [&] { return sender->outstanding() == 0; }));
   } while (sender->reactor().operations().quarantined() > quarantined);

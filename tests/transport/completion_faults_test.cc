@@ -104,7 +104,7 @@ TEST_P(CompletionFaultsTest, OneOfTwoCompletionsFailingIsOneFailure) {
 TEST_P(CompletionFaultsTest, OwnerThatHasGoneHearsNothing) {
   faults_->judge = [](const fi_cq_data_entry&) { return FI_EIO; };
   ASSERT_TRUE(sender_->Write(GetParam(), window_, 0, 8, 1));
-  sender_->reactor().Disown(sender_.get());
+  sender_->reactor().RetireAllOf(sender_.get());
   ASSERT_TRUE(Run([&] { return sender_->outstanding() == 0; }));
   EXPECT_TRUE(sender_->failures.empty());
 }

@@ -85,7 +85,7 @@ TEST(OperationPool, ReleasedSlotIsNoLongerFound) {
   EXPECT_EQ(pool.FromContext(&operation->contexts[0]), nullptr);
 }
 
-TEST(OperationPool, DisownForgetsOnlyThatOwner) {
+TEST(OperationPool, RetireAllOfForgetsOnlyThatOwner) {
   OperationPool pool(3);
   NoOwner leaving;
   NoOwner staying;

@@ -179,7 +179,7 @@ TEST_P(PostFaults, OwnerMayPostAgainFromTheNewsOfAFailure) {
 TEST_P(PostFaults, OwnerThatHasGoneHearsNothingAndItsRefusedPostsAreDropped) {
   faults_->judge = [](const Attempt&) { return -FI_EAGAIN; };
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(sender_->Write(GetParam(), window_, 0, 8, 1));
-  sender_->reactor().Disown(sender_.get());
+  sender_->reactor().RetireAllOf(sender_.get());
   ASSERT_TRUE(Run([&] { return sender_->outstanding() == 0; }));
   EXPECT_TRUE(sender_->failures.empty());
   EXPECT_TRUE(target_->tokens.empty());

@@ -72,7 +72,7 @@ TEST_P(QuarantinedOperationsTest, ReactorServesOnWithNewSlots) {
   ASSERT_NO_FATAL_FAILURE(Open(absl::ZeroDuration()));
   for (size_t round = 1; round < OperationPool::kMostGrowth; ++round) {
     ASSERT_NO_FATAL_FAILURE(LoseAll());
-    sender_->reactor().Disown(sender_.get());
+    sender_->reactor().RetireAllOf(sender_.get());
     ASSERT_TRUE(Run([&] { return operations().quarantined() == round * kOperations; }));
     EXPECT_EQ(operations().capacity(), kOperations);
     EXPECT_EQ(sender_->outstanding(), 0u);
@@ -89,7 +89,7 @@ TEST_P(QuarantinedOperationsTest, ReactorThatHasLostEverySlotSaysSo) {
   for (size_t round = 1; round <= OperationPool::kMostGrowth; ++round) {
     ASSERT_TRUE(sender_->reactor().health().ok()) << sender_->reactor().health();
     ASSERT_NO_FATAL_FAILURE(LoseAll());
-    sender_->reactor().Disown(sender_.get());
+    sender_->reactor().RetireAllOf(sender_.get());
     ASSERT_TRUE(Run([&] { return operations().quarantined() == round * kOperations; }));
   }
   EXPECT_EQ(operations().capacity(), 0u);
@@ -100,7 +100,7 @@ TEST_P(QuarantinedOperationsTest, ReactorThatHasLostEverySlotSaysSo) {
 TEST_P(QuarantinedOperationsTest, WhatCompletesAfterAllGivesItsSlotBack) {
   ASSERT_NO_FATAL_FAILURE(Open(absl::ZeroDuration()));
   ASSERT_NO_FATAL_FAILURE(LoseAll());
-  sender_->reactor().Disown(sender_.get());
+  sender_->reactor().RetireAllOf(sender_.get());
   ASSERT_TRUE(Run([&] { return operations().quarantined() == kOperations; }));
   sender_->reactor().peers().Release(peer_);
   EXPECT_TRUE(Run([&] { return sender_->reactor().peers().quarantined() == 0; }));

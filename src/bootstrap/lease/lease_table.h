@@ -3,7 +3,7 @@
 //
 // An entry lives from Add to the first of: its stream's end, its release, its expiry, the end of
 // its time, the host's refusal, the death of one of its executors, Drain while it is not granted,
-// EndAll. Then SessionHost::AbandonLease is called for it at once, so that no request under it
+// EndAll. Then SessionHost::RetireLease is called for it at once, so that no request under it
 // waits for ever; and when none is under way any more, CloseLease, once: both only if it has asked.
 // After that its client is told how it ended and what it used, and the stream ends. The table knows
 // nothing of gRPC.
@@ -178,7 +178,7 @@ class LeaseTable {
     bool announced = false;    // the stream has been told of the grant
     // What to tell it once it has been.
     std::vector<std::function<void(LeaseStream*)>> held;
-    bool abandoned = false;  // the host is being told, or has been, that it is not live
+    bool retired = false;  // the host is being told, or has been, that it is not live
     bool closing = false;    // it is being closed
     bool closed = false;     // and that is over
     // Once it is not live: what the client hears.

@@ -15,10 +15,10 @@ namespace invoker::bootstrap {
 
 struct LeaseTable::Work {
   std::vector<std::shared_ptr<LeaseStream>> cancelled;
-  std::vector<uint64_t> abandoned;
+  std::vector<uint64_t> retired;
   std::vector<uint64_t> closing;
   Clock::time_point next = Clock::time_point::max();
-  bool Empty() const { return cancelled.empty() && abandoned.empty() && closing.empty(); }
+  bool Empty() const { return cancelled.empty() && retired.empty() && closing.empty(); }
 };
 
 // One whose deadline has passed.
@@ -48,9 +48,9 @@ LeaseTable::Work LeaseTable::Collect(Clock::time_point now) {
       if (entry.stream != nullptr) work.cancelled.push_back(entry.stream);
       entry.deadline = Clock::time_point::max();
     }
-    if (!entry.live && entry.phase != Phase::kNew && !entry.abandoned) {
-      entry.abandoned = true;
-      work.abandoned.push_back(lease);
+    if (!entry.live && entry.phase != Phase::kNew && !entry.retired) {
+      entry.retired = true;
+      work.retired.push_back(lease);
     }
     if (!entry.live && entry.uses == 0 && !entry.closing) {
       entry.closing = true;
@@ -127,7 +127,7 @@ void LeaseTable::Run() {
     lock.unlock();
     for (const auto& stream : work.cancelled) stream->Cancel();
     // Before they are closed, which takes up to a function's time.
-    for (const uint64_t lease : work.abandoned) host_->AbandonLease(lease);
+    for (const uint64_t lease : work.retired) host_->RetireLease(lease);
     for (const uint64_t lease : work.closing) {
       closers_.Run([this, lease] { Close(lease); });
     }

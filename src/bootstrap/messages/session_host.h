@@ -17,7 +17,7 @@ namespace invoker::bootstrap {
 
 // Implemented by invoker::Worker (executors in this process, shared by all) and invoker::LeaseHost
 // (executor processes of a lease's own, and a Worker for who wants none). Called from gRPC's
-// threads, several at a time; every method but OpenLease and AbandonLease may block for as long as
+// threads, several at a time; every method but OpenLease and RetireLease may block for as long as
 // one turn of an executor takes.
 class SessionHost {
  public:
@@ -114,7 +114,7 @@ class SessionHost {
   // The lease has ended, and CloseLease follows once no request under it is left. Those that are
   // may wait for a function that never returns: whoever can ends them now. Must not block. May come
   // while OpenLease is under way; not for a lease that has never asked.
-  virtual void AbandonLease(uint64_t lease) { (void)lease; }
+  virtual void RetireLease(uint64_t lease) { (void)lease; }
 
   // Fences and frees whatever the lease still has, takes it out of the line, and tells what it
   // used. The lease may have no sessions.

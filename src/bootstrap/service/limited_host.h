@@ -81,7 +81,7 @@ class LimitedHost final : public SessionHost {
   }
   absl::StatusOr<Usage> LeaseUsage(uint64_t lease) override { return host_->LeaseUsage(lease); }
   std::vector<DropCount> DroppedMessages() const override { return host_->DroppedMessages(); }
-  void AbandonLease(uint64_t lease) override { host_->AbandonLease(lease); }
+  void RetireLease(uint64_t lease) override { host_->RetireLease(lease); }
 
  private:
   class Observer;

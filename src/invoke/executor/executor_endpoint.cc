@@ -19,7 +19,7 @@ ExecutorEndpoint::ExecutorEndpoint(uint16_t fabric, transport::FabricChoice choi
       scheduler_(shared, &sessions_),
       sessions_(first_number) {}
 
-ExecutorEndpoint::~ExecutorEndpoint() { transport::Reactor::Dispose(std::move(reactor_), quiet_); }
+ExecutorEndpoint::~ExecutorEndpoint() { transport::Reactor::Close(std::move(reactor_), quiet_); }
 
 absl::Status ExecutorEndpoint::Open() {
   if (open()) return absl::OkStatus();
@@ -64,7 +64,7 @@ void ExecutorEndpoint::EndPolling() {
 
 bool ExecutorEndpoint::settled() const {
   if (live()) return false;
-  return reactor_->abandoned() ||
+  return reactor_->endpoint_quarantined() ||
          (reactor_->operations().outstanding() == 0 && !reactor_->has_retired() &&
           reactor_->peers().quarantined() == 0 && !reactor_->awaits_check());
 }

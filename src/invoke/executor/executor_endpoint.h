@@ -39,7 +39,7 @@ class ExecutorEndpoint final : public transport::ReactorHandler {
   // of sessions begins at `first_number`.
   ExecutorEndpoint(uint16_t fabric, transport::FabricChoice choice, ExecutorShared* shared,
                    uint16_t first_number, const transport::ReactorOptions& options);
-  // Closes the endpoint or sets it aside (Reactor::Dispose). Any thread, once the executor's has
+  // Closes the endpoint or quarantines it (Reactor::Close). Any thread, once the executor's has
   // ended.
   ~ExecutorEndpoint() override;
 
@@ -75,7 +75,7 @@ class ExecutorEndpoint final : public transport::ReactorHandler {
   uint16_t next_number() const { return sessions_.next(); }
 
   // The endpoint is not polled any more. A peer may be sending to it still, so closing it waits for
-  // that (Reactor::Dispose).
+  // that (Reactor::Close).
   void EndPolling();
 
   bool live() const { return !sessions_.empty(); }

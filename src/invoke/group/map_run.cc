@@ -63,7 +63,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
 
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   // Nobody takes results any more. When this returns, no client is called any more.
-  void Abandon() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Retire() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Ready {
@@ -110,7 +110,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<const GroupFunctionIds> function_;
-  // Its clients are used by a thread that starts calls only, and so not after Abandon.
+  // Its clients are used by a thread that starts calls only, and so not after Retire.
   const std::shared_ptr<ExecutorLoads> loads_;
   const bool ordered_;
   const bool stop_on_error_;
@@ -131,7 +131,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   uint64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;  // calls so far
   bool source_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+  bool retired_ ABSL_GUARDED_BY(mutex_) = false;
   bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // a thread starts calls
   bool blocked_ ABSL_GUARDED_BY(mutex_) = false;   // a window had no room for the next one
 };
@@ -161,7 +161,7 @@ void MapRun::Core::StopLocked() {
 // Nothing has become of an item that was not called. One whose call was to be tried again has a
 // result.
 void MapRun::Core::DropLocked(const Ready& item) {
-  if (!item.maybe_executed || abandoned_) return;
+  if (!item.maybe_executed || retired_) return;
   results_.emplace(
       item.index,
       WithFate(absl::CancelledError("the map was stopped before the call was tried again"),
@@ -191,7 +191,7 @@ void MapRun::Core::StartLocked(WhenFull when_full) {
   starting_ = true;
   while (MayStartLocked()) StartOneLocked(when_full);
   starting_ = false;
-  if (abandoned_) changed_.SignalAll();
+  if (retired_) changed_.SignalAll();
 }
 
 // Unlocks meanwhile.
@@ -265,7 +265,7 @@ bool MapRun::Core::TryAgainLocked(uint64_t index, absl::StatusOr<Response>* resp
   held_.erase(found);
   if (response->ok()) return false;
   const absl::Status status = response->status();
-  if (stopped_ || abandoned_ || item.tries >= tries_ || !MayBeRetried(status) ||
+  if (stopped_ || retired_ || item.tries >= tries_ || !MayBeRetried(status) ||
       item.deadline.passed()) {
     *response = AfterTries(status, item.maybe_executed);
     return false;
@@ -286,7 +286,7 @@ void MapRun::Core::OnDone(uint64_t index, ExecutorLoads::Session session,
   ++ended_;
   blocked_ = false;
   const bool again = TryAgainLocked(index, &response);
-  if (!again && !abandoned_) AddResultLocked(index, std::move(response));
+  if (!again && !retired_) AddResultLocked(index, std::move(response));
   StartLocked(WhenFull::kFail);
   WakeRunLocked();
 }
@@ -318,10 +318,10 @@ void MapRun::Core::Stop() {
   StopLocked();
 }
 
-void MapRun::Core::Abandon() {
+void MapRun::Core::Retire() {
   std::map<uint64_t, absl::StatusOr<Response>> results;
   absl::MutexLock lock(&mutex_);
-  abandoned_ = true;
+  retired_ = true;
   StopLocked();
   results.swap(results_);
   while (starting_) changed_.Wait(&mutex_);
@@ -350,7 +350,7 @@ MapRun& MapRun::operator=(MapRun&& other) noexcept {
 }
 
 MapRun::~MapRun() {
-  if (core_ != nullptr) core_->Abandon();
+  if (core_ != nullptr) core_->Retire();
 }
 
 void MapRun::TakeInputs() {

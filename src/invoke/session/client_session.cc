@@ -43,7 +43,7 @@ ClientSession::ClientSession(transport::Reactor* reactor, const Options& options
 
 ClientSession::~ClientSession() {
   // Before the sender retires the memory that operations send from.
-  reactor_->Disown(this);
+  reactor_->RetireAllOf(this);
   if (peer_ != nullptr) reactor_->peers().Release(peer_);
 }
 
@@ -277,7 +277,7 @@ void ClientSession::Fail(const absl::Status& reason) {
     if (call.buffer_busy != nullptr) failed_with_buffers_ = true;
   }
   // Requests that have not left stay here, and responses that still come are dropped.
-  reactor_->Disown(this);
+  reactor_->RetireAllOf(this);
   calls_.ForgetResponses();
   for (const FailedPosts::Post& failed : failed_posts_.Take()) {
     for (Call& call : calls_.slots()) {

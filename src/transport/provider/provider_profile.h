@@ -77,7 +77,7 @@ struct ProfileRow {
                                       // send; 0: none
   WaitMethod wait;
   bool address_is_ip;      // endpoints are addressed by IP: an interface or IP selects one
-  bool close_needs_quiet;  // see Reactor::Dispose
+  bool close_needs_quiet;  // see Reactor::Close
   bool same_host_only;     // works between processes of one host only
   size_t receive_buffers;  // posted for the sends of send-after-write
   // Place in the order in which an automatic choice tries providers, 1 first; 0: only by name.

@@ -48,7 +48,7 @@ Reactor::~Reactor() {
   if (cq_.has_value() && profile().close_needs_quiet) cq_->ReadEmpty();
 }
 
-void Reactor::Dispose(std::unique_ptr<Reactor> reactor, bool quiet) {
+void Reactor::Close(std::unique_ptr<Reactor> reactor, bool quiet) {
   ReactorRetirement::Retire(std::move(reactor), quiet);
 }
 

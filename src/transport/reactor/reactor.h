@@ -88,15 +88,15 @@ class Reactor {
   ~Reactor();
 
   // Ends a reactor: see ReactorRetirement::Retire.
-  static void Dispose(std::unique_ptr<Reactor> reactor, bool quiet);
+  static void Close(std::unique_ptr<Reactor> reactor, bool quiet);
 
   // The program is about to get memory back that transfers with peers may still use. The provider
   // would go on with them, so nothing is posted or polled after this. Where regions may outlive the
   // endpoint, closes it: while it closes, an endpoint may still send from a region
   // (docs/design/libfabric.md).
-  void Abandon() { endpoint_->Quarantine(/*close=*/regions_outlive_endpoint()); }
+  void QuarantineEndpoint() { endpoint_->Quarantine(/*close=*/regions_outlive_endpoint()); }
   // Also if the endpoint is lost. Then posts and polls do not call the provider.
-  bool abandoned() const { return endpoint_->quarantined(); }
+  bool endpoint_quarantined() const { return endpoint_->quarantined(); }
 
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -215,7 +215,7 @@ class Reactor {
     if (health_.ok()) health_ = reason;
   }
 
-  // Before Dispose, where a peer's write may be half received: writes the last byte of a window of
+  // Before Close, where a peer's write may be half received: writes the last byte of a window of
   // that peer's once more. `last` is what was written there last, since the peer may not have read
   // it yet. The write is delivered behind everything that the peer has begun to send, or fails
   // because the connection has gone, and the half-received bytes with it. Does nothing where
@@ -248,7 +248,7 @@ class Reactor {
 
   // Retires the operations of an owner that goes away: they complete for nobody. Those that the
   // provider keeps for long are quarantined (OperationPool).
-  void Disown(const OperationOwner* owner) { slots_.pool().RetireAllOf(owner, MonotonicNs()); }
+  void RetireAllOf(const OperationOwner* owner) { slots_.pool().RetireAllOf(owner, MonotonicNs()); }
 
   // Memory that peers are to write to: one piece lies beside the other, so that quarantined memory
   // has no gaps. As HostBuffer::Allocate. Any thread.

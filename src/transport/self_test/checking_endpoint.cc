@@ -32,10 +32,10 @@ CheckingEndpoint::~CheckingEndpoint() {
   while (reactor_->profile().close_needs_quiet && MonotonicNs() < stop_ns) {
     Poll(absl::Milliseconds(1));
   }
-  reactor_->Disown(this);
+  reactor_->RetireAllOf(this);
   if (peer_ != nullptr) reactor_->peers().Release(peer_);
   // Nobody writes to it: there is no memory to write to.
-  Reactor::Dispose(std::move(reactor_), /*quiet=*/true);
+  Reactor::Close(std::move(reactor_), /*quiet=*/true);
 }
 
 absl::Status CheckingEndpoint::Send(const std::string& address, uint64_t nonce) {

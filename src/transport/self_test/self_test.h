@@ -5,7 +5,7 @@
 // moment the token arrives, and notes what else there is to see. It is quick (tens of milliseconds
 // where all is well), never takes much longer than its limit, and leaves nothing behind: no thread,
 // no shared memory, no registration. The exception is a fabric that fails half-way and whose
-// endpoints cannot be closed then (Reactor::Dispose): its endpoints stay until the process ends.
+// endpoints cannot be closed then (Reactor::Close): its endpoints stay until the process ends.
 //
 // It says nothing about how two hosts would fare, and its times are no benchmark.
 

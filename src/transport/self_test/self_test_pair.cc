@@ -61,11 +61,11 @@ absl::StatusOr<std::unique_ptr<SelfTestSide>> SelfTestSide::Open(const FabricReq
 }
 
 SelfTestSide::~SelfTestSide() {
-  reactor_->Disown(this);
+  reactor_->RetireAllOf(this);
   if (peer_ != nullptr) reactor_->peers().Release(peer_);
   reactor_->Retire(std::move(window_));
   reactor_->Retire(std::move(source_));
-  Reactor::Dispose(std::move(reactor_), quiet);
+  Reactor::Close(std::move(reactor_), quiet);
 }
 
 absl::Status SelfTestSide::Meet(const SelfTestSide& other) {

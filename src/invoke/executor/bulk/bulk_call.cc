@@ -25,7 +25,7 @@ alignas(64) std::byte g_nothing[64];
 BulkCall::BulkCall(Parts parts) : parts_(std::move(parts)) {}
 
 BulkCall::~BulkCall() {
-  if (outstanding_ > 0) parts_.reactor->Disown(this);
+  if (outstanding_ > 0) parts_.reactor->RetireAllOf(this);
   GiveBack(&input_, &input_share_);
   GiveBack(&output_, &output_share_);
 }

@@ -89,7 +89,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
 
 ExecutorSession::~ExecutorSession() {
   bulk_.Clear();
-  reactor_->Disown(this);
+  reactor_->RetireAllOf(this);
   reactor_->Retire(requests_.TakeWindow());
   reactor_->Retire(responses_.TakeStaging());
   reactor_->peers().Release(peer_);

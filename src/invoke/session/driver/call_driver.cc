@@ -59,11 +59,11 @@ CallDriver::CallDriver(std::unique_ptr<transport::Reactor> reactor, absl::Durati
 
 CallDriver::~CallDriver() {
   Close();
-  if (session_ != nullptr && !lent_.quiet() && !reactor_->abandoned()) {
+  if (session_ != nullptr && !lent_.quiet() && !reactor_->endpoint_quarantined()) {
     session_->PostQuiesceWrite();
   }
   session_.reset();
-  transport::Reactor::Dispose(std::move(reactor_), lent_.quiet());
+  transport::Reactor::Close(std::move(reactor_), lent_.quiet());
 }
 
 void CallDriver::UnlockClosed() {

@@ -13,12 +13,12 @@ void LentMemory::Settle(ClientSession* session, transport::Reactor* reactor) {
   // Transfers to a reactor that is never driven again stay in others' way, where they wait for this
   // side to take part.
   if (!reactor->profile().close_needs_quiet) LetTransfersEnd(reactor);
-  reactor->Abandon();
+  reactor->QuarantineEndpoint();
 }
 
 void LentMemory::LetTransfersEnd(transport::Reactor* reactor) {
   constexpr int kPolls = 64;
-  for (int i = 0; i < kPolls && !reactor->abandoned(); ++i) reactor->Poll();
+  for (int i = 0; i < kPolls && !reactor->endpoint_quarantined(); ++i) reactor->Poll();
 }
 
 }  // namespace invoker
