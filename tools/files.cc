@@ -106,7 +106,8 @@ absl::Status WriteOutput(const std::string& path, absl::string_view data) {
   const int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return ErrnoStatus("write", Name(path));
   auto remove = absl::MakeCleanup([&temporary] { unlink(temporary.c_str()); });
-  // As if it had been created in the usual way; a file that is replaced keeps its own mode.
+  // The mode of a file that is created in the usual way; a file that is replaced keeps its own
+  // mode.
   struct stat there;
   const mode_t mask = umask(0);
   umask(mask);

@@ -29,7 +29,7 @@ struct Settings {
   bool verbose = false;
 };
 
-// Of an input or an answer: more than any machine has memory for both of.
+// The most for an input or an answer: more than any machine has memory for both of.
 constexpr uint64_t kMostBytes = 1ull << 40;
 
 absl::StatusOr<std::string> TakeInput(const std::string& path) {

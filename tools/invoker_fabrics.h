@@ -25,7 +25,7 @@ struct AbsentProvider {
 struct FabricEnvironment {
   std::string libfabric_version;
   std::vector<std::string> variables;  // "NAME=value", only those that are set
-  // Of memory that this process may lock, in bytes; nothing if there is no limit.
+  // The memory that this process may lock, in bytes; nothing if there is no limit.
   std::optional<uint64_t> locked_memory;
 };
 

@@ -26,7 +26,7 @@ namespace {
 // For each executor, so that it need not wait for the next one.
 constexpr size_t kCallsPerExecutor = 2;
 
-// As many cells as a window has for each of many executors; more would only wait for room.
+// So many cells as a window has for each of many executors; more would only wait for room.
 constexpr uint32_t kMostInFlight = 1u << 20;
 
 // How often a wait looks for Ctrl-C, and moves the clock of the progress bar.

@@ -21,7 +21,7 @@ struct OptionPriceRequest {
   double spot;        // the share's price today
   double strike;      // what the option lets one buy it for
   double rate;        // riskless interest, a year, continuous
-  double volatility;  // of the share's price, a year
+  double volatility;  // the share's price's, a year
   double years;       // until the option can be used
   std::uint64_t first_path;
   std::uint64_t paths;

@@ -80,7 +80,7 @@ class AccountingService final : public v1::Accounting::Service {
   }
 
  private:
-  // Of whom to tell; empty: of everybody.
+  // The tenant to tell of; empty: everybody.
   absl::StatusOr<std::string> WhoseUsage(const grpc::ServerContext& context,
                                          const std::string& asked) {
     const absl::StatusOr<security::Caller> caller = bootstrap::CallerOf(context, parts_.access);

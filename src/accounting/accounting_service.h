@@ -1,7 +1,7 @@
 // The service Accounting of proto/bootstrap.proto: tells what a SessionHost says was used, and what
 // other servers have added here.
 //
-// Whoever may ask the bootstrap may ask here, for what a policy shows them.
+// Anyone who may ask the bootstrap may ask here, for what a policy shows them.
 
 #ifndef INVOKER_SRC_ACCOUNTING_ACCOUNTING_SERVICE_H_
 #define INVOKER_SRC_ACCOUNTING_ACCOUNTING_SERVICE_H_

@@ -5,7 +5,7 @@
 // accumulator's thread carries out: it has an endpoint on each such fabric, and sleeps while
 // nothing comes. The sums are this process's: they begin at zero with it.
 //
-// Whoever may contribute may add what he likes, and a counter's key is all that it takes: take
+// A contributor may add any number, and a counter's key is all that it takes: take
 // contributions only where every server and client that can reach this one is trusted.
 //
 // Any thread.

@@ -22,7 +22,7 @@ constexpr double kMostBytes = 1e12;
 
 uint64_t Most(double of_a_second, absl::Duration bound) {
   const double most = of_a_second * absl::ToDoubleSeconds(bound + Tolerance(bound));
-  // Of months of many executors.
+  // Months of many executors.
   constexpr double kLargest = 1.8e19;
   return most < kLargest ? static_cast<uint64_t>(most) : std::numeric_limits<uint64_t>::max();
 }
@@ -34,7 +34,7 @@ uint64_t Sum(uint64_t a, uint64_t b) {
 
 absl::Duration MonotonicClock() { return absl::Nanoseconds(transport::MonotonicNs()); }
 
-// Of a client that shares the server's executors, and has neither time nor memory of its own.
+// A client that shares the server's executors has neither time nor memory of its own.
 bool UsedNothing(const bootstrap::Usage& bill) {
   return bill.calls == 0 && bill.bytes_in == 0 && bill.bytes_out == 0 &&
          bill.function_time == absl::ZeroDuration() && bill.cpu_time == absl::ZeroDuration();

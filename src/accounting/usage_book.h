@@ -44,7 +44,7 @@ inline constexpr absl::string_view kOtherTenants = "(others)";
 
 struct UsageBookOptions {
   // Names that the book keeps apart; the ended leases of further ones are summed under
-  // kOtherTenants, so that no usage is lost and whoever invents names costs no memory.
+  // kOtherTenants, so that no usage is lost and invented names cost no memory.
   size_t max_tenants = 4096;
   // How many executors a lease without ones of its own may use at once: the server's.
   uint32_t shared_executors = 1;
@@ -116,7 +116,7 @@ class UsageBook {
     std::string tenant;
     std::string sum;  // whose sum it goes to: the tenant's, or kOtherTenants
     uint32_t executors = 0;
-    uint64_t memory_bytes = 0;  // of all executors together
+    uint64_t memory_bytes = 0;  // all executors together
     uint64_t number = 0;
     absl::Duration opened;
     UsageReading taken;
@@ -130,8 +130,8 @@ class UsageBook {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   struct Sum {
     bootstrap::Usage before;  // what the file said at the start
-    bootstrap::Usage usage;   // of leases that have ended since
-    uint64_t leases = 0;      // of both
+    bootstrap::Usage usage;   // leases that have ended since
+    uint64_t leases = 0;      // both kinds
   };
 
   bootstrap::Usage Bill(const Account& account, absl::Duration now) const;

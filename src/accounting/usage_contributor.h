@@ -41,8 +41,8 @@ struct UsageContributorOptions {
   std::string server;                       // the accumulator's HOST:PORT
   security::ClientCredentials credentials;  // to show there
   absl::Duration interval = absl::Seconds(2);
-  absl::Duration timeout = absl::Seconds(5);  // of each step of a round
-  // As UsageBook::Totals: every field of a tenant's usage only ever grows.
+  absl::Duration timeout = absl::Seconds(5);  // for each step of a round
+  // UsageBook::Totals: every field of a tenant's usage only ever grows.
   std::function<std::vector<UsageBook::TenantTotal>()> totals;
   std::function<void(absl::string_view message)> log;  // for people
   // The fabric to add over, by its name; empty: the best that both sides have.
@@ -110,7 +110,7 @@ class UsageContributor final : public transport::OperationOwner, public transpor
   std::string peer_address_;
   uint64_t accumulator_ = 0;  // 0: none yet
   absl::flat_hash_map<std::string, std::unique_ptr<UsageRow>> sent_;
-  absl::Status failure_;  // of this round's additions
+  absl::Status failure_;  // why this round's additions failed
   bool away_ = false;     // the last round did not get through, and that has been said
   std::thread thread_;
 };

@@ -47,7 +47,7 @@ bool FromLine(const std::string& text, std::string* tenant, bootstrap::Usage* us
     }
     return found->get<uint64_t>();
   };
-  // Of time: a number that has no place in an int64_t would become a negative one.
+  // A time: a number that has no place in an int64_t would become a negative one.
   const auto time = [&](const char* name) {
     const uint64_t value = number(name);
     if (value > static_cast<uint64_t>(INT64_MAX)) good = false;

@@ -42,7 +42,7 @@ struct Sha256Digest {
   }
 };
 
-// Of bytes that come in pieces. One thread at a time.
+// Hashes bytes that come in pieces. One thread at a time.
 class Sha256 {
  public:
   Sha256();
@@ -63,7 +63,7 @@ class Sha256 {
 
 absl::StatusOr<Sha256Digest> HashOf(absl::string_view bytes);
 
-// Of what is left to read. Errors are errno's.
+// Hashes what is left to read. Errors are errno's.
 absl::StatusOr<Sha256Digest> HashOfFile(int file);
 
 }  // namespace invoker

@@ -109,7 +109,7 @@ absl::Status BlobCache::Scan() {
   std::vector<Found> all;
   while (const dirent* entry = readdir(listing)) {
     const absl::string_view name = entry->d_name;
-    // Of an upload that a process did not live to finish.
+    // Left by an upload that a process did not live to finish.
     if (absl::StartsWith(name, kIncomingPrefix)) unlinkat(directory_, entry->d_name, 0);
     const absl::optional<Sha256Digest> digest = Sha256Digest::FromHex(name);
     struct stat info;

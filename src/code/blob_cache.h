@@ -81,7 +81,7 @@ class BlobCache {
     BlobCache* const cache_;
     const Sha256Digest digest_;
     const uint64_t size_;
-    std::string name_;  // of its file
+    std::string name_;  // its file's
     int file_ = -1;
     Sha256 hash_;
     uint64_t received_ = 0;
@@ -121,7 +121,7 @@ class BlobCache {
  private:
   using Blob = Pin::Blob;
   struct Entry {
-    std::shared_ptr<const Blob> blob;  // of which pins have copies
+    std::shared_ptr<const Blob> blob;  // pins have copies of it
     std::list<Sha256Digest>::iterator place;
     bool verified = false;  // by this process
   };
@@ -140,7 +140,7 @@ class BlobCache {
   bool EvictOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DropStalled(Calls* gave_way) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(const Sha256Digest& digest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of the file's bytes; what differs in words.
+  // Checks the file's bytes; says what differs.
   absl::Status Verify(const Blob& blob, const Sha256Digest& digest) const;
 
   BlobCacheOptions options_;

@@ -69,7 +69,7 @@ absl::Status CheckAnyUploadBy(const security::Caller& caller) {
 
 // One upload. gRPC calls it from its own threads, one at a time; it has no thread of its own, so
 // that a client that stands still holds up nobody. It ends with its lease, and when it gives way to
-// another: whoever says so may do it from any thread, also when the upload is over.
+// another: any thread may say so, also when the upload is over.
 class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk>,
                             public bootstrap::LeaseWatch {
  public:
@@ -122,7 +122,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk>,
   }
 
   void OnDone() override {
-    // Whoever ends it just now keeps it that long.
+    // A thread that ends it just now keeps it that long.
     const std::shared_ptr<UploadReactor> self = std::move(self_);
   }
 
@@ -194,7 +194,7 @@ class UploadReactor final : public grpc::ServerReadReactor<v1::UploadChunk>,
   bool begun_ = false;
   uint64_t lease_ = 0;
   Sha256Digest digest_;
-  // Of the thread that reads, and, once it is over, of that which has ended it.
+  // Used by the thread that reads, and, once it is over, by the one that has ended it.
   std::unique_ptr<BlobCache::Incoming> incoming_;
   std::shared_ptr<UploadReactor> self_;  // until gRPC is done with it
 

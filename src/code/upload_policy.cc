@@ -33,14 +33,14 @@ absl::Status CheckUploadAllowed(UploadPolicy policy, bootstrap::CodeKind kind) {
   return absl::PermissionDeniedError(absl::StrCat(
       "this worker runs no ", library ? "shared libraries" : "Python functions",
       " of its clients: it was started with --allow-upload=", UploadPolicyName(policy),
-      "; whoever runs it would have to say --allow-upload=", UploadPolicyName(wanted), " or all"));
+      "; its operator would have to say --allow-upload=", UploadPolicyName(wanted), " or all"));
 }
 
 absl::Status CheckAnyUploadAllowed(UploadPolicy policy) {
   if (policy != UploadPolicy::kNone) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      "this worker runs no code of its clients: it was started with --allow-upload=none; whoever "
-      "runs it would have to say --allow-upload=library, python or all");
+      "this worker runs no code of its clients: it was started with --allow-upload=none; its "
+      "operator would have to say --allow-upload=library, python or all");
 }
 
 }  // namespace invoker

@@ -17,7 +17,7 @@ enum class UploadPolicy {
   kAll,
 };
 
-// As --allow-upload takes it: "none", "library", "python", "all".
+// The value of --allow-upload: "none", "library", "python", "all".
 const char* UploadPolicyName(UploadPolicy policy);
 absl::optional<UploadPolicy> ParseUploadPolicy(absl::string_view name);
 

@@ -94,7 +94,7 @@ class Future {
 
   CallDriver* driver_ = nullptr;  // lives as long as any call that is not given back
   Call* call_ = nullptr;          // nullptr: taken, or it has never started
-  uint64_t sequence_ = 0;         // of a call with a CallDone, which others may give back
+  uint64_t sequence_ = 0;         // a call's with a CallDone, which others may give back
   bool has_callback_ = false;
   absl::Status status_;                 // why it has never started
   std::unique_ptr<MemoryCall> memory_;  // nullptr: all of it is in the session's windows
@@ -176,7 +176,7 @@ class CallInput {
   const Buffer& buffer() const { return *static_cast<const Buffer*>(source_); }
   const RegisteredWindow& window() const { return *static_cast<const RegisteredWindow*>(source_); }
 
-  Bytes bytes_;  // of parts, or in a window: the length alone
+  Bytes bytes_;  // parts, or input in a window: the length alone
   Kind kind_ = Kind::kBytes;
   const void* source_ = nullptr;  // the first part, a Buffer or a RegisteredWindow
   uint64_t offset_ = 0;           // in a window; or the number of parts

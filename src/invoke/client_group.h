@@ -108,8 +108,8 @@ class ClientGroup {
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Acquire(absl::string_view servers,
                                                               const LeaseOptions& options);
 
-  // Of what has been opened already: at least one executor. Nobody else closes it before the group
-  // has been closed.
+  // Makes a group of what has been opened already: at least one executor. Nobody else closes it
+  // before the group has been closed.
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Of(
       std::vector<std::shared_ptr<Client>> clients, std::vector<std::shared_ptr<Lease>> leases);
 

@@ -102,7 +102,7 @@ class Lease {
   // How it has ended by itself, and the bill; nothing if the worker has not said that it has.
   absl::optional<bootstrap::LeaseEnd> end() const;
 
-  // As granted.
+  // The granted ones.
   const bootstrap::LeaseTerms& terms() const;
   const std::string& provider() const { return clients_.front()->provider(); }
   const std::string& server() const;

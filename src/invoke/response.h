@@ -24,7 +24,7 @@ struct HeldCells {
   uint32_t cells = 0;
 };
 
-// Of a Response that goes: gives its cells back to the driver that made it.
+// For a Response that goes: gives its cells back to the driver that made it.
 void ReleaseResponse(CallDriver* driver, HeldCells cells);
 
 // The number of the session that this driver drives.

@@ -116,7 +116,7 @@ class Worker final : public bootstrap::SessionHost {
 
   // WorkerOptions::bulk_bytes, from now on.
   void SetBulkBytes(uint64_t bytes) { bulk_budget_->set_limit(bytes); }
-  // Of them, in use: until the memory has been freed.
+  // How much of it is in use: until the memory has been freed.
   uint64_t bulk_bytes_used() const { return bulk_budget_->used(); }
 
   // Refuses new sessions and calls from now on, on every executor. Does not block.
@@ -165,7 +165,7 @@ class Worker final : public bootstrap::SessionHost {
   void OnSessionFailed(uint32_t executor, Executor::SessionKey key, const absl::Status& status);
   // NOT_FOUND if the session is not of this lease.
   absl::StatusOr<Session> FindSession(uint64_t lease, uint64_t handle);
-  // Of the executors that are healthy on this fabric; nullptr if there is none.
+  // The least loaded executor that is healthy on this fabric; nullptr if there is none.
   Executor* LeastLoaded(size_t fabric);
   absl::StatusOr<size_t> FindFabric(absl::string_view provider) const;
   void ReportDowngrade(size_t fabric, absl::string_view reason);
@@ -183,8 +183,8 @@ class Worker final : public bootstrap::SessionHost {
   SessionClosed on_session_closed_ ABSL_GUARDED_BY(mutex_);
   Downgraded on_downgraded_ ABSL_GUARDED_BY(mutex_);
   EndpointNote on_endpoint_ ABSL_GUARDED_BY(mutex_);
-  // Sessions that failed while some were being opened, which may be these: whoever opens them finds
-  // out here, since nobody knew their handles yet.
+  // Sessions that failed while some were being opened, which may be these: the thread that opens
+  // them finds out here, since nobody knew their handles yet.
   uint32_t opening_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<uint64_t, absl::Status> failed_early_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(mutex_);  // by handle

@@ -1,8 +1,8 @@
 // Cores and memory that leases take, and the line of those for whom there is no room yet.
 //
 // First come, first served: nobody gets anything while somebody who asked before waits, even if it
-// would fit. So a large lease is not starved by small ones. The line has an end, so that whoever
-// asks without end costs neither memory nor time. Pure data; one thread at a time.
+// would fit. So a large lease is not starved by small ones. The line has an end, so that a client
+// that asks without end costs neither memory nor time. Pure data; one thread at a time.
 
 #ifndef INVOKER_SRC_LEASE_CAPACITY_H_
 #define INVOKER_SRC_LEASE_CAPACITY_H_

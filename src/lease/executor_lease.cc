@@ -19,7 +19,7 @@ bool SameFunctions(const std::vector<FunctionInfo>& a, const std::vector<Functio
                     [](const FunctionInfo& x, const FunctionInfo& y) { return x.name == y.name; });
 }
 
-// As many as an executor can have sessions; who says more of them does so in bad faith.
+// No more than an executor can have sessions; a process that says more does so in bad faith.
 constexpr size_t kMostEndedEarly = 1 << 16;
 
 absl::Status Gone() { return absl::UnavailableError("the lease's executor has ended"); }

@@ -53,7 +53,7 @@ class ExecutorLease {
   // The spawner must outlive the lease.
   absl::Status Start(uint32_t index, ExecutorSpawner* spawner) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // As SessionHost's. UNAVAILABLE if the executor has ended.
+  // Like SessionHost's. UNAVAILABLE if the executor has ended.
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       const bootstrap::OpenSessionRequest& request) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status SwitchNotification(uint64_t handle, transport::Notification notification,
@@ -127,7 +127,7 @@ class ExecutorLease {
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);  // by index; of the same size for ever
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool lost_ ABSL_GUARDED_BY(mutex_) = false;           // on_ended was called, or is about to be
-  DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);  // of processes that End has let go of
+  DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);  // those of processes that End has let go of
   uint64_t next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(mutex_);  // by our handle
 };

@@ -49,7 +49,7 @@ class LeaseHost final : public bootstrap::SessionHost {
   // Who serves leases without executors of their own: a Worker.
   struct Shared {
     bootstrap::SessionHost* host;
-    // Of an open lease; does not block. Empty: told when the lease is closed only.
+    // An open lease's; does not block. Empty: told when the lease is closed only.
     std::function<UsageReading(uint64_t lease)> usage;
   };
 
@@ -86,7 +86,7 @@ class LeaseHost final : public bootstrap::SessionHost {
   // Ends the lease's executors, and so whatever waits for them.
   void RetireLease(uint64_t lease) override;
   absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override;
-  // Of the shared executors and of leases' own, those of leases that have ended included.
+  // Those of the shared executors and of leases' own, leases that have ended included.
   std::vector<bootstrap::DropCount> DroppedMessages() const override ABSL_LOCKS_EXCLUDED(mutex_);
   bootstrap::Usage CloseLease(uint64_t lease) override;
 
@@ -104,7 +104,7 @@ class LeaseHost final : public bootstrap::SessionHost {
 
   struct Entry {
     Phase phase;
-    bootstrap::LeaseTerms terms;  // as granted
+    bootstrap::LeaseTerms terms;  // granted ones
     std::shared_ptr<LeaseObserver> observer;
     Clock::time_point give_up = Clock::time_point::max();  // while waiting
     int64_t told_ahead = -1;                               // what the observer was last told

@@ -33,7 +33,7 @@ struct LeasePolicy {
 absl::StatusOr<bootstrap::LeaseTerms> ResolveTerms(const bootstrap::LeaseTerms& asked,
                                                    const LeasePolicy& policy);
 
-// Of all executors together. Of resolved terms.
+// What all executors take together. The terms are resolved.
 Resources ResourcesOf(const bootstrap::LeaseTerms& terms);
 
 ExecutorTerms ExecutorTermsOf(const bootstrap::LeaseTerms& terms);

@@ -11,7 +11,8 @@ SpawnerSource::~SpawnerSource() {
 }
 
 void SpawnerSource::StartSoon() {
-  // Whoever needs the spawner hears of a failure from Get, which starts it if there is no thread.
+  // A caller that needs the spawner hears of a failure from Get, which starts it if there is no
+  // thread.
   transport::StartThread(&thread_, [this] { Get().IgnoreError(); }).IgnoreError();
 }
 

@@ -71,7 +71,7 @@ class AccessControl {
     return options_.policy_file.empty() ? options_.token_file : options_.policy_file;
   }
   absl::StatusOr<std::shared_ptr<const State>> Read() const;
-  // As the file says now.
+  // What the file says now.
   std::shared_ptr<const State> Current() ABSL_LOCKS_EXCLUDED(mutex_);
   // Reads the file whose stamp is `now`.
   void ReadAgain(const FileStamp& now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -79,7 +79,7 @@ class AccessControl {
   const AccessOptions options_;
   std::atomic<uint64_t> refused_{0};
   absl::Mutex mutex_;
-  FileStamp stamp_ ABSL_GUARDED_BY(mutex_);       // of what was read, or is no good
+  FileStamp stamp_ ABSL_GUARDED_BY(mutex_);       // the file that was read, or is no good
   bool waiting_ ABSL_GUARDED_BY(mutex_) = false;  // it could not be read, and that has been told
   std::shared_ptr<const State> state_ ABSL_GUARDED_BY(mutex_);
 };

@@ -31,7 +31,7 @@ struct Certificates {
 // it.
 absl::StatusOr<Certificates> LoadCertificates(const CertificatePaths& paths);
 
-// Of all that are named, in their order.
+// The stamps of all that are named, in their order.
 std::vector<FileStamp> StampsOf(const CertificatePaths& paths);
 
 }  // namespace invoker::security

@@ -80,7 +80,7 @@ std::string Policy::Explain() const {
   for (const std::shared_ptr<const Tenant>& tenant : tenants_) {
     const bool endless = tenant->max_ttl == absl::InfiniteDuration();
     absl::StrAppend(
-        &text, "tenant \"", tenant->name, "\"\n  is whoever    ", WhoIs(*tenant),
+        &text, "tenant \"", tenant->name, "\"\n  each client   ", WhoIs(*tenant),
         "\n  leases        ", Limit(tenant->max_leases, Tenant::kNoLimit, " at a time"),
         "\n  sessions      ", Limit(tenant->max_sessions, Tenant::kNoLimit, " at a time"),
         "\n  cores         ", Limit(tenant->max_cores, Tenant::kNoLimit, " at a time"),

@@ -26,12 +26,12 @@ struct Tenant {
   std::vector<std::string> certificate_names;
   bool anyone = false;
 
-  // Of all its leases at a time, those that wait in line included.
+  // All its leases at a time, those that wait in line included.
   uint32_t max_leases = kNoLimit;
   uint32_t max_cores = kNoLimit;
   uint32_t max_sessions = kNoLimit;
   uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();
-  // Of each of them.
+  // For each of them.
   absl::Duration max_ttl = absl::InfiniteDuration();
 
   bool may_upload_libraries = false;

@@ -47,8 +47,9 @@ enum class Secrecy {
 absl::StatusOr<std::string> ReadWholeFile(const std::string& what, const std::string& path,
                                           Secrecy secrecy);
 
-// Of reading a file, or files: whether it may end otherwise though nothing has been written since.
-// Who has seen that a file is another keeps the stamp of the one before until it has been read.
+// About reading a file, or files: whether it may end otherwise though nothing has been written
+// since. A reader that has seen that a file is another keeps the stamp of the one before until it
+// has been read.
 inline bool WorthAnotherTry(const absl::Status& status) { return absl::IsUnavailable(status); }
 
 }  // namespace invoker::security

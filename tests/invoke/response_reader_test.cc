@@ -51,11 +51,10 @@ class ResponseReaderTest : public testing::Test {
   // The payloads of the valid messages of one write.
   std::vector<std::string> Read(uint32_t cell) {
     std::vector<std::string> payloads;
-    reader_->Read<false>(cell, calls_.get(),
-                         [&](Call*, const ResponseHeader& header, const std::byte* payload) {
-                           payloads.emplace_back(reinterpret_cast<const char*>(payload),
-                                                 header.payload_bytes);
-                         });
+    reader_->Read<false>(
+        cell, calls_.get(), [&](Call*, const ResponseHeader& header, const std::byte* payload) {
+          payloads.emplace_back(reinterpret_cast<const char*>(payload), header.payload_bytes);
+        });
     return payloads;
   }
 

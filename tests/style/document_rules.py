@@ -10,9 +10,19 @@ MAX_README_LINES = 160
 
 # Words that nothing says: pattern -> what to write instead. The folders are those that are clean already.
 WORDS = {re.compile(r"\bwho" r"ever\b", re.IGNORECASE): "name the actor"}
-WORD_FOLDERS = ("docs", "examples", "tools", "bench", "proto", "tests")
+WORD_FOLDERS = ("docs", "examples", "src", "tools", "bench", "proto", "tests")
+
+# Folders whose comments are all clean.
+COMMENT_FOLDERS = ("examples", "src", "tools", "proto")
 
 PAGE_FOLDERS = ("docs", "examples", "tests")
+
+# A sentence that begins so has no actor.
+_BEGINNINGS = re.compile(r"(?:of|as)\b", re.IGNORECASE)
+_SLASHES = re.compile(r"(?:^|\s)//+(?: (.*)|$)")
+_HASH = re.compile(r"(?:^|\s)#(?: (.*)|$)")
+_MARKS = {".cc": _SLASHES, ".h": _SLASHES, ".c": _SLASHES, ".proto": _SLASHES, ".py": _HASH, ".sh": _HASH, ".bzl": _HASH, ".bazel": _HASH}
+_DOCSTRING = re.compile(r"""^\s*\"{3}(.*)""")
 
 _SUFFIXES = (".md", ".cc", ".h", ".c", ".py", ".sh", ".bzl", ".bazel", ".proto", "")
 _FENCED = re.compile(r"^( *)```.*?^ *```$", re.MULTILINE | re.DOTALL)
@@ -73,6 +83,37 @@ def forbidden_words(root):
     return problems
 
 
+def comment_beginnings(root):
+    """Every comment and docstring that begins with "Of" or "As": "file:line: text"."""
+    problems = []
+    for folder in COMMENT_FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            mark = _MARKS.get(path.suffix)
+            if mark is None or not path.is_file() or "__pycache__" in path.parts:
+                continue
+            for number, text in _comments(path.read_text(errors="replace").splitlines(), mark):
+                if _BEGINNINGS.match(text):
+                    problems.append(f"{path.relative_to(root).as_posix()}:{number}: begins with {text[:2]!r}: {text}")
+    return problems
+
+
+def _comments(lines, mark):
+    """The number and the text of each line with which a comment, a paragraph of one, or a docstring begins."""
+    before = None
+    for number, line in enumerate(lines, 1):
+        found = mark.search(line)
+        text = (found.group(1) or "") if found else ""
+        place = found.start(1) if text else None
+        # A line that has only a comment continues the one above it.
+        alone = bool(text) and not line[: found.start()].strip()
+        if text and not (alone and place == before):
+            yield number, text
+        before = place
+        docstring = _DOCSTRING.match(line)
+        if docstring:
+            yield number, docstring.group(1)
+
+
 def dead_links(root):
     """Every link of a page to a file or a heading that is not there: "file: text"."""
     pages = [root / "README.md", *(page for folder in PAGE_FOLDERS for page in (root / folder).rglob("*.md"))]
@@ -92,14 +133,15 @@ def dead_links(root):
 
 
 def _headings(text):
-    """As a link names them."""
+    """The headings of a page, written as links name them."""
     titles = re.findall(r"^#+ (.*)$", _FENCED.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    problems = long_sentences(root) + long_readme(root) + forbidden_words(root) + dead_links(root)
+    problems = long_sentences(root) + long_readme(root) + forbidden_words(root)
+    problems += comment_beginnings(root) + dead_links(root)
     print("\n".join(problems))
     return 1 if problems else 0
 

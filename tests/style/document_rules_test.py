@@ -31,6 +31,43 @@ def test_no_forbidden_word_is_said():
     assert "\n".join(document_rules.forbidden_words(ROOT)) == ""
 
 
+def test_no_comment_begins_with_of_or_as():
+    assert "\n".join(document_rules.comment_beginnings(ROOT)) == ""
+
+
+@pytest.mark.parametrize(
+    "name, text, line",
+    [
+        ("a.h", "int a;\n// Of a session.\n", 2),
+        ("a.cc", "int a = 0;  // of a session\n", 1),
+        ("a.cc", "int a = 0;  // the first\nint b = 0;  // as the first\n", 2),
+        ("a.h", "// One.\n//\n// As before.\n", 3),
+        ("a.proto", "  // Of each.\n", 1),
+        ("a.py", "# As one.\n", 1),
+        ("a.py", 'def f():\n    """As g()."""\n', 2),
+        ("a.sh", "# of all\n", 1),
+    ],
+)
+def test_a_comment_that_begins_so_is_found(tree, name, text, line):
+    (tree / "tools" / name).write_text(text)
+    (problem,) = document_rules.comment_beginnings(tree)
+    assert problem.startswith(f"tools/{name}:{line}: begins with ")
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("a.h", "// The end\n// of a session, as before.\n"),
+        ("a.cc", "int a;  // the end\n        // of a session\n"),
+        ("a.cc", 'Call("http://of.example");\n'),
+        ("a.py", "# Asks for it.\n# Offers it.\n"),
+    ],
+)
+def test_other_comments_are_not(tree, name, text):
+    (tree / "tools" / name).write_text(text)
+    assert document_rules.comment_beginnings(tree) == []
+
+
 def test_no_link_is_dead():
     assert "\n".join(document_rules.dead_links(ROOT)) == ""
 

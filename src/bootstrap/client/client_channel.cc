@@ -147,7 +147,7 @@ absl::Status ClientChannel::Explain(absl::string_view operation, const grpc::Cli
     return ExplainFailure(address_, call, nullptr, ReserveForExplanation(timeout));
   }
   TlsSettings tls;
-  // As they are now: those that the call had may have been replaced because they did not do.
+  // Reads them now: those that the call had may have been replaced because they did not do.
   if (auto certificates = security::LoadCertificates(paths()); certificates.ok()) {
     tls.certificates = *std::move(certificates);
   }

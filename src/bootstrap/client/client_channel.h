@@ -64,7 +64,7 @@ class ClientChannel {
   // Whether an invoker server chose the status that the call of `context` ended with.
   static bool Answered(const grpc::ClientContext& context);
 
-  // Of a lease that is held over this channel; nullptr: of none that is known.
+  // The tokens of a lease that is held over this channel; nullptr: no such lease is known.
   std::shared_ptr<SessionTokenPool> SessionTokensOf(uint64_t lease) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   // nullptr: the lease is over.

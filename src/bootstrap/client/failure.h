@@ -21,7 +21,7 @@ struct FailedCall {
   absl::Duration timeout;  // what the caller allowed
 };
 
-// Of `timeout`, the part to keep for ExplainFailure, so that both together stay within it.
+// The part of `timeout` to keep for ExplainFailure, so that both together stay within it.
 absl::Duration ReserveForExplanation(absl::Duration timeout);
 
 // The server's own refusals keep their code and words. For any other failure this may connect to

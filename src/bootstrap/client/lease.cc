@@ -30,7 +30,7 @@ constexpr absl::Duration kLongestWait = absl::Hours(365 * 24);
 constexpr uint32_t kTokensAtOnce = 64;
 constexpr uint64_t kLongestTokenUs = 24ull * 3600 * 1'000'000;
 
-// Of LeaseTerms::peer_timeout.
+// The share of LeaseTerms::peer_timeout for silence.
 constexpr double kShareForSilence = 0.8;
 
 }  // namespace
@@ -47,7 +47,7 @@ class Lease::Impl {
 
   ~Impl() {
     released_.store(true);
-    // Whoever holds the tokens still asks the stream for no more.
+    // A holder of the tokens still asks the stream for no more.
     tokens_->Close();
     if (id_ != 0) channel_->SetSessionTokens(id_, nullptr);
     stream_.Cancel();

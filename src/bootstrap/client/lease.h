@@ -66,7 +66,7 @@ class Lease {
   // Goes into OpenSession and the rest. Any thread.
   uint64_t id() const;
 
-  // As granted: with the worker's values where the client left the choice. Any thread.
+  // What was granted: with the worker's values where the client left the choice. Any thread.
   const LeaseTerms& terms() const;
 
   // Gives the lease back and waits for the bill, for `timeout` at most. If the lease is over

@@ -1,5 +1,5 @@
-// The session tokens that one lease's stream has brought, on the client: whoever opens a session
-// takes one, and asks for another where there is none.
+// The session tokens that one lease's stream has brought, on the client: a thread that opens a
+// session takes one, and asks for another where there is none.
 //
 // Any thread.
 

@@ -223,8 +223,8 @@ absl::Status ExplainVerification(Probe* probe, const std::string& where,
     case X509_V_ERR_CERT_HAS_EXPIRED:
       return absl::UnauthenticatedError(
           absl::StrCat(whose,
-                       "has expired, or one that it was signed with has; whoever runs the "
-                       "server has to renew it (or this machine's clock is wrong)"));
+                       "has expired, or one that it was signed with has; the server's operator "
+                       "has to renew it (or this machine's clock is wrong)"));
     case X509_V_ERR_CERT_NOT_YET_VALID:
       return absl::UnauthenticatedError(
           absl::StrCat(whose, "is not valid yet: is this machine's clock right?"));

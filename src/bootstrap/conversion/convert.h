@@ -23,7 +23,7 @@ v1::GetWorkerInfoReply ToProto(const WorkerInfo& info);
 absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message);
 
 v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request);
-// Of another protocol version's request, only the version is read.
+// Reads only the version of another protocol version's request.
 absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& message);
 
 v1::OpenSessionReply ToProto(const OpenSessionReply& reply);
@@ -36,7 +36,7 @@ v1::DataAuth ToProto(DataAuth auth);
 absl::StatusOr<DataAuth> FromProto(v1::DataAuth auth);
 
 v1::Notification ToProto(transport::Notification notification);
-// kAuto is a request, not a method: whoever needs a method passes allow_auto = false.
+// kAuto is a request, not a method: a caller that needs a method passes allow_auto = false.
 absl::StatusOr<transport::Notification> FromProto(v1::Notification notification, bool allow_auto);
 
 v1::RequestState ToProto(RequestState state);

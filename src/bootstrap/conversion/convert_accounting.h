@@ -1,4 +1,4 @@
-// As convert.h, for the service Accounting.
+// Conversions like those of convert.h, for the service Accounting.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_CONVERSION_CONVERT_ACCOUNTING_H_
 #define INVOKER_SRC_BOOTSTRAP_CONVERSION_CONVERT_ACCOUNTING_H_

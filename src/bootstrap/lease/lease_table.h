@@ -55,7 +55,7 @@ class LeaseStream {
 
 // Whose a lease is.
 struct LeaseHolder {
-  std::string tenant;   // as the server knows it; empty: the server asks nobody
+  std::string tenant;   // the server's name for it; empty: the server asks nobody
   std::string machine;  // where its client is
   // The tenant's, by the server's policy.
   uint32_t max_leases = std::numeric_limits<uint32_t>::max();  // at a time
@@ -99,8 +99,8 @@ class LeaseTable {
   // At the same time under one lease: more than a client's threads are likely to need, and no more
   // threads of the server's than it can spare, since a request may wait for a function that runs.
   static constexpr int kMostUses = 256;
-  // Of clients on one machine, at a time: what each costs the server's memory and threads is
-  // bounded.
+  // The leases of clients on one machine, at a time: what each costs the server's memory and
+  // threads is bounded.
   static constexpr uint32_t kMostOfMachine = 4096;
 
   // A random id, never 0: other clients must not be able to guess it.
@@ -179,8 +179,8 @@ class LeaseTable {
     // What to tell it once it has been.
     std::vector<std::function<void(LeaseStream*)>> held;
     bool retired = false;  // the host is being told, or has been, that it is not live
-    bool closing = false;    // it is being closed
-    bool closed = false;     // and that is over
+    bool closing = false;  // it is being closed
+    bool closed = false;   // and that is over
     // Once it is not live: what the client hears.
     LeaseEnd end;
     absl::Status status;

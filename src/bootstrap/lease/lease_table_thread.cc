@@ -88,8 +88,8 @@ void LeaseTable::Close(uint64_t lease) {
     transport::RemoveFilesOfTheDead(geteuid());
     lock.lock();
   }
-  // Whoever hears of the end may take another lease at once. Of the machine's it is one until its
-  // stream has ended too.
+  // A client that hears of the end may take another lease at once. It counts for its machine until
+  // its stream has ended too.
   GiveBackToTenant(entry);
   if (const std::shared_ptr<LeaseStream> stream = entry.stream; stream != nullptr) {
     lock.unlock();

@@ -15,7 +15,7 @@ class FunctionFilter {
   // They are what a lease's client has uploaded, or what the server has loaded since.
   explicit FunctionFilter(bool later_ones) : later_ones_(later_ones) {}
 
-  // Of the function with the next id, from 0.
+  // Whether the function with the next id, from 0, is allowed.
   void Add(bool allowed) {
     if (size_ % kWordBits == 0) words_.push_back(0);
     if (allowed) words_.back() |= uint64_t{1} << (size_ % kWordBits);

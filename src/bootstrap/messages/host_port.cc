@@ -72,7 +72,7 @@ absl::Status CheckListenable(const addrinfo& info, const HostPort& address) {
   if (socket.fd() < 0) {
     error = errno;
   } else {
-    // As the server's own socket: connections in TIME_WAIT do not matter, a listener does.
+    // Like the server's own socket: connections in TIME_WAIT do not matter, a listener does.
     const int on = 1;
     setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(socket.fd(), info.ai_addr, info.ai_addrlen) != 0) error = errno;

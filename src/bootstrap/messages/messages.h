@@ -110,7 +110,7 @@ enum class ExecutorKind {
 
 // What a client wants; as granted, what it got.
 struct LeaseTerms {
-  uint32_t executors = 0;  // of the lease's own, a process each; 0: share the worker's
+  uint32_t executors = 0;  // the lease's own, a process each; 0: share the worker's
   ExecutorKind kind = ExecutorKind::kNative;
   uint64_t memory_bytes = 0;  // for each; 0: the worker's default
   Polling polling = Polling::kDefault;
@@ -138,7 +138,7 @@ inline constexpr size_t kMaxTenantBytes = 128;
 struct Usage {
   // Measured by the server from outside the executors: no function can change these.
   absl::Duration lease_time;  // executors x time that the lease was held
-  absl::Duration cpu_time;    // of the executors' processes, polling included
+  absl::Duration cpu_time;    // the executors' processes, polling included
   uint64_t memory_byte_seconds = 0;
   // Counted by the executors.
   uint64_t calls = 0;
@@ -187,7 +187,7 @@ struct ContributionTarget {
   uint64_t base = 0;
   uint64_t key = 0;
   uint32_t counters = 0;
-  std::vector<uint32_t> first_counters;  // of each tenant's row
+  std::vector<uint32_t> first_counters;  // each tenant's row begins here
 };
 
 // Why a lease ended.
@@ -235,7 +235,7 @@ struct OpenSessionRequest {
   std::string endpoint_address;      // raw bytes from fi_getname
   WindowDescriptor response_window;  // where the executor writes responses
   uint64_t window_bytes = 0;         // wanted per direction; must equal response_window.length
-  uint64_t first_sequence = 1;       // of the first request
+  uint64_t first_sequence = 1;       // the first request's
   uint16_t response_session = 0;  // the session number the executor puts into response immediates
   transport::Notification notification = transport::Notification::kAuto;
   // Why the client has given up write-with-immediate on this fabric before it opened this session;
@@ -243,7 +243,7 @@ struct OpenSessionRequest {
   std::string downgrade_reason;
   // The most bytes that the client's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
-  uint32_t executor = 0;                // of a lease with executors of its own: which
+  uint32_t executor = 0;                // which one of the lease's own, if it has some
   DataAuth data_auth = DataAuth::kOff;  // the least that the client wants
   // One that the lease's stream has granted. A secret.
   std::string session_token;

@@ -112,8 +112,8 @@ class SessionHost {
   virtual std::vector<DropCount> DroppedMessages() const { return {}; }
 
   // The lease has ended, and CloseLease follows once no request under it is left. Those that are
-  // may wait for a function that never returns: whoever can ends them now. Must not block. May come
-  // while OpenLease is under way; not for a lease that has never asked.
+  // may wait for a function that never returns: a host that can ends them now. Must not block. May
+  // come while OpenLease is under way; not for a lease that has never asked.
   virtual void RetireLease(uint64_t lease) { (void)lease; }
 
   // Fences and frees whatever the lease still has, takes it out of the line, and tells what it

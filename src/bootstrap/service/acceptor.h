@@ -64,7 +64,7 @@ class Acceptor {
 
   int fd_;
   const int stop_fd_;  // readable: the thread is to end
-  int spare_fd_;       // of no use but to be closed; -1: none was to be had
+  int spare_fd_;       // only there to be closed; -1: none was to be had
   const uint16_t port_;
   const int user_timeout_ms_;
   ConnectionTable table_;  // the thread's

@@ -45,7 +45,7 @@ absl::StatusOr<security::Caller> CallerOf(const grpc::ServerContextBase& context
                                           security::AccessControl* access) {
   if (access == nullptr || !access->required()) return security::Caller();
   const auto [first, end] = context.client_metadata().equal_range(security::kTokenMetadata);
-  // Of two, neither is to be believed: somebody on the way may look at the other one.
+  // Neither of two is to be believed: somebody on the way may look at the other one.
   absl::string_view authorization;
   if (first != end) {
     authorization = std::next(first) == end

@@ -1,7 +1,7 @@
 // The connections that a server's port has, against the most that it may have: in total, and from
 // one source, so that one peer alone cannot keep the others out.
 //
-// Whoever uses a connection closes it without a word: an entry is a descriptor and the inode of its
+// The user of a connection closes it without a word: an entry is a descriptor and the inode of its
 // socket, and is looked at again when there is no room. Not safe in threads.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_SERVICE_CONNECTION_TABLE_H_

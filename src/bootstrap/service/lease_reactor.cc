@@ -215,7 +215,8 @@ void LeaseReactor::OnDone() {
   // The table's end waits for the next step, and the tokens' comes after that.
   tokens_->Forget(lease_);
   table_->StreamDone(lease_);
-  // Every reaction has left its critical section: whoever frees this sees all that they wrote.
+  // Every reaction has left its critical section: the thread that frees this sees all that they
+  // wrote.
   { std::lock_guard<std::mutex> lock(mutex_); }
   // The last owner, unless the table is about to call: freed at the end of the scope.
   const std::shared_ptr<LeaseReactor> self = std::move(self_);

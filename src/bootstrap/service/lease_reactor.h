@@ -78,11 +78,11 @@ class LeaseReactor final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
   std::mutex context_mutex_;
   grpc::CallbackServerContext* context_;  // null after OnDone
 
-  v1::LeaseRequest request_;     // of the read that is under way
+  v1::LeaseRequest request_;     // the read under way
   bool asked_ = false;           // the client has said its terms; used between reads
   absl::Duration peer_timeout_;  // the client's; set before the table is asked for the lease
   std::mutex mutex_;
-  v1::LeaseEvent outgoing_;  // of the write that is under way
+  v1::LeaseEvent outgoing_;  // the write under way
   std::deque<v1::LeaseEvent> events_;
   std::optional<uint64_t> acknowledge_;
   uint32_t tokens_wanted_ = 0;

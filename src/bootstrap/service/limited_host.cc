@@ -196,7 +196,7 @@ absl::StatusOr<OpenSessionReply> LimitedHost::OpenSession(uint64_t lease,
   }
   absl::StatusOr<OpenSessionReply> reply = host_->OpenSession(lease, request);
   absl::MutexLock lock(&mutex_);
-  // Whoever opens a session keeps the lease from being closed.
+  // A request that opens a session keeps the lease from being closed.
   Lease& mine = leases_.at(lease);
   if (!reply.ok() || mine.ended_early.contains(reply->handle)) {
     Uncount(&mine, session);

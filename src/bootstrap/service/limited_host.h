@@ -21,11 +21,11 @@
 namespace invoker::bootstrap {
 
 struct SessionLimits {
-  uint32_t total = 8192;  // of a server
-  // Of a lease; of one with executors of its own, for each of them. Some fabrics have no more
+  uint32_t total = 8192;  // for a server
+  // For a lease; with executors of its own, for each of them. Some fabrics have no more
   // than 256 at an executor: one lease must leave room for others.
   uint32_t per_lease = 64;
-  // Of all windows at executors that leases share; 0: half of the machine's memory. The windows at
+  // For all windows at executors that leases share; 0: half of the machine's memory. The windows at
   // a lease's own executors fit into the lease's memory.
   uint64_t window_memory = 0;
 };
@@ -91,7 +91,7 @@ class LimitedHost final : public SessionHost {
     std::string endpoint;
   };
   struct Lease {
-    LeaseTerms terms;  // as granted, once they are
+    LeaseTerms terms;  // granted ones, once they are
     uint32_t sessions = 0;
     uint64_t bytes = 0;
     absl::flat_hash_map<uint64_t, Session> open;  // by handle

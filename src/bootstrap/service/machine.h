@@ -9,9 +9,9 @@
 
 namespace invoker::bootstrap {
 
-// Of a peer as gRPC 1.51 spells it, "ipv4:192.0.2.7:1234" or "ipv6:%5B2001:db8::1%5D:1234": the
-// same for all that SourceOf takes for one source, and for all addresses of the loopback. Not for
-// people.
+// The machine of a peer as gRPC 1.51 spells it, "ipv4:192.0.2.7:1234" or
+// "ipv6:%5B2001:db8::1%5D:1234": the same for all that SourceOf takes for one source, and for all
+// addresses of the loopback. Not for people.
 std::string MachineOf(absl::string_view peer);
 
 }  // namespace invoker::bootstrap

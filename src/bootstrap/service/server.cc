@@ -25,10 +25,10 @@ constexpr int kMaxRequestBytes = 64 << 10;
 constexpr int kMaxReplyBytes = 16 << 20;
 // The longest token fits twice.
 constexpr int kMaxMetadataBytes = 16 << 10;
-// Of one connection at a time: leases, uploads and requests. gRPC keeps what is beyond that waiting
-// at the client.
+// Streams of one connection at a time: leases, uploads and requests. gRPC keeps what is beyond that
+// waiting at the client.
 constexpr int kMaxStreams = 1024;
-// Of all connections: under pressure gRPC refuses new ones and reads less from the others.
+// All connections together: under pressure gRPC refuses new ones and reads less from the others.
 constexpr size_t kMaxBufferBytes = size_t{512} << 20;
 // How long requests and streams that are under way may take to end by themselves when the server
 // stops.

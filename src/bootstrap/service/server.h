@@ -65,8 +65,8 @@ struct ServerOptions {
   // come after `keepalive_timeout`. gRPC asks once a second at most.
   absl::Duration keepalive_interval = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(5);
-  // Of the server's, for requests that wait for an executor: one that finds none free is refused
-  // (RESOURCE_EXHAUSTED). Leases, heartbeats and uploads need none. At least 2.
+  // The server's threads for requests that wait for an executor: one that finds none free is
+  // refused (RESOURCE_EXHAUSTED). Leases, heartbeats and uploads need none. At least 2.
   int max_request_threads = 2048;
   ConnectionLimits connections;
   SessionLimits sessions;

@@ -109,7 +109,7 @@ class Port {
 
   const PortSecurity security_;
   std::mutex mutex_;
-  std::vector<security::FileStamp> stamps_;  // of what was read, or is no good
+  std::vector<security::FileStamp> stamps_;  // the files that were read, or are no good
   bool waiting_ = false;                     // they could not be read, and that has been told
   security::Certificates first_;             // until gRPC has taken it
 };

@@ -51,7 +51,7 @@ absl::Status SessionTokens::Spend(uint64_t lease, absl::string_view token) {
   Token& known = found->second;
   if (known.lease != lease) {
     ++counters_.foreign;
-    // As if there were no such token: whose it is, is not the caller's business.
+    // The same as for no such token: whose it is, is not the caller's business.
     return absl::PermissionDeniedError("this server has not granted that session token");
   }
   if (known.spent) {

@@ -28,10 +28,10 @@ class SessionTokens {
  public:
   // At a time; a client asks for more when it needs them.
   static constexpr uint32_t kMostAtOnce = 64;
-  // Of one lease, spent ones included: the oldest make room.
+  // For one lease, spent ones included: the oldest make room.
   static constexpr size_t kMostOfLease = 512;
 
-  // Of tokens that were refused.
+  // Tokens that were refused.
   struct Counters {
     uint64_t unknown = 0;   // never granted, or long ago
     uint64_t replayed = 0;  // has opened a session already

@@ -36,7 +36,7 @@ class ClientLease {
   ~ClientLease();
 
   uint64_t id() const { return lease_->id(); }
-  // As granted.
+  // The granted ones.
   const bootstrap::LeaseTerms& terms() const { return lease_->terms(); }
   const WorkerContact& contact() const { return *contact_; }
   const std::shared_ptr<const WorkerContact>& shared_contact() const { return contact_; }

@@ -47,7 +47,7 @@ class Connection {
     watch_->set_on_ended(std::move(on_ended));
   }
 
-  // As BootstrapClient's, for the session. Registering is given a second at least,
+  // BootstrapClient's methods, for the session. Registering is given a second at least,
   // and connect_timeout at most.
   absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
                                           bool writable, absl::Duration timeout) {

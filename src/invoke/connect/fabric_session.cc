@@ -46,9 +46,9 @@ FabricSession::Opened FabricSession::Open(const Setting& setting,
                                           const bootstrap::FabricOffer& offer,
                                           const transport::FabricChoice& choice) {
   Notification wanted = setting.options->notification;
-  // Of the first attempt, if there is a second.
+  // The first attempt's reason, if there is a second.
   std::string downgrade_reason;
-  bool worker_knows = false;  // of the downgrade
+  bool worker_knows = false;  // knows the downgrade
   absl::Status first_proof;
   while (true) {
     std::unique_ptr<FabricSession> session(new FabricSession(setting, offer));
@@ -138,7 +138,7 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
   ClientSession::Options session;
   session.window_bytes =
       options().window_bytes == 0 ? setting_.info->window_bytes : options().window_bytes;
-  // Whoever reaches the endpoint can ring its doorbells, but has to guess this.
+  // A peer that reaches the endpoint can ring its doorbells, but has to guess this.
   const absl::StatusOr<uint64_t> number = transport::DrawRandom();
   if (!number.ok()) return number.status();
   session.number = static_cast<uint16_t>(*number);

@@ -28,7 +28,7 @@ class FabricSession {
   struct Setting {
     bootstrap::BootstrapClient* bootstrap = nullptr;
     uint64_t lease = 0;
-    uint32_t executor = 0;  // of a lease with executors of its own: which
+    uint32_t executor = 0;  // which one of the lease's own, if it has some
     const bootstrap::WorkerInfo* info = nullptr;
     const ClientOptions* options = nullptr;
     SessionWatch* watch = nullptr;
@@ -53,7 +53,7 @@ class FabricSession {
   // nothing.
   void Close();
 
-  // As BootstrapClient's. Block for a round trip to the server.
+  // BootstrapClient's methods. Block for a round trip to the server.
   absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
                                           bool writable, absl::Duration timeout);
   absl::Status ForgetWindow(uint16_t number, absl::Duration timeout);
@@ -64,7 +64,7 @@ class FabricSession {
   // What it can call, by id.
   const std::vector<bootstrap::FunctionInfo>& functions() const { return reply_.functions; }
 
-  // As Close, but the worker is not told, since the lease's end tells it. Does not block.
+  // Like Close, but the worker is not told, since the lease's end tells it. Does not block.
   void EndCalls();
 
  private:
@@ -84,7 +84,7 @@ class FabricSession {
   std::shared_ptr<CallDriver> driver_;
   bootstrap::OpenSessionReply reply_;
   std::string downgrade_reason_;
-  absl::Status probe_failure_;  // of the first probe
+  absl::Status probe_failure_;  // the first probe's
   bool switched_ = false;       // to send-after-write, after a lost probe
   bool busy_ = false;           // a probe found the executor running a long function
 };

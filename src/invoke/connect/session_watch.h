@@ -59,8 +59,8 @@ class SessionWatch {
   // The part of OnLost that does not block: who is to be told by set_on_ended is.
   void AnnounceLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // As often as PathCheck wants: whether calls get stuck on the way. Asks the worker, if there is
-  // reason to, what has become of one: through `ask`, which must not block and see to it that
+  // Called when PathCheck wants it: whether calls get stuck on the way. Asks the worker, if there
+  // is reason to, what has become of one: through `ask`, which must not block and see to it that
   // Answered is called once, whatever comes.
   using Ask = absl::FunctionRef<void(uint64_t handle, uint64_t sequence)>;
   void CheckPath(Ask ask) ABSL_LOCKS_EXCLUDED(mutex_);

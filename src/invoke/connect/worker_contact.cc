@@ -43,7 +43,7 @@ absl::StatusOr<std::shared_ptr<const WorkerContact>> WorkerContact::Find(
 WorkerContact::WorkerContact(std::unique_ptr<bootstrap::BootstrapClient> bootstrap)
     : bootstrap_(std::move(bootstrap)), info_(bootstrap_->worker_info()) {}
 
-// Of the worker's fabrics, only the one that the user named is left.
+// Leaves only the fabric that the user named.
 absl::Status WorkerContact::KeepNamedOffer(const std::string& provider) {
   std::vector<std::string> names;
   for (const bootstrap::FabricOffer& offer : info_.fabrics) {

@@ -18,7 +18,7 @@ struct ExecutorCounters {
   // Held by the endpoints for peers. Peers that have gone are included until they are forgotten.
   uint64_t peers = 0;       // in the address vectors
   uint64_t regions = 0;     // that peers may write to
-  uint64_t peers_kept = 0;  // of `peers`: gone, but the provider completes no operations to them
+  uint64_t peers_kept = 0;  // among `peers`: gone, but the provider completes no operations to them
   // Addresses that peers of ended sessions may still write to, in bytes, and in how many places.
   uint64_t quarantined_bytes = 0;
   uint64_t quarantined_ranges = 0;

@@ -4,7 +4,7 @@ namespace invoker {
 
 void ExecutorInbox::Submit(transport::Inbox::Task task) {
   tasks_.Put(std::move(task));
-  // Whoever waits for a task without a reactor looks again when the mutex is released.
+  // A thread that waits for a task without a reactor looks again when the mutex is released.
   absl::MutexLock lock(&mutex_);
   // The thread announces the reactor before it looks for tasks, and this looks for the reactor
   // after it has put one: one of the two sees the other.

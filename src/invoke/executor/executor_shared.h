@@ -35,7 +35,7 @@ struct ExecutorShared {
   std::shared_ptr<BulkBudget> bulk_budget;  // all executors of the worker share it
   std::shared_ptr<transport::QuarantineTotal> quarantine_total;  // the same; nullptr: no limit
   TickScale scale;
-  UsageCounters usage;  // of all sessions, those that have ended included
+  UsageCounters usage;  // all sessions, those that have ended included
   std::atomic<uint32_t> live_sessions{0};
   std::atomic<bool> busy{false};  // functions run
   std::atomic<bool> draining{false};

@@ -25,7 +25,7 @@ namespace invoker {
 
 struct UsageCounters {
   uint64_t calls = 0;        // functions run
-  uint64_t function_ns = 0;  // of the functions
+  uint64_t function_ns = 0;  // inside functions
   uint64_t polling_ns = 0;   // an executor's; a session has none of its own
   uint64_t bytes_in = 0;     // payloads of the requests that ran
   uint64_t bytes_out = 0;    // payloads of the responses to these, messages of failures included

@@ -23,7 +23,7 @@ namespace invoker {
 
 struct FunctionLibraryOptions {
   std::string name;                     // what messages call it; empty: its path
-  OverrunHandler on_overrun = nullptr;  // of rFaaS functions
+  OverrunHandler on_overrun = nullptr;  // for rFaaS functions
 };
 
 class FunctionLibrary {
@@ -45,7 +45,7 @@ class FunctionLibrary {
   FunctionLibrary& operator=(const FunctionLibrary&) = delete;
   ~FunctionLibrary();
 
-  // As given to Load: the name, or else the path.
+  // Load's argument: the name, or else the path.
   const std::string& name() const { return name_; }
 
   // In the library's order; rFaaS functions by name.

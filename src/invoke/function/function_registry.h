@@ -4,7 +4,7 @@
 // threads. An executor has a copy of its own, which its thread alone reads, and adds to between two
 // calls (Executor::AddFunctions). Functions are added, never removed or changed, so that an id
 // holds for ever. The registry does not keep the libraries loaded that its entries point into:
-// whoever loaded them unloads them after the last executor stopped.
+// the program that loaded them unloads them after the last executor stopped.
 
 #ifndef INVOKER_SRC_INVOKE_FUNCTION_FUNCTION_REGISTRY_H_
 #define INVOKER_SRC_INVOKE_FUNCTION_FUNCTION_REGISTRY_H_

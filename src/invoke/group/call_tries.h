@@ -52,7 +52,7 @@ class CallTries {
 
  private:
   CallOptions options_;
-  CallDeadline deadline_;  // of all tries together
+  CallDeadline deadline_;  // all tries together
   uint32_t left_;
   bool maybe_executed_ = false;  // by one of the tries so far
 };

@@ -152,7 +152,7 @@ absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, cons
   if (ABSL_PREDICT_FALSE(!status.ok())) return status;
   const CallDeadline deadline(options.timeout);
   const CallOptions* mine = &options;
-  CallOptions rest;  // of a further try
+  CallOptions rest;  // a further try's
   while (true) {
     const absl::StatusOr<ExecutorLoads::Session> session = loads_->Begin();
     if (!session.ok()) return session.status();

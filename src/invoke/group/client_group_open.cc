@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<Result>> OfEach(size_t servers, const Make& make) {
   return all;
 }
 
-// Of a worker that is well.
+// The most that a worker can have that is well.
 constexpr size_t kMostExecutors = 1024;
 
 using Clients = std::vector<std::shared_ptr<Client>>;

@@ -27,8 +27,8 @@ absl::StatusOr<ExecutorLoads::Session> ExecutorLoads::Begin() {
       continue;
     }
     best->calls.fetch_add(1, std::memory_order_seq_cst);
-    // In this order: either whoever wants the seat sees this call, or this sees that the session is
-    // lost, or a later one that the seat has been taken for.
+    // In this order: either a thread that wants the seat sees this call, or this sees that the
+    // session is lost, or a later one that the seat has been taken for.
     if (ABSL_PREDICT_TRUE(!best->lost.load(std::memory_order_seq_cst))) {
       return Session(best, best->number.load(std::memory_order_relaxed));
     }
@@ -128,7 +128,7 @@ bool MayBeRetried(const absl::Status& status) {
     case CallFate::kMaybeExecuted:
       return ShowsLostExecutor(status) && !absl::IsCancelled(status);
     case CallFate::kNotExecuted:
-      // Of what was not executed, only what a worker that goes away has refused may be elsewhere.
+      // A call that was not executed may go elsewhere only if its worker goes away.
       return ShowsLostExecutor(status);
     case CallFate::kUnknown:
     case CallFate::kExecuted:

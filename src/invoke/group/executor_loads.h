@@ -82,7 +82,7 @@ class ExecutorLoads {
   size_t left() const { return size_ - lost_.load(std::memory_order_acquire); }
 
   // OK while one is left; then why the last one was lost. At the next moment either may be
-  // otherwise: whoever needs an executor, or the reason why there is none, asks Begin.
+  // otherwise: a caller that needs an executor, or the reason why there is none, asks Begin.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -94,7 +94,7 @@ class ExecutorLoads {
 
     const size_t executor;
     std::atomic<Client*> client;
-    std::atomic<uint64_t> number{0};  // of sessions so far; changed under the mutex
+    std::atomic<uint64_t> number{0};  // sessions so far; changed under the mutex
     std::atomic<uint32_t> calls{0};
     std::atomic<bool> lost{false};  // changed under the mutex
   };
@@ -104,7 +104,7 @@ class ExecutorLoads {
   Seat* EmptySeatLocked(size_t executor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t size_;
-  const std::unique_ptr<std::atomic<Seat*>[]> now_;  // of each executor; changed under the mutex
+  const std::unique_ptr<std::atomic<Seat*>[]> now_;  // by executor; changed under the mutex
   std::atomic<size_t> next_{0};                      // where to begin to look
   std::atomic<size_t> lost_{0};                      // executors; changed under the mutex
   mutable absl::Mutex mutex_;

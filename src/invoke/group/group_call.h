@@ -63,14 +63,14 @@ class GroupCall : public std::enable_shared_from_this<GroupCall> {
   const std::shared_ptr<const GroupFunctionIds> function_;
   CallTries tries_;
   CallDone done_;
-  KeptInput input_;  // of further tries
+  KeptInput input_;  // for further tries
   bool uses_callers_memory_ = false;
-  std::optional<ExecutorLoads::Session> session_;  // of the latest try
+  std::optional<ExecutorLoads::Session> session_;  // the latest try's
 
   mutable absl::Mutex mutex_;
   // Beginnings and ends of tries: tells the thread that has started one whether it still goes on.
   uint64_t events_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Of the try under way, for Cancel; nullptr: there is none, or it is being started.
+  // The try's under way, for Cancel; nullptr: there is none, or it is being started.
   std::shared_ptr<CallDriver> driver_ ABSL_GUARDED_BY(mutex_);
   CallTicket ticket_ ABSL_GUARDED_BY(mutex_);
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;  // is not tried again

@@ -26,8 +26,8 @@ class GroupFunctionIds {
 
   const std::string& name() const { return name_; }
 
-  // As the session has it, which a call is counted for. nullptr if that has been lost, and may have
-  // been followed by one with other ids. Any thread.
+  // The function in a session that a call is counted for. nullptr if that has been lost, and may
+  // have been followed by one with other ids. Any thread.
   const RemoteFunction* In(const ExecutorLoads::Session& session) const {
     const RemoteFunction* function = at_[session.executor()].load(std::memory_order_acquire);
     // In this order: it is set for another session only once this one is marked as lost.

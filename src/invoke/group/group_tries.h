@@ -52,8 +52,8 @@ class GroupTries {
   const std::shared_ptr<GroupAccess> access_;
   const std::shared_ptr<const GroupFunctionIds> function_;
   CallTries tries_;
-  KeptInput input_;                                // of further tries
-  std::optional<ExecutorLoads::Session> session_;  // of the try under way
+  KeptInput input_;                                // for further tries
+  std::optional<ExecutorLoads::Session> session_;  // the try's under way
   std::optional<Future> try_;
   std::optional<absl::StatusOr<Response>> result_;
 };

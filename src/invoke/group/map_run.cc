@@ -22,9 +22,9 @@ constexpr size_t kHeldPerCall = 4;
 
 }  // namespace
 
-// What the calls' callbacks share with the run. Calls are started by whoever finds that one may be:
-// the run's own thread, or a callback; by one thread at a time, so that they leave in the inputs'
-// order. No lock is held while one is started.
+// What the calls' callbacks share with the run. A thread that finds that a call may start starts
+// it: the run's own thread, or a callback; by one thread at a time, so that they leave in the
+// inputs' order. No lock is held while one is started.
 class MapRun::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(std::shared_ptr<const GroupFunctionIds> function, std::shared_ptr<ExecutorLoads> loads,
@@ -52,7 +52,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
 
   // Starts what may be started.
   void Start() ABSL_LOCKS_EXCLUDED(mutex_);
-  // As Start, for the run's own thread: responses may have been released, and it may wait for room
+  // Start, for the run's own thread: responses may have been released, and it may wait for room
   // where nothing of this run will make any.
   void StartAndWaitForRoom() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -70,7 +70,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
     uint64_t index;
     MapInput input;
     uint64_t tries = 0;           // so far
-    CallDeadline deadline = {};   // of all of them, from the first
+    CallDeadline deadline = {};   // all tries together, from the first
     bool maybe_executed = false;  // by one of them
   };
 
@@ -116,14 +116,14 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   const bool stop_on_error_;
   const size_t max_in_flight_;
   const size_t max_held_;
-  const uint64_t tries_;  // of an item, at most
+  const uint64_t tries_;  // most for an item
   CallOptions call_;
 
   absl::Mutex mutex_;
   absl::CondVar changed_;
   std::deque<Ready> ready_ ABSL_GUARDED_BY(mutex_);  // inputs that wait for their calls
   std::map<uint64_t, absl::StatusOr<Response>> results_ ABSL_GUARDED_BY(mutex_);
-  // Of calls under way, those that may be tried again, or whose input the executor reads.
+  // Calls under way that may be tried again, or whose input the executor reads.
   std::map<uint64_t, Ready> held_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_input_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_result_ ABSL_GUARDED_BY(mutex_) = 0;

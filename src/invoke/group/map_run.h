@@ -45,9 +45,9 @@ struct MapOptions {
 
 class MapInput {
  public:
-  // Of any size: see CallInput.
+  // Bytes of any size: see CallInput.
   explicit MapInput(std::string data) : data_(std::move(data)) {}
-  // Of memory that stays as it is until the item's result is there.
+  // Memory that stays as it is until the item's result is there.
   explicit MapInput(Bytes view) : view_(view) {}
 
   Bytes bytes() const {
@@ -66,7 +66,7 @@ class MapInput {
 using MapSource = absl::AnyInvocable<std::optional<absl::StatusOr<MapInput>>()>;
 
 struct MapResult {
-  uint64_t index = 0;  // of the input, in the order of the source
+  uint64_t index = 0;  // the input's, in the order of the source
   // Let go of it soon: it holds room in its executor's window. A failed item's status says what
   // became of its call (GetCallFate); unless MapOptions::call.retry asks for it nothing has been
   // tried again, but what had not been sent to an executor that was lost has gone to another one.

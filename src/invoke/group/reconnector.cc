@@ -11,7 +11,7 @@ namespace {
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
-// For one step of a try: whoever ends the group waits for it.
+// For one step of a try: a thread that ends the group waits for it.
 constexpr absl::Duration kLongestStep = absl::Seconds(1);
 
 absl::Duration WithJitter(absl::Duration pause) {

@@ -21,7 +21,7 @@ struct CallRequest {
   uint16_t function_id = 0;
   // Copied, unless `cells` says that it stands in staging already.
   absl::Span<const std::byte> input;
-  HeldCells cells;              // of a Buffer, whose payload is `input`; or none
+  HeldCells cells;              // a Buffer's, whose payload is `input`; or none
   bool* buffer_busy = nullptr;  // set until the request has been answered
   uint32_t response_capacity = 0;
   int64_t deadline_ns = 0;
@@ -50,20 +50,20 @@ struct Call {
   bool detached = false;  // kTimedOut: the caller has let go, the slot waits for the response
   // The flags byte of its request is being written again. Its cells must not be reused meanwhile.
   bool marking = false;
-  uint8_t flags = 0;      // of its request
+  uint8_t flags = 0;      // its request's
   bool answered = false;  // kTimedOut and marking: the response has come
   uint8_t marks = 0;      // times that the flags byte has been written again
   uint64_t sequence = 0;
   HeldCells request;
   HeldCells response;
-  uint16_t index = 0;  // of this slot
+  uint16_t index = 0;  // this slot's
   uint32_t response_capacity = 0;
-  uint32_t payload_bytes = 0;    // of the response
+  uint32_t payload_bytes = 0;    // the response's
   int64_t deadline_ns = 0;       // MonotonicNs; 0: none
   absl::Status status;           // OK until it has failed
-  bool* buffer_busy = nullptr;   // of the Buffer that the request lies in
+  bool* buffer_busy = nullptr;   // the Buffer's that the request lies in
   CallWaiter* waiter = nullptr;  // a thread that sleeps until this call is done
-  CallDone on_done;              // of an asynchronous call with a callback
+  CallDone on_done;              // an asynchronous call's callback
 };
 
 // Names a call, also once it has ended and its slot is another's. A value.

@@ -6,7 +6,7 @@
 // write. Only a long run that has just been freed is granted again before others, to a call that
 // needs one as long: most calls are like the one before.
 //
-// Owns only its bitmap. Not thread-safe: whoever drives the session calls it. Allocates memory in
+// Owns only its bitmap. Not thread-safe: the session's driver calls it. Allocates memory in
 // the constructor and never again.
 
 #ifndef INVOKER_SRC_INVOKE_SESSION_CELL_ALLOCATOR_H_
@@ -21,7 +21,7 @@ namespace invoker {
 
 class CellAllocator {
  public:
-  // Of the bitmap.
+  // The bitmap's.
   static constexpr uint32_t kWordBits = 64;
 
   // All of `cells` cells are free at first.

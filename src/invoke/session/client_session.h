@@ -228,7 +228,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   int64_t look_at_ns_ = INT64_MAX;
   bool look_due_ = false;
   absl::Status failure_;
-  std::byte last_byte_{0};  // of the request window, when the session failed
+  std::byte last_byte_{0};  // the request window's, when the session failed
   bool failed_with_buffers_ = false;
 };
 

@@ -18,7 +18,7 @@ namespace invoker {
 class FailedPosts {
  public:
   struct Post {
-    CellRun run;  // of the requests that it carried
+    CellRun run;  // the requests that it carried
     CallFate fate;
     absl::Status status;
   };

@@ -7,7 +7,7 @@
 // that its bytes may take. A function that runs for long is no reason: the worker says that it has
 // the request in hand.
 //
-// Pure logic: whoever owns it calls it from one thread at a time, or under a lock.
+// Pure logic: its owner calls it from one thread at a time, or under a lock.
 
 #ifndef INVOKER_SRC_INVOKE_SESSION_PATH_CHECK_H_
 #define INVOKER_SRC_INVOKE_SESSION_PATH_CHECK_H_
@@ -27,7 +27,7 @@ struct PathView {
   uint64_t answers = 0;    // that have been taken since the session's beginning
   uint64_t turns = 0;      // in which its reactor has been polled
   bool under_way = false;  // requests that have not been answered
-  uint64_t oldest = 0;     // of them: its sequence; only if `answers` is as known
+  uint64_t oldest = 0;     // the oldest one's sequence; only if `answers` is as known
   uint64_t bytes = 0;      // that they, and their responses, may take
 };
 
@@ -37,14 +37,14 @@ class PathCheck {
   // its bytes have had their time.
   static constexpr uint64_t kLeastBytesPerSecond = 10'000'000;
 
-  // Of the peer timeout: how long nothing comes before a path can be called broken, and how long
-  // what the worker has answered may take, beyond what the bytes take. After the failure one look
-  // may still find an answer from before, the next one asks, the worker may take a tenth of a
+  // A share of the peer timeout: how long nothing comes before a path can be called broken, and how
+  // long what the worker has answered may take, beyond what the bytes take. After the failure one
+  // look may still find an answer from before, the next one asks, the worker may take a tenth of a
   // second to tell, and a look comes after the patience: together less than 0.8.
   static constexpr double kPatience = 0.35;
-  // Of the patience: a look that comes later after the last one was kept from coming, by a debugger
-  // or a machine that has too much to do, and what has come meanwhile is still to be found. At even
-  // intervals it is 0.29.
+  // A share of the patience: a look that comes later after the last one was kept from coming, by a
+  // debugger or a machine that has too much to do, and what has come meanwhile is still to be
+  // found. At even intervals it is 0.29.
   static constexpr double kLongestBetweenLooks = 0.6;
   // The worker is asked at every so manieth look at most. The first after an answer has come finds
   // it, and the next may ask.
@@ -70,7 +70,7 @@ class PathCheck {
   Verdict Answered(uint64_t sequence, const absl::StatusOr<bootstrap::RequestState>& state,
                    int64_t now_ns);
 
-  // Of a path that is broken: how that shows. For people.
+  // How a broken path shows. For people.
   absl::string_view symptom() const { return symptom_; }
 
  private:

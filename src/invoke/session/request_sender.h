@@ -82,7 +82,7 @@ class RequestSender {
   // slot is free; else the owner hears of the end with `tag`, which IsMark.
   bool PostMark(const Call& call);
   static bool IsMark(uint64_t tag) { return (tag & kMarkTag) != 0; }
-  // Of the call that the mark belongs to.
+  // The index of the call that the mark belongs to.
   static size_t IndexOfMark(uint64_t tag) { return tag & ~kMarkTag; }
   // Whether the request itself may be put into its place after a mark on it has landed: a request
   // inside a send is placed when the executor gets to it.

@@ -2,7 +2,7 @@
 // is dropped without an answer; a request that has been admitted and makes no sense is answered as
 // refused.
 //
-// Counted by whoever drives the session or the endpoint; an executor's sums may be read by any
+// The driver of the session or the endpoint counts; an executor's sums may be read by any
 // thread (CountShared, LoadShared).
 
 #ifndef INVOKER_SRC_INVOKE_WIRE_DROP_COUNTERS_H_
@@ -35,7 +35,7 @@ struct DropCounters {
   uint64_t bad_tag = 0;         // forged, or changed on its way
   // Admitted requests, by session: answered, and not run.
   uint64_t unknown_function = 0;
-  uint64_t forbidden = 0;        // of a function that is not for the session's client
+  uint64_t forbidden = 0;        // the function is not for the session's client
   uint64_t invalid_request = 0;  // bulk, with a descriptor or windows that cannot be
   uint64_t too_many_calls = 0;   // bulk, and more at a time than a session can have
   // By endpoint.
@@ -50,7 +50,7 @@ struct ResponseDropCounters {
   uint64_t not_a_header = 0;
   uint64_t no_such_call = 0;  // none is under way whose response goes there
   uint64_t wrong_epoch = 0;
-  uint64_t wrong_sequence = 0;  // of another call than the one whose place it is
+  uint64_t wrong_sequence = 0;  // another call's than the one whose place it is
   uint64_t too_long = 0;
   uint64_t bad_tag = 0;
 };

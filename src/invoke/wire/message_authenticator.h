@@ -1,7 +1,7 @@
-// The keyed tag of a message: SipHash-2-4 (libsodium's), 64 bits, behind the payload. Whoever has
-// no key of the session cannot make a message that passes, even with the memory key of the window
-// and everything else that is in the header. docs/reference/wire_format.md says what is under the
-// tag.
+// The keyed tag of a message: SipHash-2-4 (libsodium's), 64 bits, behind the payload. A peer that
+// has no key of the session cannot make a message that passes, even with the memory key of the
+// window and everything else that is in the header. docs/reference/wire_format.md says what is
+// under the tag.
 //
 // Constant once made; any thread. Wipes its keys.
 

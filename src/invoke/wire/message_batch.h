@@ -1,8 +1,8 @@
 // Messages that lie side by side in a staging region and leave in one write. One per session and
 // direction. Driver thread only.
 //
-// Coalescing costs no latency: whoever adds a message flushes as soon as it knows of no other that
-// comes in the same turn.
+// Coalescing costs no latency: a caller that adds a message flushes as soon as it knows of no other
+// that comes in the same turn.
 
 #ifndef INVOKER_SRC_INVOKE_WIRE_MESSAGE_BATCH_H_
 #define INVOKER_SRC_INVOKE_WIRE_MESSAGE_BATCH_H_
@@ -116,7 +116,7 @@ class MessageBatch {
   void set_pieces_up_to(uint64_t message_bytes);
 
   uint64_t writes() const { return writes_; }
-  // Of them, those that left a header out.
+  // How many of them left a header out.
   uint64_t repeats() const { return repeats_; }
   uint64_t messages() const { return messages_; }
 
@@ -127,8 +127,8 @@ class MessageBatch {
     uint32_t first = 0;
     uint32_t cells = 0;      // 0: no run
     uint32_t last = 0;       // first cell of the last message
-    uint32_t end_bytes = 0;  // of the last message, from its first cell
-    // Of a single message that leaves its header out: HeaderRepeat's. Else 0.
+    uint32_t end_bytes = 0;  // the last message's, from its first cell
+    // HeaderRepeat's, for a single message that leaves its header out. Else 0.
     uint32_t repeat = 0;
 
     // A run of one message, which takes its header along.

@@ -2,7 +2,7 @@
 // sliding bitmap over 64-bit sequence numbers, as in IPsec's anti-replay, compared by serial
 // arithmetic so that nothing special happens when they wrap.
 //
-// A value, one per session and direction. Not thread-safe: whoever drives the session calls it.
+// A value, one per session and direction. Not thread-safe: the session's driver calls it.
 
 #ifndef INVOKER_SRC_INVOKE_WIRE_SEQUENCE_WINDOW_H_
 #define INVOKER_SRC_INVOKE_WIRE_SEQUENCE_WINDOW_H_

@@ -103,7 +103,7 @@ bool DecodeBulkDescriptor(const std::byte* from, BulkDescriptor* descriptor) {
   using wire_internal::Load;
   std::array<std::byte, kBulkDescriptorBytes> snapshot;
   std::memcpy(snapshot.data(), from, snapshot.size());
-  // As HeaderSnapshot::Take.
+  // Like HeaderSnapshot::Take.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   const std::byte* at = snapshot.data();
   BulkDescriptor read;

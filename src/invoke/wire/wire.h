@@ -26,18 +26,18 @@ namespace invoker {
 inline constexpr uint32_t kHeaderBytes = 32;
 inline constexpr uint32_t kTagBytes = 8;  // behind the payload, in sessions that have tags
 inline constexpr uint32_t kCellBits =
-    14;  // of the immediate; a window has no more cells than that names
+    14;  // bits of the immediate; a window has no more cells than that names
 inline constexpr uint32_t kMaxCells = 1u << kCellBits;
 inline constexpr uint32_t kMinCellBytes = 64;            // a cache line
 inline constexpr uint64_t kMinWindowBytes = 4096;        // a page
 inline constexpr uint64_t kMaxWindowBytes = 1ull << 30;  // cells of 64 KiB
-inline constexpr uint32_t kFlagsOffset = 1;              // of the flags byte in a header
+inline constexpr uint32_t kFlagsOffset = 1;              // the flags byte in a header
 
 // Header flags. A bit without a name here must be 0.
 inline constexpr uint8_t kMoreFollows =
     0x01;                               // another message begins at the next cell, same write
-inline constexpr uint8_t kBulk = 0x02;  // of a request: the payload begins with a BulkDescriptor
-// Of a request: nobody waits for its answer any more, so it is not to be run. The client may write
+inline constexpr uint8_t kBulk = 0x02;  // a request's: the payload begins with a BulkDescriptor
+// A request's: nobody waits for its answer any more, so it is not to be run. The client may write
 // this byte again, with the flag, after the request.
 inline constexpr uint8_t kCancelled = 0x04;
 // What is set after a message has been tagged, and so is not under the tag: kMoreFollows, when
@@ -144,7 +144,7 @@ struct HeaderRepeat {
 struct RequestHeader {
   MessageKind kind = MessageKind::kRequest;  // or kProbe
   uint8_t flags = 0;
-  uint16_t function_id = 0;  // of a probe: AnswersInPieces
+  uint16_t function_id = 0;  // a probe's: AnswersInPieces
   uint32_t payload_bytes = 0;
   uint64_t sequence = 0;
   uint32_t epoch = 0;
@@ -195,7 +195,7 @@ namespace wire_internal {
 // A field as it lies in memory is a field on the wire.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a big-endian host must swap here");
 
-// Of any alignment.
+// Reads a T at any alignment.
 template <typename T>
 inline void Store(T value, std::byte* to) {
   std::memcpy(to, &value, sizeof(T));
@@ -342,7 +342,7 @@ class WindowGeometry {
 
   // Bytes of a message that are not its payload's: the header, and the tag if there is one.
   uint32_t overhead() const { return overhead_; }
-  // Of a whole message with so much payload.
+  // The bytes of a whole message with so much payload.
   uint64_t MessageBytes(uint32_t payload_bytes) const {
     return uint64_t{overhead_} + payload_bytes;
   }

@@ -1,6 +1,6 @@
 // Groups of processes of the kernel's (cgroups, version 2): one for each executor and what it
 // starts, with limits for them all together, an end for them all at once, and one sum of the
-// processor time of them all, whoever has waited for them or not.
+// processor time of them all, whether a process has waited for them or not.
 //
 // Only where the server may make groups of its own: as root on a machine that has version 2, or
 // where its service manager has delegated a group to it. Everywhere else the reason is said, and
@@ -74,7 +74,7 @@ class ExecutorGroup {
   // At most so much more than is in use now. Only where the groups limit memory.
   absl::Status LimitMemory(uint64_t more_bytes);
 
-  // Of all that have been in it, so far; 0: unknown.
+  // All processes that have been in it, so far; 0: unknown.
   absl::Duration CpuTime() const;
 
   // Whether the kernel has ended it, since it was at its limit.

@@ -20,7 +20,7 @@ namespace {
 constexpr absl::string_view kVersionTwo = "0::";
 constexpr absl::string_view kFileSystem = "cgroup2";
 
-// As mountinfo writes what would end a word.
+// Undoes mountinfo's way to write what would end a word.
 std::string Unescaped(absl::string_view text) {
   std::string plain;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -97,7 +97,7 @@ bool HasWord(absl::string_view text, absl::string_view word) {
 
 void EndGroups(const std::string& directory) {
   for (const std::filesystem::path& group : GroupsIn(directory)) {
-    // The server's own may be there as well, with whoever calls this.
+    // The server's own may be there as well, with the caller of this.
     if (!absl::StartsWith(group.filename().string(), kExecutorGroup)) continue;
     std::ofstream(group / "cgroup.kill") << "1";
   }

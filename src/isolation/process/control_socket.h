@@ -27,9 +27,9 @@ class ControlSocket {
   struct Message {
     std::string bytes;
     std::vector<UniqueFd> fds;
-    pid_t sender = 0;  // as this process sees it; 0: unknown
+    pid_t sender = 0;  // this process's number for it; 0: unknown
   };
-  // What comes with messages. A server takes no descriptors, with which whoever runs in an executor
+  // What comes with messages. A server takes no descriptors, with which code in an executor
   // could fill its table.
   enum class Takes { kDescriptors, kSender };
 

@@ -22,7 +22,7 @@ std::atomic<ExecutorPage*> noted_in{nullptr};
 // What follows is safe in a signal handler: it calls the kernel only.
 
 void OnFault(int signal, siginfo_t* info, void*) {
-  // Of the code that the signal has interrupted: what malloc leaves behind when it fails.
+  // Belongs to the code that the signal has interrupted: what malloc leaves behind when it fails.
   const int interrupted_errno = errno;
   ExecutorPage* page = noted_in.load();
   // A child's end is the child's affair.
@@ -50,7 +50,7 @@ void OnOutOfMemory() {
   if (InForkedChild() || page == nullptr) throw std::bad_alloc();
   page->address_space_bytes.store(AddressSpaceBytes());
   page->out_of_memory.store(1);
-  // As the kernel's own way to enforce a limit would.
+  // Like the kernel's own way to enforce a limit.
   raise(SIGKILL);
 }
 

@@ -28,7 +28,7 @@ enum class KillReason : uint8_t {
 inline constexpr absl::Duration kStoppedLimit = absl::Milliseconds(800);
 
 struct EndFacts {
-  int wait_status = 0;  // as waitpid(2) gives it
+  int wait_status = 0;  // waitpid(2)'s
   KillReason killed = KillReason::kNone;
   bool stop_requested = false;
   std::string function;       // that ran; empty: none

@@ -39,7 +39,7 @@ absl::StatusOr<ExecutorRequest> Next(ControlSocket* socket) {
 
 // Twice what the server asks at a time: each of its 2048 threads waits for one answer.
 constexpr size_t kMostOrdered = 4096;
-// Each may take the 100 ms for which it looks, and whoever asks waits for 10 s at most.
+// Each may take the 100 ms for which it looks, and a client waits for 10 s at most.
 constexpr size_t kMostQuestions = 128;
 // More than a lease asks at a time.
 constexpr size_t kMostMemory = 512;

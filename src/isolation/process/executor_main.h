@@ -31,7 +31,7 @@ struct ExecutorHooks {
 
 // The descriptors that a server starts these programs with.
 inline constexpr int kControlFd = 3;
-inline constexpr int kPageFd = 4;  // of an executor
+inline constexpr int kPageFd = 4;  // in an executor
 
 // How the server starts them: the only argument.
 inline constexpr char kTemplateArgument[] = "--template";

@@ -24,7 +24,7 @@ struct ExecutorPage {
   std::atomic<uint32_t> exit_called{0};          // exit(3), and with which status + 1
   std::atomic<uint32_t> out_of_memory{0};        // an allocation has failed
   std::atomic<uint64_t> overrun_bytes{0};        // written by an rFaaS function beyond its room
-  std::atomic<uint64_t> fault_address{0};        // of a signal that has one
+  std::atomic<uint64_t> fault_address{0};        // for a signal that has one
   std::atomic<uint64_t> address_space_bytes{0};  // in use, when a signal came
   std::atomic<uint64_t> address_space_limit{0};  // RLIMIT_AS; 0: none
 };

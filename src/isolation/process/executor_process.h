@@ -66,7 +66,7 @@ class ExecutorProcess {
 
   // What it runs from the start: the server's own libraries, in the order of their ids.
   virtual absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Functions() = 0;
-  // As bootstrap::SessionHost's.
+  // Like bootstrap::SessionHost's.
   virtual absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string& path,
                                                                     bootstrap::CodeKind kind,
                                                                     const std::string& name) = 0;

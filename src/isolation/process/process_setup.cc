@@ -93,7 +93,7 @@ absl::Status BecomeExecutor(pid_t parent, const ExecutorUser& user) {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) return Failed("PR_SET_CHILD_SUBREAPER");
   absl::Status status = Limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
   if (status.ok()) status = Limit(RLIMIT_NOFILE, kMostDescriptors, "RLIMIT_NOFILE");
-  // Of the server's own user it would count what is not an executor's.
+  // For the server's own user it would count what is not an executor's.
   if (status.ok() && user.change) {
     status =
         Limit(RLIMIT_NPROC, user.several() ? kMostProcessesOfOne : kMostProcesses, "RLIMIT_NPROC");

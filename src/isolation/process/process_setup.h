@@ -30,9 +30,9 @@ struct ExecutorUser {
 // PERMISSION_DENIED where only root could.
 absl::StatusOr<ExecutorUser> FindExecutorUser(const std::string& name);
 
-// Of the calling process, a child of `parent`: ends with it, has a session of its own, is the one
-// that orphans among its descendants become children of, runs as `user`, cannot gain privileges,
-// leaves no core, has modest limits, and stands in "/".
+// Makes an executor of the calling process, a child of `parent`: it ends with it, has its own
+// session, is the one that orphans among its descendants become children of, runs as `user`, cannot
+// gain privileges, leaves no core, has modest limits, and stands in "/".
 absl::Status BecomeExecutor(pid_t parent, const ExecutorUser& user);
 
 // Closes everything from `first` on.

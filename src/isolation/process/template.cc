@@ -113,7 +113,7 @@ void Template::Reap() {
     executors_.erase(found);
   }
   if (ends_.empty() && !strays_) return;
-  // Of several that end at once, it is not known whose they were; and of those that are found after
+  // Where several end at once, it is not known whose they were; and of those that are found after
   // an end has been told, it is nobody's any more.
   if (!ends_.empty()) ends_.back().cpu_us += strays_us;
   // Their ends are events, which lead here again.

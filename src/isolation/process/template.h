@@ -69,9 +69,9 @@ class Template {
   ControlSocket socket_;
   UniqueFd child_events_;
   ExecutorUser user_;
-  std::string group_;                    // of the server's executors' groups; empty: none
+  std::string group_;  // the parent of the server's executors' groups; empty: none
   std::map<pid_t, Executor> executors_;  // that live
-  std::vector<End> ends_;                // of those whose strays may still live
+  std::vector<End> ends_;                // processes whose strays may still live
   bool strays_ = false;                  // there were some at the last look
 };
 

@@ -29,7 +29,7 @@ inline constexpr absl::string_view kExecutorVariables[] = {
 
 bool IsExecutorVariable(absl::string_view name);
 
-// Of `environment`, "NAME=VALUE" each and a nullptr after the last, those that executors get.
+// Those that executors get of `environment`, "NAME=VALUE" each and a nullptr after the last.
 std::vector<std::string> ExecutorEnvironment(const char* const* environment);
 
 }  // namespace invoker

@@ -30,7 +30,7 @@ absl::Status StatusOf(const FromExecutor& answer) {
                       bootstrap::PrintableText(answer.text(), 2048));
 }
 
-// Of a process and of its children that have ended; 0: unknown.
+// The time of a process and of its children that have ended; 0: unknown.
 absl::Duration KernelTime(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
   std::string line;
@@ -84,7 +84,7 @@ absl::StatusOr<FromExecutor> ExecutorRecord::Call(ToExecutor request, absl::Span
 }
 
 void ExecutorRecord::Tell(const ToExecutor& message) {
-  // Of one that is gone, or that does not read, the end comes by other ways.
+  // The end of one that is gone, or that does not read, comes by other ways.
   socket_.Send(message.SerializeAsString(), {}, /*wait=*/false).IgnoreError();
 }
 

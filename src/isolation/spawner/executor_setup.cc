@@ -133,7 +133,7 @@ void FindGroups(const SpawnerOptions& options, ExecutorSetup* setup) {
                    setup->groups->limits_processes()
                        ? ""
                        : absl::StrCat("; their number is not: ", setup->groups->why_not())));
-  // The kernel lets whoever owns a group change it.
+  // The kernel lets a group's owner change it.
   if (setup->user.change || options.sandbox != Sandbox::kNone) return;
   setup->notes.push_back(
       "executors run as the server's own user, to whom these cgroups belong: a hostile function "

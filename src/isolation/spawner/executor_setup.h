@@ -22,8 +22,8 @@ struct ExecutorSetup {
   // For each kind of executor.
   struct Kind {
     std::vector<std::string> template_command;  // empty: the kind is not served
-    std::vector<std::string> variables;         // of the environment, besides the server's
-    std::vector<std::string> command;  // of an executor that is not a plain fork; else empty
+    std::vector<std::string> variables;         // the environment's, besides the server's
+    std::vector<std::string> command;  // for an executor that is not a plain fork; else empty
     uint32_t prestart = 0;
 
     bool served() const { return !template_command.empty(); }

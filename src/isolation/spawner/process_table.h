@@ -118,7 +118,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // When templates that have not ended their executors by then are killed.
   absl::Time stop_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
-  uint64_t next_user_ ABSL_GUARDED_BY(mutex_) = 0;  // of several, from the first
+  uint64_t next_user_ ABSL_GUARDED_BY(mutex_) = 0;  // the next one, where there are several
   std::map<uint64_t, RecordPtr> records_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -27,7 +27,7 @@ namespace {
 // machine that has much else to do.
 constexpr absl::Duration kEndLimit = absl::Seconds(10);
 
-// As exec(2) wants it. They stay those of `texts`.
+// The form that exec(2) wants. They stay those of `texts`.
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<TemplateProcess>> TemplateProcess::Start(
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   // What functions print is no part of what the server prints, and goes where the server's messages
-  // go: whoever looks at a server sees both.
+  // go: an operator who looks at a server sees both.
   posix_spawn_file_actions_adddup2(&actions, 2, 1);
   posix_spawn_file_actions_adddup2(&actions, sockets->second.get(), kControlFd);
   pid_t pid = 0;
@@ -141,7 +141,7 @@ void TemplateProcess::SendUnsent() {
     }
     std::vector<int> fds;
     for (const UniqueFd& fd : first->fds) fds.push_back(fd.get());
-    // Of one that is gone, the end comes by other ways.
+    // The end of one that is gone comes by other ways.
     socket_.Send(first->bytes, fds, /*wait=*/true).IgnoreError();
     absl::MutexLock lock(&mutex_);
     // Not before: until then others wait behind it.

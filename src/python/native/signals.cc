@@ -15,7 +15,7 @@ unsigned long main_thread = 0;
 void PrepareSignals() {
   main_thread =
       py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
-  // Of a process that is forked it is the thread that forked.
+  // In a forked process it is the thread that forked.
   pthread_atfork(nullptr, nullptr, [] { main_thread = PyThread_get_thread_ident(); });
 }
 

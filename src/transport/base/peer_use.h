@@ -15,7 +15,7 @@ enum class PeerUse : uint8_t {
   kQuarantined,  // operations to it were written off, and nothing else is outstanding
 };
 
-// Of the peers that a provider has anything to do with; no other is listed.
+// The peers that a provider has anything to do with; no other is listed.
 using PeerUses = absl::flat_hash_map<fi_addr_t, PeerUse>;
 
 }  // namespace invoker::transport

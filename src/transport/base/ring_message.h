@@ -36,7 +36,7 @@ enum class RingMessageType : uint8_t { kEager = 1, kAdd = 2, kCheck = 3 };
 struct RingHeader {
   RingMessageType type = RingMessageType::kEager;
   uint32_t token = 0;   // kEager: what the peer is told once the payload is in place; else 0
-  uint64_t key = 0;     // of the region that is meant; kCheck: the nonce of the check
+  uint64_t key = 0;     // the region that is meant; kCheck: the nonce of the check
   uint64_t offset = 0;  // in that region, in bytes; kCheck: 0
 };
 

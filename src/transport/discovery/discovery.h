@@ -15,7 +15,7 @@ namespace invoker::transport {
 // What is asked of discovery. Everything may be left empty.
 struct FabricRequest {
   std::string provider;  // libfabric's name for it; empty: DefaultProvider()
-  std::string address;   // of our side: an IP address, an interface name or a libfabric domain name
+  std::string address;   // our side's: an IP address, an interface name or a libfabric domain name
   // A raw endpoint address of the peer and its format (FI_SOCKADDR_IN, ...). Where the fabric is
   // addressed by IP and `address` is empty, the provider routes to it; where `address` is an
   // interface, its address of the same family is taken.

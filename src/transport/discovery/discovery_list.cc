@@ -91,7 +91,7 @@ absl::StatusOr<Profile> ProfileOfRest(const fi_info& info) {
                                                  " makes demands that a session of "
                                                  "Invoker cannot meet"));
   }
-  // Whoever wants to use it asks with its row's hints.
+  // A user of the fabric asks with its row's hints.
   InfoPtr hints = MakeHints(row, provider);
   if (hints == nullptr) return absl::ResourceExhaustedError("fi_allocinfo: out of memory");
   const QueryResult asked = QueryFabrics(row, provider, hints.get(), "");

@@ -14,9 +14,9 @@
 namespace invoker::transport {
 
 struct QueryResult {
-  int code = 0;  // of fi_getinfo: negative fi_errno; -FI_ENODATA also if no entry was left
+  int code = 0;  // fi_getinfo's: negative fi_errno; -FI_ENODATA also if no entry was left
   InfoPtr list;
-  std::vector<const fi_info*> entries;  // of `list`, as fi_getinfo ordered them
+  std::vector<const fi_info*> entries;  // in `list`, as fi_getinfo ordered them
 };
 
 // `hints` are MakeHints(row, provider), with whatever the caller added. `node`, unless empty, is an

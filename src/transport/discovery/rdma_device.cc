@@ -157,7 +157,7 @@ size_t NumberFromEnvironment(const char* name, size_t otherwise) {
   return number;
 }
 
-// As libfabric reads a boolean.
+// Reads a boolean the way libfabric does.
 bool IsTrue(const char* text) {
   if (text == nullptr) return false;
   const std::string word = absl::AsciiStrToLower(text);

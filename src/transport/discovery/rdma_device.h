@@ -26,7 +26,7 @@ struct RdmaPort {
   std::string state;               // "active", "down", ...
   std::string link_layer;          // "Ethernet" or "InfiniBand"; "unspecified" where not said
   int mtu_bytes = 0;               // in use
-  double gigabits_per_second = 0;  // of all lanes; 0: unknown
+  double gigabits_per_second = 0;  // all lanes together; 0: unknown
   std::string network_interface;   // "eth0"; empty where there is none
   std::string gid;                 // the port's first, as an IPv6 address
 };

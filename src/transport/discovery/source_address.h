@@ -15,7 +15,7 @@ namespace invoker::transport {
 enum class IpScope { kNone, kLoopback, kLink, kGlobal };
 
 struct IpAddress {
-  std::string text;  // as inet_ntop writes it
+  std::string text;  // inet_ntop's
   bool is_v6 = false;
   IpScope scope = IpScope::kNone;
 };

@@ -17,7 +17,7 @@ namespace invoker::transport {
 
 // One failed operation, from fi_cq_readerr.
 struct CompletionError {
-  void* context = nullptr;  // of the operation; nullptr if the error belongs to none
+  void* context = nullptr;  // the operation's; nullptr if the error belongs to none
   uint64_t flags = 0;
   int code = 0;      // positive fi_errno
   std::string text;  // the provider's own words
@@ -34,9 +34,9 @@ class CompletionQueue {
   static absl::StatusOr<CompletionQueue> Open(const Fabric& fabric, const Domain& domain,
                                               size_t entries, WaitMethod wanted);
 
-  // As fi_cq_read: the number of entries read, -FI_EAGAIN if there is none, -FI_EAVAIL if an error
-  // must be fetched by ReadError, or another negative fi_errno if the queue itself is broken (an
-  // overrun, for one). What ended a Sleep comes first.
+  // Like fi_cq_read: the number of entries read, -FI_EAGAIN if there is none, -FI_EAVAIL if an
+  // error must be fetched by ReadError, or another negative fi_errno if the queue itself is broken
+  // (an overrun, for one). What ended a Sleep comes first.
   ssize_t Read(fi_cq_data_entry* entries, size_t count) {
     if (sleeper_ != nullptr && sleeper_->holds_entry.load(std::memory_order_acquire)) {
       *entries = sleeper_->entry;

@@ -80,7 +80,7 @@ void* Map(size_t size, void* wanted = nullptr) {
   return mmap(wanted, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-// Of a registration that failed.
+// The error of a registration that failed.
 absl::Status NotRegistered(size_t bytes, int code) {
   const absl::Status status = ToStatus(absl::StrCat("fi_mr_reg of ", bytes, " bytes"), code);
   rlimit limit;
@@ -205,7 +205,7 @@ void HostBuffer::UseLargePages(size_t offset, size_t bytes) {
       whole_end, (base + offset + bytes + kLargePageBytes - 1) / kLargePageBytes * kLargePageBytes);
   if (begin >= end) return;
   void* const memory = reinterpret_cast<void*>(begin);
-  // Of pages that nobody has touched yet; and of those that are there, which older kernels get to
+  // For pages that nobody has touched yet; and for those that are there, which older kernels get to
   // by themselves in time.
   madvise(memory, end - begin, MADV_HUGEPAGE);
   madvise(memory, end - begin, kMadviseCollapse);

@@ -54,7 +54,7 @@ class HostBuffer {
   // has none left.
   void UseLargePages(size_t offset, size_t bytes);
 
-  // Leaves the memory mapped: whoever has noted where it is unmaps it.
+  // Leaves the memory mapped: the one who noted where it is unmaps it.
   void Forget() && { data_ = nullptr; }
 
   std::byte* data() const { return data_; }
@@ -134,7 +134,7 @@ class MemoryRegion {
   // What NoteWrite counts, and how much it has counted: writes of so many bytes and more.
   size_t long_bytes_ = SIZE_MAX;
   uint64_t written_bytes_ = 0;
-  std::vector<bool> large_;  // of each large page that the region could have: it was asked for
+  std::vector<bool> large_;  // each large page that the region could have: it was asked for
 
   // The listing goes before the registration, and that before the memory.
   HostBuffer buffer_;

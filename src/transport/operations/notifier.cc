@@ -51,7 +51,7 @@ PostResult PostEager(fid_ep* endpoint, Operation* operation, int* error) {
   return PostStaging(endpoint, kRingHeaderBytes + operation->length, operation, error);
 }
 
-// Of `length` bytes, as many as the next of the fewest pieces takes: all alike, so that neither
+// The length of the next of the fewest pieces that `length` bytes need: all alike, so that neither
 // side waits long for the other's copy, and ending where a cache line does.
 uint64_t NextPiece(uint64_t length, uint64_t most) {
   constexpr uint64_t kLine = 64;

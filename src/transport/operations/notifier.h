@@ -54,7 +54,7 @@ inline ssize_t PostWriteImm(fid_ep* endpoint, const void* source, uint64_t lengt
 struct NotifiedWrite {
   uint64_t offset = 0;  // in the window
   const void* source = nullptr;
-  void* descriptor = nullptr;  // of the source
+  void* descriptor = nullptr;  // the source's
   uint64_t length = 0;         // bytes
   uint64_t token = 0;
   uint64_t tag = 0;  // the owner's

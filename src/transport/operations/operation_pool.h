@@ -70,9 +70,9 @@ struct alignas(64) Operation {
   uint64_t length = 0;
   const void* source = nullptr;
 
-  void* descriptor = nullptr;          // of the source
+  void* descriptor = nullptr;          // the source's
   std::byte* staging = nullptr;        // this slot's own memory, from which may be sent
-  void* staging_descriptor = nullptr;  // of that memory
+  void* staging_descriptor = nullptr;  // that memory's
   size_t staging_bytes = 0;
   uint64_t token = 0;  // 32 bits but with immediates of 8 bytes
   uint64_t remote_address = 0;
@@ -201,7 +201,7 @@ class OperationPool {
   size_t total_;
   size_t capacity_;
   size_t outstanding_ = 0;
-  size_t retired_ = 0;  // of those outstanding
+  size_t retired_ = 0;  // among those outstanding
   size_t quarantined_ = 0;
 };
 

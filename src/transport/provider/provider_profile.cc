@@ -68,7 +68,7 @@ constexpr ProfileRow kRows[] = {
         .large_source_pages = true,
         .same_user_only = true,  // its files have mode 0600, and a peer's memory is read by CMA
         .one_release_per_host = true,
-        .peers_share_locks = true,  // of an endpoint's queue, or from libfabric 1.18 on its buffers
+        .peers_share_locks = true,  // an endpoint's queue's, or from libfabric 1.18 on its buffers'
         .left_posts_are_clean_in = FI_VERSION(1, 17),
         .refusals_unseen_since =
             FI_VERSION(2, 5),       // docs/design/libfabric.md, "By version of libfabric"

@@ -27,16 +27,16 @@ class AddressRun {
   AddressRun(const AddressRun&) = delete;
   AddressRun& operator=(const AddressRun&) = delete;
 
-  // As HostBuffer::Allocate. Next to what came before, unless its block ends there or somebody else
-  // has that place: then the run goes on in another block, or, where no place that is wished for is
-  // granted, wherever the kernel puts each piece. The place of a piece that has been unmapped is
-  // used again if nothing has been mapped after it.
+  // Like HostBuffer::Allocate. Next to what came before, unless its block ends there or somebody
+  // else has that place: then the run goes on in another block, or, where no place that is wished
+  // for is granted, wherever the kernel puts each piece. The place of a piece that has been
+  // unmapped is used again if nothing has been mapped after it.
   absl::StatusOr<HostBuffer> Allocate(size_t size) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // Pieces of whole large pages, and smaller ones, would leave gaps between each other.
   struct Run {
-    uintptr_t last_end = 0;  // of the last piece
+    uintptr_t last_end = 0;  // the last piece's
     uintptr_t lowest = 0;    // where that begins
     uintptr_t block = 0;     // where the block begins, below which nothing is its
   };

@@ -35,7 +35,7 @@ class DriverWaker {
 
   // Where a sleeping thread blocks, and so how it is woken.
   enum class Asleep : uint8_t { kNo, kInPoll, kInQueue };
-  // Of a driver that sleeps on one reactor.
+  // For a driver that sleeps on one reactor.
   Asleep OwnSleep() const {
     return queue_->wait_method() == WaitMethod::kSread ? Asleep::kInQueue : Asleep::kInPoll;
   }
@@ -58,7 +58,7 @@ class DriverWaker {
   int wake_fd_ = -1;
   std::atomic<bool> signalled_{false};  // wake_fd_ is readable
   const int64_t longest_sleep_ns_;
-  int64_t waiting_since_ns_ = 0;  // of a driver without a wait object; 0: it does not wait
+  int64_t waiting_since_ns_ = 0;  // for a driver without a wait object; 0: it does not wait
   int64_t sleep_limit_ns_ = 0;    // set by Arm
 };
 

@@ -3,7 +3,7 @@
 // Every user of a peer holds one reference; the first inserts the address. When the last reference
 // goes, the peer is quarantined: its entry stays until no operation to it is outstanding, because a
 // provider may still use it. Inserting a quarantined address again revives the entry under a new
-// epoch, so that whoever compares epochs sees that the peer was gone in between. An entry whose
+// epoch, so that a user who compares epochs sees that the peer was gone in between. An entry whose
 // operations were written off is kept for as long as the provider keeps them.
 //
 // Made for a million peers: an entry costs about 45 bytes, whatever the length of its address,
@@ -33,7 +33,7 @@ struct Peer {
   fi_addr_t address = FI_ADDR_UNSPEC;
   uint32_t epoch = 0;  // counts the insertions of this entry
   uint32_t references = 0;
-  uint32_t hash = 0;           // of the raw address
+  uint32_t hash = 0;           // the raw address's
   bool kept = false;           // out of quarantine, for what was written off
   bool remembers_raw = false;  // the table has the raw address, because the provider has not
 };

@@ -88,7 +88,7 @@ void Quarantine::Take(HostBuffer buffer) {
   const uintptr_t to = table_end <= run_end ? table_end : end;
   const void* mapped = mmap(At(from), to - from, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  // As it was, it serves too: it only takes a mapping of its own.
+  // Unchanged it serves too: it only takes a mapping of its own.
   if (mapped == MAP_FAILED) madvise(At(begin), end - begin, MADV_DONTNEED);
 }
 

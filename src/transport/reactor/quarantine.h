@@ -29,7 +29,7 @@ namespace invoker::transport {
 // A process that has none left cannot so much as allocate. Any thread.
 class QuarantineTotal {
  public:
-  // Of the 128 TiB of addresses that a process has (47 bits), and of the 65530 mappings
+  // About half of the 128 TiB of addresses that a process has (47 bits), and of the 65530 mappings
   // (vm.max_map_count), about half: the rest is for whatever else the process does.
   static constexpr uint64_t kMostBytes = uint64_t{64} << 40;
   static constexpr size_t kMostRanges = 32768;
@@ -65,8 +65,8 @@ class Quarantine {
   // all in turn.
   void ReleasePages();
 
-  // Whoever makes memory that peers can write to makes no more now, or says why not. What comes all
-  // the same is taken.
+  // A caller that makes memory that peers can write to makes no more now, or says why not. What
+  // comes all the same is taken.
   bool full() const { return bytes_ >= most_bytes_ || ranges_.size() >= kMostRanges; }
   // The same, of all together: another quarantine would have no room either.
   bool total_full() const { return total_ != nullptr && total_->full(); }

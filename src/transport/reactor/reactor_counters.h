@@ -13,12 +13,12 @@ struct ReactorCounters {
   uint64_t posts_refused = 0;      // -FI_EAGAIN, later tried again
   uint64_t posts_failed = 0;       // for good
   uint64_t completion_errors = 0;  // from fi_cq_readerr
-  uint64_t stray_completions = 0;  // of no live operation
+  uint64_t stray_completions = 0;  // they belong to no live operation
   uint64_t stray_messages = 0;     // received and dropped, or found faulty by the provider
   uint64_t eager_messages = 0;     // received whole and put in their place
   uint64_t additions = 0;          // to our counters, by message
   uint64_t checks = 0;             // that were awaited
-  uint64_t completions = 0;        // of operations, errors too
+  uint64_t completions = 0;        // operations' completions, errors too
 };
 
 }  // namespace invoker::transport

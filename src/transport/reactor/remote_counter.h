@@ -65,7 +65,7 @@ class CounterArray {
   CounterDescriptor descriptor_;
   MemoryRegion region_;    // kNative
   HostBuffer memory_;      // kMessage: no peer can reach it but through the reactor
-  RegionListing listing_;  // of memory_
+  RegionListing listing_;  // lists memory_
 };
 
 }  // namespace invoker::transport

@@ -17,7 +17,7 @@ class StallDetector {
  public:
   struct Counts {
     uint64_t completions = 0;   // so far
-    uint64_t refusals = 0;      // of posts, so far
+    uint64_t refusals = 0;      // refused posts, so far
     bool every_slot_is_posted;  // all slots are taken, and no post waits to be tried again
     size_t quarantined = 0;     // operations
     size_t depth = 0;           // operations that the provider takes at a time

@@ -18,7 +18,7 @@
 
 namespace invoker::transport {
 
-// Of the network interface or device under the fabric. Empty and 0: nobody knows.
+// The network interface or device under the fabric. Empty and 0: nobody knows.
 struct LinkFacts {
   std::string state;  // "up", "down"
   std::string type;   // "Ethernet", "InfiniBand", ...
@@ -79,7 +79,7 @@ Decision DecideKeys(const FabricReport& report);
 Decision DecideAddressing(const FabricReport& report);
 Decision DecideAtomics(const FabricReport& report);
 Decision DecideWait(const FabricReport& report);
-Decision DecideMethod(const FabricReport& report);  // of messages that are not injected whole
+Decision DecideMethod(const FabricReport& report);  // for messages that are not injected whole
 
 // For people: "native", "message", "failed", "not tried".
 std::string AtomicsName(AtomicsSeen atomics);

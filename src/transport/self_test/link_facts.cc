@@ -57,7 +57,7 @@ void AddFromDevice(const RdmaDevice& device, const std::string& interface, LinkF
 void AddFromKernel(const std::string& interface, LinkFacts* facts) {
   if (interface.empty()) return;
   const std::string state = Attribute(interface, "operstate");
-  // Of an interface without a carrier to ask, loopback for one, the kernel says "unknown".
+  // The kernel says "unknown" of an interface without a carrier to ask, loopback for one.
   if (facts->state.empty() && state != "unknown") facts->state = state;
   uint64_t number = 0;
   if (facts->mtu == 0 && absl::SimpleAtoi(Attribute(interface, "mtu"), &number)) {

@@ -18,7 +18,7 @@ namespace invoker::transport {
 
 // The medians of one length.
 struct MethodTimes {
-  uint64_t bytes = 0;  // of payload
+  uint64_t bytes = 0;  // payload
   int64_t pieces_ns = 0;
   int64_t write_ns = 0;
 };
@@ -61,7 +61,7 @@ class MethodTrial {
   const uint64_t most_bytes_;
   const int64_t end_ns_;
   uint64_t bytes_;              // being tried
-  std::vector<int64_t> ns_[2];  // of that length: of one write, and of pieces
+  std::vector<int64_t> ns_[2];  // times of that length: one write, and pieces
   uint32_t made_ = 0;
   bool lost_ = false;
   uint64_t pieces_up_to_ = 0;

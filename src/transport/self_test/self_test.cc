@@ -20,7 +20,7 @@ struct Message {
 constexpr Message kMessages[] = {
     {0, 1}, {1, 64}, {4095, 4097}, {SelfTestPair::kWindowBytes - 65537, 65537}};
 
-// Of those that go inside the send of send-after-write.
+// Payloads that go inside the send of send-after-write.
 constexpr uint64_t kSmallMessages[] = {1, 64};
 
 // The parts of the limit: a lost immediate, what is under way at the end, and so on get one each.

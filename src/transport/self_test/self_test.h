@@ -57,13 +57,13 @@ struct SelfTestResult {
   // Send-after-write carried up to so many bytes inside the send; 0: the profile has none of that.
   size_t eager_bytes = 0;
 
-  // Of the target's completion entry of a write-with-immediate, if one was seen.
+  // The target's completion entry of a write-with-immediate, if one was seen.
   bool entry_seen = false;
   size_t immediate_bytes = 0;       // that arrived as they were sent: 4, 8, or 0 if garbled
   bool entry_length_right = false;  // whether its len was the write's
   bool entry_names_source = false;  // whether the completion says who wrote
-  // Of 16 writes, each with a send right behind it: how many sends came before their write's bytes.
-  // 0 is no promise; more than 0 shows that there is none.
+  // For 16 writes, each with a send right behind it: how many sends came before their write's
+  // bytes. 0 is no promise; more than 0 shows that there is none.
   uint32_t sends_tried = 0;
   uint32_t sends_overtook = 0;
 

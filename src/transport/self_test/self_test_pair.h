@@ -45,7 +45,7 @@ class SelfTestSide final : public ReactorHandler, public OperationOwner {
   bool idle() const { return reactor_->operations().outstanding() == 0; }
 
   // What has been sent from here, and what has come here: a fabric may only be closed in peace once
-  // the two agree. Whoever sends or receives behind the reactor's back counts here too.
+  // the two agree. A caller that sends or receives behind the reactor's back counts here too.
   uint64_t sent = 0;
   uint64_t received = 0;
   bool quiet = true;  // whether to close the endpoint in peace

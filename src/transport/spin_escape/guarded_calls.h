@@ -49,12 +49,12 @@ class GuardedCalls {
   template <typename Object>
   static GuardedCalls& Of(const Object* object);
 
-  // Of a call that wants the lock of this peer's queue.
+  // For a call that wants the lock of this peer's queue.
   template <typename Call>
   ssize_t Post(fi_addr_t peer, const Call& call);
   bool Refuses(fi_addr_t peer) const;
   void NoteLeft(fi_addr_t peer);
-  // Of one that wants the lock of our own.
+  // For one that wants the lock of our own.
   template <typename Call>
   ssize_t Own(const Call& call);
 
@@ -90,7 +90,7 @@ class GuardedCalls {
   bool lost_ = false;
   bool has_left_ = false;  // a call
   // The peer of the last post that was left, and until when others to it are not tried: those that
-  // come before whoever posts has heard of it.
+  // come before the poster has heard of it.
   fi_addr_t kept_by_ = FI_ADDR_UNSPEC;
   int64_t kept_until_ns_ = 0;
   SpinEscape escape_;

@@ -21,7 +21,7 @@
 #include "absl/base/config.h"
 #include "src/base/start_thread.h"
 
-// Of the unwinder's library (libgcc_s, libunwind), which has it in no header.
+// The unwinder's library (libgcc_s, libunwind) has it in no header.
 struct dwarf_eh_bases {
   void* tbase;
   void* dbase;
@@ -32,7 +32,7 @@ extern "C" const void* _Unwind_Find_FDE(const void* code, dwarf_eh_bases* bases)
 namespace invoker::transport {
 namespace {
 
-// Of a limit, how often is looked.
+// How often is looked within a limit.
 constexpr int kLooksPerLimit = 5;
 constexpr absl::Duration kLeastLimit = absl::Milliseconds(1);
 constexpr absl::Duration kLongestLimit = absl::Hours(24);
@@ -135,7 +135,7 @@ class SpinWatch {
  public:
   // For as long as calls may spin that long, and no longer.
   static SpinWatch* Begin(int64_t limit_ns);
-  // Of what Begin returned. Does nothing in a fork of the process that has it.
+  // Ends what Begin returned. Does nothing in a fork of the process that has it.
   static void End(SpinWatch* watch, int64_t limit_ns);
 
   static void Add(SpinEscape::Caller* caller);
@@ -149,7 +149,7 @@ class SpinWatch {
   void Main();
   static void Look(SpinEscape::Caller* caller, int64_t passed_ns);
 
-  // Of all that is here. Held over a fork.
+  // Guards all that is here. Held over a fork.
   static std::mutex mutex_;
   static SpinWatch* watch_;  // nullptr: nobody needs one
   // Never destroyed: threads end after it would be.
@@ -188,7 +188,7 @@ void SpinWatch::Prepare() {
   if (sigaction(number, &action, nullptr) == 0) g_means.signal = number;
 }
 
-// Of the parent's threads there is one, under another number, and nobody looks.
+// One of the parent's threads is there, under another number, and nobody looks.
 void SpinWatch::BeginInFork() {
   watch_ = nullptr;
   callers_.clear();

@@ -1,12 +1,12 @@
 // Gets threads out of calls that spin for a lock which nobody will let go of.
 //
 // A provider between the processes of one host may keep a queue in memory that they share, under a
-// spin lock. Where a process is killed or stopped while it holds that, whoever calls the provider
-// next spins inside libfabric for ever: no deadline ends that, nothing times out there, and no lock
-// of ours can keep a thread from it. So the thread is taken out of the call: another one sees that
-// a call does not end, and sends it a signal, whose handler, if it finds the thread in
-// pthread_spin_lock, throws an exception there, which unwinds the stack to where the call began, as
-// the cancellation of a thread does.
+// spin lock. Where a process is killed or stopped while it holds that, the thread that calls the
+// provider next spins inside libfabric for ever: no deadline ends that, nothing times out there,
+// and no lock of ours can keep a thread from it. So the thread is taken out of the call: another
+// one sees that a call does not end, and sends it a signal, whose handler, if it finds the thread
+// in pthread_spin_lock, throws an exception there, which unwinds the stack to where the call began,
+// as the cancellation of a thread does.
 //
 // A call that does not spin costs a few stores. One thread for the process looks at the calls that
 // are under way, while there is a SpinEscape. The signal is a real-time signal that the program has
@@ -70,7 +70,7 @@ class SpinEscape {
 
   // A thread that has been in a call. Another one reads what it writes.
   struct Caller {
-    std::atomic<int64_t> limit_ns;  // of the call that it is in; 0: none
+    std::atomic<int64_t> limit_ns;  // limit of the call that it is in; 0: none
     std::atomic<uint64_t> calls;
     std::atomic<bool> known;         // to SpinWatch
     std::atomic<uint64_t> answered;  // signals
@@ -86,7 +86,7 @@ class SpinEscape {
   // What is thrown out of a call, by the handler of a signal.
   struct Left {};
 
-  // Of a thread, in a call.
+  // A thread's stay in a call.
   class Stay {
    public:
     explicit Stay(int64_t limit_ns) {

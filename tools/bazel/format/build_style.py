@@ -207,7 +207,7 @@ def _sort_lists(path, text):
             indent = re.match(r"\s*", lines[rows[0] - 1]).group()
             labels = sorted({item.value for item in node.elts}, key=label_key)
             fixed = ['%s"%s",' % (indent, label) for label in labels]
-            # As many lines as before, so that the other lists' line numbers still hold.
+            # Keeps the number of lines, so that the other lists' line numbers still hold.
             lines[rows[0] - 1 : rows[-1]] = fixed + [None] * (len(rows) - len(fixed))
     return "\n".join(line for line in lines if line is not None)
 

@@ -114,7 +114,7 @@ class BulkCall final : public transport::OperationOwner {
   transport::MemoryRegion input_;
   transport::MemoryRegion output_;
   uint64_t posted_ = 0;       // bytes of the direction under way
-  uint64_t to_post_ = 0;      // of the same, in all
+  uint64_t to_post_ = 0;      // the same, in all
   uint32_t outstanding_ = 0;  // transfers
   uint64_t output_bytes_ = 0;
   int64_t advanced_ns_ = 0;  // when Advance was called last

@@ -48,7 +48,7 @@ class ExecutorSession final : public transport::OperationOwner,
     const std::atomic<bool>* draining = nullptr;              // the executor's
     FunctionTimes* times = nullptr;                           // the executor's
     DropCounters* dropped = nullptr;          // the executor's, shared; nullptr: none
-    std::shared_ptr<UsageMeter> meter;        // of this session; nullptr: none
+    std::shared_ptr<UsageMeter> meter;        // this session's; nullptr: none
     std::shared_ptr<BulkBudget> bulk_budget;  // the worker's; nullptr: no bulk calls
     // Gets the session's number when Continue is to be called in every turn, unless the number is
     // there already. May be nullptr.

@@ -82,7 +82,7 @@ class FunctionRunner {
   ExecutorWatch* const watch_;
   const uint64_t watched_as_;  // ExecutorWatch::SessionOf
   CallControl control_;
-  CallOutcome failure_;  // of the function that failed last
+  CallOutcome failure_;                                           // the last function's that failed
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_text_ = {};  // zeros between calls
 };
 

@@ -17,7 +17,7 @@ namespace invoker {
 struct ExecutorSessionCounters {
   uint64_t executed = 0;  // functions run
   uint64_t refused = 0;   // answered without running
-  uint64_t bytes_in = 0;  // as UsageCounters
+  uint64_t bytes_in = 0;  // see UsageCounters
   uint64_t bytes_out = 0;
   uint64_t busy_ticks = 0;  // function time
   DropCounters dropped;

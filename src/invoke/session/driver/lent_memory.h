@@ -17,7 +17,9 @@ class LentMemory {
   }
 
   // Whether Settle has nothing to do.
-  bool settled(const transport::Reactor& reactor) const { return settled_ || reactor.endpoint_quarantined(); }
+  bool settled(const transport::Reactor& reactor) const {
+    return settled_ || reactor.endpoint_quarantined();
+  }
   // The session has failed and lent memory is about to be taken back: waits until the worker has
   // ended what it had begun to write. If the worker neither goes on nor goes away, `reactor` is
   // never driven again. Only for the driver. Blocks for up to 150 ms.

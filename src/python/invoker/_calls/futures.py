@@ -28,7 +28,7 @@ class WaitedFuture(Future):
             self._wait(timeout)
             return super().result(timeout)
         finally:
-            # As in any future: an exception refers to this frame, which must not refer to the exception.
+            # Like in any future: an exception refers to this frame, which must not refer to the exception.
             self = None  # type: ignore[assignment]
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:

@@ -36,7 +36,7 @@ class NativeLease {
 
   // None, or the exception for why the lease has ended.
   pybind11::object Ended() const;
-  // As granted, as a dict.
+  // The granted terms, as a dict.
   pybind11::dict Terms() const;
 
   // What it has used so far, as Release's dict; with a cause only if the lease has ended. Blocks

@@ -12,8 +12,8 @@ namespace {
 // ids come again; this does not.
 std::atomic<uint32_t> forks{0};
 
-// Of `forks`, when the libraries were first used, here or in the process that this one was forked
-// from; -1: they have not been.
+// The value of `forks` when the libraries were first used, here or in the process that this one was
+// forked from; -1: they have not been.
 std::atomic<int64_t> first_use{-1};
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace invoker::python {
 
 class ForkMark {
  public:
-  // Of this process.
+  // Marks this process.
   ForkMark();
 
   bool forked() const;

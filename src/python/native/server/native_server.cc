@@ -57,7 +57,7 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const NativeServer::Options& opt
   return worker;
 }
 
-// As `invoker_server --peer-timeout`.
+// Refuses what `invoker_server --peer-timeout` refuses.
 absl::Status CheckPeerTimeout(double seconds) {
   constexpr double kLeast = 0.1;
   constexpr double kMost = 24 * 3600;
@@ -72,7 +72,7 @@ void LogLine(absl::string_view message) {
   fwrite(line.data(), 1, line.size(), stderr);
 }
 
-// Of open servers. Under the GIL.
+// The open servers'. Under the GIL.
 std::vector<std::string>& OpenAddresses() {
   static auto* addresses = new std::vector<std::string>;
   return *addresses;

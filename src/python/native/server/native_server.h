@@ -31,7 +31,7 @@ class NativeServer {
     uint64_t window_bytes = 0;  // 0: the default
     uint32_t executors = 1;
     double hot_timeout_s = 0;
-    // As bootstrap::ServerOptions and security::AccessOptions have them.
+    // Fields of bootstrap::ServerOptions and security::AccessOptions.
     security::CertificatePaths tls;
     std::string token_file;
     std::string policy_file;
