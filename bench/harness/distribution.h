@@ -21,7 +21,7 @@ struct Distribution {
   double p99 = 0;
   double p999 = 0;
   double max = 0;
-  // Of the rounds' own medians: how far apart the rounds were.
+  // The rounds' own medians: how far apart the rounds were.
   double lowest_round = 0;
   double highest_round = 0;
 };
@@ -35,7 +35,7 @@ int64_t Percentile(const std::vector<int64_t>& sorted, double percent);
 // Subject over baseline, round by round: the rounds are interleaved, so that what else the machine
 // did in a round fell on both. `percent` as in Percentile, of each round's own samples.
 struct Ratio {
-  double median = 0;  // of the rounds' ratios
+  double median = 0;  // the rounds' ratios'
   double lowest = 0;
   double highest = 0;
 };

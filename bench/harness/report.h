@@ -30,7 +30,7 @@ struct Row {
 };
 
 struct Table {
-  std::string name;   // of the JSON's list and of the table: "latency", "ratios"
+  std::string name;   // the JSON's list's and the table's: "latency", "ratios"
   std::string title;  // one line for people
   std::vector<Row> rows;
 };

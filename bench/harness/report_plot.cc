@@ -23,7 +23,7 @@ namespace {
 
 constexpr char kGnuplot[] = "/usr/bin/gnuplot";
 constexpr int kWidth = 1000;
-constexpr int kHeight = 420;  // of one plot
+constexpr int kHeight = 420;  // one plot's
 constexpr size_t kMostMarks = 12;
 constexpr double kMargin = 1.3;  // beside the first and the last point of a logarithmic axis
 

@@ -18,7 +18,7 @@ namespace invoker::bench {
 namespace {
 
 constexpr char kProgram[] = "bandwidth";
-// Of payloads up to kLong bytes; others get turns of twice the length, to have many calls in them.
+// For payloads up to kLong bytes; others get turns of twice the length, to have many calls in them.
 constexpr int64_t kTurnNs = 30'000'000;
 constexpr int64_t kQuickTurnNs = 20'000'000;
 constexpr uint64_t kLong = 1 << 20;
@@ -169,7 +169,7 @@ class Measurement {
   }
 
   void AddRows(const Group& group, Table* table) const {
-    // Of one message or call, both ways counted.
+    // For one message or call, both ways counted.
     const double gigabytes =
         static_cast<double>(group.bytes) * (group.direction == Direction::kBoth ? 2 : 1) / 1e9;
     for (const CallCell& call : group.calls) {

@@ -93,7 +93,7 @@ class CallbackTurn {
   }
 
  private:
-  // Of one client; only its callbacks touch it.
+  // One client's; only its callbacks touch it.
   struct Lane {
     Lane(const Caller* caller, int64_t turn_ns) : caller(caller), meter(turn_ns, &times_ns) {
       times_ns.reserve(kCallsPerTurn);

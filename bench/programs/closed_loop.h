@@ -24,7 +24,7 @@ absl::string_view ApiName(Api api);
 
 struct ClosedLoop {
   Api api = Api::kFuture;
-  size_t bytes = 0;        // of a request
+  size_t bytes = 0;        // a request's
   bool exact_room = true;  // for its response; else what CallOptions gives by default
   int outstanding = 1;     // for each caller
 };

@@ -38,7 +38,7 @@ constexpr char kFabricProgram[] = "/usr/bin/fi_info";
 
 constexpr size_t kBytes = 64;
 
-// Of each kind, for each server.
+// The number of each kind, for each server.
 constexpr int kClients = 5;
 
 // In the order in which they happen.
@@ -138,7 +138,7 @@ absl::StatusOr<int64_t> StartClient(const CommonOptions& options, const std::str
   const int64_t began_ns = transport::MonotonicNs();
   const absl::StatusOr<std::unique_ptr<ServerProcess>> client = ServerProcess::Start(process);
   if (!client.ok()) return client.status();
-  // As cold_client prints them: two moments around the steps of connecting, and one more.
+  // What cold_client prints: two moments around the steps of connecting, and one more.
   std::array<int64_t, 9> numbers;
   const std::vector<absl::string_view> words = absl::StrSplit((*client)->first_line(), ' ');
   bool valid = words.size() == numbers.size();

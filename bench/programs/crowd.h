@@ -58,7 +58,7 @@ class Crowd final : public Contender {
   std::string refused_;
   double bytes_per_session_ = 0;
   std::string request_;
-  absl::Status ended_;  // of the last End, which cannot say it
+  absl::Status ended_;  // the last End's, which cannot say it
 };
 
 struct HeldFigures {
@@ -78,7 +78,7 @@ absl::StatusOr<HeldFigures> MeasureIdleSessions(const CrowdOptions& options);
 // one of ours: the provider's connections.
 absl::StatusOr<HeldFigures> MeasureRawPeers(const CrowdOptions& options);
 
-// Of our own heap, for each session of a worker in this process: exact.
+// The bytes of our own heap, for each session of a worker in this process: exact.
 absl::StatusOr<HeldFigures> MeasureOurs(const CrowdOptions& options);
 
 }  // namespace invoker::bench

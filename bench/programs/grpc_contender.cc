@@ -46,7 +46,7 @@ class GrpcContender final : public Contender {
   const std::string name_;
   const std::unique_ptr<ServerProcess> client_;  // blocks between its bursts
   ServerProcess* const server_;
-  absl::Status paused_;  // of the last End, which cannot say it
+  absl::Status paused_;  // the last End's, which cannot say it
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ class InvokerContender final : public Contender {
   const RemoteFunction noop_;
   const RemoteFunction echo_;
   Buffer request_;
-  absl::Status paused_;  // of the last End, which cannot say it
+  absl::Status paused_;  // the last End's, which cannot say it
 };
 
 }  // namespace invoker::bench

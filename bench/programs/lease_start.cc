@@ -25,7 +25,7 @@
 namespace invoker::bench {
 namespace {
 
-constexpr int kLeases = 4;  // of each server
+constexpr int kLeases = 4;  // for each server
 // However many rounds the rest has: each costs four starts of a server.
 constexpr int kMostRounds = 5;
 constexpr size_t kBytes = 64;
@@ -37,7 +37,7 @@ constexpr absl::Duration kPause = absl::Milliseconds(250);
 struct Origin {
   const char* name;
   bootstrap::ExecutorKind kind;
-  const char* prestart;  // of the server's options
+  const char* prestart;  // one of the server's options
 };
 constexpr std::array<Origin, 4> kOrigins = {{
     {"native_pool", bootstrap::ExecutorKind::kNative, "--prestart=1"},

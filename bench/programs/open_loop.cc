@@ -99,7 +99,7 @@ class OpenLoop {
   }
 
  private:
-  // Of the lanes with calls under way, the one whose oldest call was to start first.
+  // The lane with calls under way whose oldest call was to start first.
   Lane* Oldest() {
     Lane* oldest = nullptr;
     for (Lane& lane : lanes_) {

@@ -23,12 +23,12 @@ namespace {
 
 constexpr char kProgram[] = "parallel_invocations";
 constexpr int64_t kTurnNs = 100'000'000;
-constexpr size_t kHeaderBytes = 32;  // of Invoker's messages (docs/reference/wire_format.md)
+constexpr size_t kHeaderBytes = 32;  // an Invoker message's (docs/reference/wire_format.md)
 constexpr size_t kSlotBytes = 64;    // messages of the raw fabric begin at multiples of it
 // Times that are kept of a turn.
 constexpr size_t kTimesPerTurn = 50'000;
 constexpr int kLoadPercents[] = {10, 25, 50, 75, 90};
-// Of the offered calls: what a system that keeps up completes within the turn.
+// The share of the offered calls that a system completes within the turn if it keeps up.
 constexpr double kKeptUp = 0.98;
 
 struct Settings {

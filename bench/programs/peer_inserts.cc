@@ -116,7 +116,7 @@ class TableRun {
     figures_->removals_per_s = PerSecond(figures_->peers, MonotonicNs() - began_ns);
   }
 
-  // As it happens in an executor.
+  // Removes peers the way an executor does.
   void RemoveByPolling() {
     Silent silent;
     reactor_->set_handler(&silent);

@@ -19,12 +19,12 @@ struct PeerFigures {
   double our_bytes = 0;  // per peer, as are the provider's
   double provider_bytes = 0;
   double inserts_per_s = 0;
-  double removals_per_s = 0;  // of our own calls, one after the other
+  double removals_per_s = 0;  // our own calls, one after the other
   double raw_inserts_per_s = 0;
   double raw_removals_per_s = 0;
   double polled_removals_per_s = 0;  // by a reactor that is polled, which does few at a time
-  Distribution last_inserts;         // of single inserts into the full table
-  double slowest_insert_us = 0;      // of all: when the table grows
+  Distribution last_inserts;         // single inserts into the full table
+  double slowest_insert_us = 0;      // slowest of all: when the table grows
 };
 
 // Inserts until `peers` are there, the provider refuses, or `patience_s` has passed.

@@ -91,7 +91,7 @@ class Study {
     return Memory(provider, most, "small", session);
   }
 
-  // As users have them.
+  // With the buffers that users have.
   absl::Status SessionsWithDefaultBuffers(const std::string& provider) {
     unsetenv(kBufferVariable);
     unsetenv(kEagerVariable);

@@ -36,7 +36,7 @@ constexpr char kPython[] = "/usr/bin/python3";
 
 constexpr size_t kLargest = 65536;
 
-// As python_peer.py names them.
+// The names are python_peer.py's.
 struct Api {
   const char* name;
   const char* meaning;
@@ -78,7 +78,7 @@ class InPlace : public Contender {
   const Buffer buffer_;
 };
 
-// As Python has to: from memory of the caller's, and into it.
+// Copies the way Python has to: from memory of the caller's, and into it.
 class Copying : public Contender {
  public:
   Copying(Client* client, RemoteFunction noop)
@@ -183,7 +183,7 @@ void AddRows(const std::string& provider, const std::vector<Measured>& measured,
   }
 }
 
-// Of the loop without a call, over all sizes.
+// The time of the loop without a call, over all sizes.
 double NothingUs(const std::vector<Measured>& measured) {
   Rounds rounds;
   for (const Measured& one : measured) {

@@ -26,7 +26,7 @@ enum Point {
   kRequestSeen,     // and has it
   kFunction,        // the function is entered
   kFunctionEnd,     // and returns
-  kResponsePost,    // as the request's
+  kResponsePost,    // like the request's
   kResponsePosted,  //
   kResponseRead,    //
   kResponseSeen,    //

@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<Caller>> ConnectCallers(const InvokerServer& server,
 absl::StatusOr<double> RawTurn(const RawPair& pair, const StreamShape& shape, int64_t turn_ns,
                                double expected_per_s, std::vector<int64_t>* times_ns);
 
-// Of one number for each round.
+// The band of one number for each round.
 struct Band {
   double median = 0;
   double lowest = 0;
@@ -41,7 +41,7 @@ struct Band {
 };
 // Zeros if there are no rounds.
 Band BandOf(std::vector<double> rounds);
-// Of the subject over the baseline, round by round.
+// The subject's ratio to the baseline, round by round.
 Band RatioOf(const std::vector<double>& subject, const std::vector<double>& baseline);
 
 }  // namespace invoker::bench

@@ -33,7 +33,7 @@ absl::Status Error(absl::string_view provider, absl::string_view operation, ssiz
                                              ": ", fi_strerror(static_cast<int>(-code))));
 }
 
-// Of the layers that a provider's name lists, the lowest says how endpoints are addressed.
+// The lowest of the layers that a provider's name lists says how endpoints are addressed.
 bool IsAddressedByIp(absl::string_view provider) {
   for (const char* name : {"tcp", "net", "sockets", "udp", "verbs"}) {
     if (provider == name || absl::StartsWith(provider, absl::StrCat(name, ";"))) return true;

@@ -19,7 +19,7 @@ constexpr uint32_t kOver = 1u << 31;   // with a count in kOutward
 constexpr uint32_t kReady = 1u << 30;  // alone: the server polls
 constexpr uint32_t kCountMask = kReady - 1;
 
-// Of a message that is only its immediate: some fabrics have no writes of nothing.
+// The size of a message that is only its immediate: some fabrics have no writes of nothing.
 constexpr size_t kWordBytes = 8;
 
 constexpr int64_t kGiveUpNs = 10'000'000'000;

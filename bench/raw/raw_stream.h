@@ -28,8 +28,8 @@ enum class StreamPattern {
 
 struct StreamShape {
   StreamPattern pattern = StreamPattern::kAnswered;
-  size_t bytes = 0;         // of a message
-  size_t answer_bytes = 0;  // of an answer, with kAnswered
+  size_t bytes = 0;         // a message's
+  size_t answer_bytes = 0;  // an answer's, with kAnswered
   size_t slot_bytes = 0;    // at least either
   uint32_t in_flight = 1;
 };

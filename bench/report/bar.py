@@ -27,7 +27,7 @@ class Row:
     at_least: float | None
     aim: float | None
     measured: float | None
-    unit: str = ""  # of all three; a ratio has none
+    unit: str = ""  # the unit of all three; a ratio has none
     more_is_better: bool = False
     detail: str = ""  # where the figure is from, or what belongs to it
 

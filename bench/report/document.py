@@ -20,7 +20,7 @@ def table(headings, rows, right):
 
 
 def rows_table(rows):
-    """Of a program's rows, which are dictionaries: the columns in the order in which they first appear."""
+    """The columns of a program's rows, which are dictionaries, in the order in which they first appear."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     cells = [[row.get(name, "-") for name in columns] for row in rows]
     # Sizes and counts are labels to be read as they are, not figures to be rounded.

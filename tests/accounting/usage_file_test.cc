@@ -83,7 +83,7 @@ TEST(UsageFile, WhatIsAppendedIsReadBack) {
   remove(path.c_str());
 }
 
-// As on a disk that is full for a while.
+// Like a disk that is full for a while.
 TEST(UsageFile, ALineThatWasCutOffCostsNoOther) {
   const std::string path = PathFor("cut_off");
   constexpr int kLines = 3;
@@ -166,7 +166,7 @@ TEST(UsageFile, AConnectionThatCalledNothingIsNotWritten) {
   auto book = OpenBook(path, &log);
   ASSERT_NE(book, nullptr);
   UsageReading reading;
-  reading.polling_time = absl::Nanoseconds(1);  // of the server's own executors
+  reading.polling_time = absl::Nanoseconds(1);  // the server's own executors'
   book->OpenLease(1, "idle", 0, 0);
   book->CloseLease(1, reading);
   EXPECT_EQ(ReadFile(path), "");

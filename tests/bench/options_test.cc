@@ -22,7 +22,7 @@ CommonOptions Parse(std::vector<std::string> arguments) {
   CLI::App app;
   CommonOptions options;
   AddCommonOptions(&app, &options);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants a vector
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 wants a vector in this order
   app.parse(arguments);
   return options;
 }

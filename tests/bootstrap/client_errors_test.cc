@@ -182,7 +182,7 @@ TEST(ClientErrorsTest, AnotherReleasesServerIsRefusedWithBothVersions) {
               AllOf(HasSubstr("protocol version 9"), HasSubstr("this client 5")));
 }
 
-// Of a lease on these terms: why it is lost, and how often that is told.
+// Says of a lease on these terms why it is lost, and how often that is told.
 std::vector<absl::Status> HowItIsLost(BootstrapClient* client, const LeaseTerms& terms) {
   std::mutex mutex;
   std::condition_variable changed;

@@ -31,7 +31,7 @@ std::string Encode(const Frame& frame) {
   const size_t size = frame.payload.size();
   std::string bytes = {static_cast<char>(size >> 16), static_cast<char>(size >> 8),
                        static_cast<char>(size)};
-  bytes += {frame.type, frame.flags, 0, 0, 0, 0};  // of stream 0, the connection
+  bytes += {frame.type, frame.flags, 0, 0, 0, 0};  // stream 0, the connection
   return bytes + frame.payload;
 }
 

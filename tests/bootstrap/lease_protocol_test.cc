@@ -150,7 +150,7 @@ TEST_F(LeaseProtocolTest, AClientThatDiesReleasesTheLease) {
     const auto stream = stub_->Lease(&context);
     lease = Ask(stream.get());
     ASSERT_NE(lease, 0u);
-    // As at a process's death: no half-close, and the connection goes.
+    // Like a process's death: no half-close, and the connection goes.
     context.TryCancel();
     stub_.reset();
   }

@@ -234,7 +234,7 @@ TEST_F(LeaseTableTest, ALeaseHasABoundedNumberOfRequestsAtATime) {
 TEST_F(LeaseTableTest, ALeaseThatEndsIsRetiredUnderItsRequestsAndClosedAfterThem) {
   LeaseTable table(absl::Hours(1), &host_);
   std::optional<absl::StatusOr<LeaseTable::Use>> use;
-  // As executors do: the request that waited for one ends with it. The table's lock is free.
+  // Executors do so: the request that waited for one ends with it. The table's lock is free.
   host_.in_abandon = [this, &use] {
     EXPECT_THAT(Closings(), ::testing::IsEmpty());
     use.reset();
@@ -262,7 +262,7 @@ TEST_F(LeaseTableTest, ALeaseThatEndsByItselfUnderARequestIsRetired) {
   host_.ObserverOf(7)->OnGranted(terms);
   use.emplace(table.Acquire(7));
   ASSERT_TRUE(use->ok());
-  // Of its two executors one has crashed; the other may run for ever.
+  // One of its two executors has crashed; the other may run for ever.
   LeaseEnd end;
   end.cause = LeaseEndCause::kCrashed;
   host_.ObserverOf(7)->OnEnded(end);
@@ -293,8 +293,8 @@ TEST_F(LeaseTableTest, ALeaseWithoutHeartbeatsExpiresAndItsStreamIsCancelledIfIt
   EXPECT_EQ(table.Acquire(7).status().code(), absl::StatusCode::kNotFound);
 }
 
-// As after a stop of the process, or a machine that slept: the clock has gone on, and the table's
-// thread has not been there to see it.
+// Happens after a stop of the process, or a machine that slept: the clock has gone on, and the
+// table's thread has not been there to see it.
 TEST_F(LeaseTableTest, TimeThatNobodyHasWitnessedIsNotHeldAgainstALease) {
   std::atomic<int64_t> slept_hours{0};
   LeaseTable table(absl::Hours(1), &host_, [&slept_hours] {

@@ -61,7 +61,7 @@ class Thread:
 
 @dataclasses.dataclass
 class Count:
-    """Of all counted calls together."""
+    """Counts all counted calls together."""
 
     calls: int
     client: Thread

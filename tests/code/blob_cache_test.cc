@@ -39,7 +39,7 @@ std::string ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-// Of a file that takes so many blocks.
+// The contents of a file that takes so many blocks.
 std::string Contents(int which, int blocks = 1) {
   std::string contents(blocks * kBlock - 1, static_cast<char>('a' + which));
   return contents + std::to_string(which % 10);
@@ -296,7 +296,7 @@ TEST_F(BlobCacheTest, ItSurvivesTheProcessAndKnowsWhatWasUsedLast) {
   Open();
   for (int which = 0; which < 3; ++which) {
     ASSERT_TRUE(Put(Contents(which)).ok());
-    // As if there had been a while in between: the clock of a file system may be a slow one.
+    // Makes a while pass in between: the clock of a file system may be a slow one.
     const timespec times[2] = {{1000 + which, 0}, {1000 + which, 0}};
     ASSERT_EQ(utimensat(AT_FDCWD, PathOf(Contents(which)).c_str(), times, 0), 0);
   }

@@ -138,7 +138,7 @@ TEST_F(AddressVector, ManyPeersAreReachedEachAtItsOwn) {
   EXPECT_EQ(node_->reactor().peers().live(), count);
 }
 
-// Of the right form, but of no endpoint any more.
+// The address has the right form, but is no endpoint's any more.
 TEST_F(AddressVector, AnAddressOfNobodyHarmsNobody) {
   const auto gone = PeerProcess::Start(node_.get(), way_);
   ASSERT_NE(gone, nullptr);

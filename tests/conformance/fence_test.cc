@@ -47,7 +47,7 @@ class Fence : public WaysSuite {
     std::fill_n(half->node->window.data(), kBytes, kUntouched);
   }
 
-  // As a session does it that ends with everything under way.
+  // Does what a session does that ends with everything under way.
   static void EndHalf(Half* half) {
     transport::Reactor& reactor = half->node->reactor();
     reactor.RetireAllOf(half->node.get());

@@ -27,8 +27,8 @@ constexpr size_t kBig = size_t{24} << 20;
 constexpr size_t kSmall = 1024;
 constexpr uint32_t kHello = 7;
 constexpr uint32_t kLate = 8;
-constexpr std::byte kFirst{0xAA};   // of the session that is fenced
-constexpr std::byte kSecond{0xBB};  // of the one after it
+constexpr std::byte kFirst{0xAA};   // the fenced session's
+constexpr std::byte kSecond{0xBB};  // the next one's
 // So many regions take all addresses that have just become free.
 constexpr int kRegions = 3;
 // Writes, of which one is found half placed. An emulated fabric places the half of them whole, or

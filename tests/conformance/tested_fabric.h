@@ -34,7 +34,7 @@ namespace invoker::conformance {
 struct TestedFabric {
   transport::FabricRequest request;
   std::string label;
-  absl::Status status;         // of the discovery
+  absl::Status status;         // the discovery's
   transport::Profile profile;  // if that is OK
   uint32_t address_format = 0;
 };

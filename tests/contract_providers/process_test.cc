@@ -53,7 +53,7 @@ class Child {
   int in() const { return in_; }
   int out() const { return out_; }
   void Signal(int number) { kill(pid_, number); }
-  // As waitpid tells it.
+  // Returns what waitpid tells.
   int Wait() {
     int status = -1;
     waitpid(pid_, &status, 0);

@@ -22,7 +22,7 @@ PRINTED = {
     "docs/guide/failures.md": {r"^executed ": 1},
 }
 
-# As an ordinary user, on hosts 10.0.0.7 and 10.0.0.8, which are both here.
+# Runs as an ordinary user, on hosts 10.0.0.7 and 10.0.0.8, which are both here.
 _NETWORK = """
 ip link set lo up
 ip link add net0 type veth peer name net1

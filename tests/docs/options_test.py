@@ -50,7 +50,7 @@ def test_a_command(page, command):
     shown = help_options("tools/invoker", command)
     described = page_table(page, CONNECT)
     if command == "fabrics":
-        del described["--peer-timeout"]  # as its row says
+        del described["--peer-timeout"]  # its row says so
     if command in ("call", "map", "ping"):
         described.update(page_table(page, SESSION))
     if command in ("call", "map"):

@@ -20,7 +20,7 @@ import blocks
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
-# As the interpreter of a page's blocks sees them: one session. Programs that do not say for how long a worker may be silent would
+# What the interpreter of a page's blocks sees: one session. Programs that do not say for how long a worker may be silent would
 # give it up on a machine that is busy with other tests.
 _SESSION = """
 import json, sys, traceback

@@ -18,13 +18,13 @@
 namespace efa_device {
 
 struct Completion {
-  uint64_t id = 0;  // of the work request
+  uint64_t id = 0;  // the work request's
   Status status = Status::kOk;
   ibv_wc_opcode opcode = IBV_WC_SEND;
   uint32_t bytes = 0;
   uint32_t qpn = 0;
   uint32_t source_qpn = 0;
-  uint16_t address_handle = 0;  // of the sender; AddressHandles::kUnknown if it has none here
+  uint16_t address_handle = 0;  // the sender's; AddressHandles::kUnknown if it has none here
   Gid source_gid = {};
   bool has_immediate = false;
   uint32_t immediate = 0;

@@ -24,7 +24,7 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   int socket() const { return socket_; }
-  uint32_t qpn() const { return qpn_; }  // of this end
+  uint32_t qpn() const { return qpn_; }  // this end's
   bool outgoing() const { return outgoing_; }
   const Peer& to() const { return to_; }
 

@@ -64,7 +64,7 @@ class Faults {
 
  private:
   struct Rule {
-    uint64_t rate = 0;  // of 1000
+    uint64_t rate = 0;  // per 1000
     std::atomic<int64_t> budget{INT64_MAX};
   };
   Faults() = default;

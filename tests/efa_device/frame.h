@@ -22,15 +22,15 @@ constexpr size_t kMaxPayload = 32768;
 
 struct Frame {
   FrameKind kind = FrameKind::kSend;
-  Status status = Status::kOk;  // of an answer
+  Status status = Status::kOk;  // an answer's
   bool has_immediate = false;
   bool unreliable = false;  // from a UD queue pair: no answer is expected
   Gid source_gid = {};
   uint32_t source_qpn = 0;
   uint32_t qkey = 0;
-  uint32_t immediate = 0;  // as the verbs user gave it
-  uint64_t number = 0;     // of the packet; an answer repeats it
-  uint32_t rkey = 0;       // of a read or write
+  uint32_t immediate = 0;  // the verbs user's
+  uint64_t number = 0;     // the packet's; an answer repeats it
+  uint32_t rkey = 0;       // a read's or write's
   uint64_t address = 0;    // in the responder
   uint32_t length = 0;     // bytes to read
   uint64_t total = 0;      // bytes of the whole write that an immediate ends

@@ -73,7 +73,7 @@ class Endpoint {
   std::vector<uint8_t> memory_;
   size_t ended_ = 0;
   Outcome failure_;
-  size_t last_length_ = 0;  // of a received message
+  size_t last_length_ = 0;  // a received message's
   enum class EchoState { kIdle, kReceiving, kSending } echo_ = EchoState::kIdle;
 };
 

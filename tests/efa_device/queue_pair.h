@@ -129,7 +129,7 @@ class QueuePair {
   struct Packet {
     std::shared_ptr<Request> request;
     Frame frame;          // without payload, if it can be gathered again
-    uint64_t offset = 0;  // of a read's or write's bytes in the request
+    uint64_t offset = 0;  // where a read's or write's bytes are in the request
     uint32_t retries = 0;
   };
 
@@ -170,7 +170,7 @@ class QueuePair {
   uint64_t last_number_ = 0;
   std::map<uint64_t, Packet> packets_;
   std::deque<std::shared_ptr<Request>> rdma_;  // not yet wholly issued
-  size_t rdma_packets_ = 0;                    // of packets_
+  size_t rdma_packets_ = 0;                    // among packets_
   std::deque<ReceiveRequest> receives_;
 };
 

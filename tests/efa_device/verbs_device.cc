@@ -89,7 +89,7 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes, siz
   all.pkey_tbl_len = 1;
   all.max_vl_num = 1;
   all.active_width = 2;   // four lanes
-  all.active_speed = 32;  // of 25 Gb/s
+  all.active_speed = 32;  // 25 Gb/s
   all.phys_state = 5;     // link up
   all.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
   memset(attributes, 0, size);

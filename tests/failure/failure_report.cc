@@ -137,7 +137,7 @@ void Place(const Networks& networks, Cuts cuts, Setup* setup) {
   }
 }
 
-// Of --failure: those that cannot be done on any fabric. Empty: none.
+// Those of --failure that cannot be done on any fabric. Empty: none.
 std::string WithoutPlace(const Options& options) {
   std::vector<std::string> names;
   for (const Scenario& scenario : Scenarios()) {

@@ -9,7 +9,7 @@
 namespace invoker::failure {
 namespace {
 
-// Of an answer: how many bytes are not what they must be.
+// How many bytes of an answer are not what they must be.
 uint64_t WrongBytes(const std::string& input, uint64_t number, Bytes output) {
   if (output.size() != input.size()) return std::max(output.size(), input.size());
   uint64_t answered;

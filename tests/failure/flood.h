@@ -31,12 +31,12 @@ using StartCall = std::function<void(Bytes input, const CallOptions& options, Ca
 struct FloodResult {
   uint64_t answered = 0;         // calls that came back right
   uint64_t failed = 0;           // that ended with an error: those that the failure met
-  int64_t last_ended_ns = 0;     // of those, MonotonicNs
+  int64_t last_ended_ns = 0;     // the last of those, MonotonicNs
   uint64_t wrong_bytes = 0;      // in answers
   uint64_t unexecuted = 0;       // answered, and not executed
-  uint64_t not_sent = 0;         // of the failed
-  uint64_t maybe_executed = 0;   // of the failed
-  uint64_t other_fate = 0;       // of the failed
+  uint64_t not_sent = 0;         // among the failed
+  uint64_t maybe_executed = 0;   // among the failed
+  uint64_t other_fate = 0;       // among the failed
   std::vector<uint64_t> unsent;  // their numbers: none of them may ever be executed
   absl::Status first_error;
 };

@@ -88,7 +88,7 @@ class HeldLockTest : public ServerTest, public testing::WithParamInterface<int> 
     return holder.ok() ? *std::move(holder) : nullptr;
   }
 
-  // Of who may go on now, if it can.
+  // The holder may go on now, if it can.
   static void ExpectLost(ChildProcess* holder) {
     if (GetParam() == SIGKILL) {
       EXPECT_EQ(holder->Wait(), 128 + SIGKILL);

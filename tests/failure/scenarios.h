@@ -24,9 +24,9 @@ namespace invoker::failure {
 
 struct Setup {
   std::string provider;
-  std::string listen_address = "127.0.0.1";  // of servers' bootstrap
-  std::string fabric_address;                // of servers' endpoints; empty: the same
-  std::string client_address;                // of this side's endpoints; empty: any
+  std::string listen_address = "127.0.0.1";  // the servers' bootstrap's
+  std::string fabric_address;                // the servers' endpoints'; empty: the same
+  std::string client_address;                // this side's endpoints'; empty: any
   size_t outstanding = 256;
   size_t largest = 4096;  // bytes of a call
   uint64_t seed = 1;
@@ -40,7 +40,7 @@ struct Setup {
   bool between_posts = false;
   ExecutionMarks* marks = nullptr;
   NetworkPath* network = nullptr;  // where servers are; nullptr: here
-  // Of scenarios that cut something.
+  // For scenarios that cut something.
   std::function<absl::Status()> cut;
   std::function<absl::Status()> mend;
 };
@@ -48,15 +48,15 @@ struct Setup {
 struct Outcome {
   uint64_t outstanding = 0;  // calls that the failure met
   double ended_ms = 0;       // from the failure until all of them had ended
-  absl::Duration waits;      // of that: what the worker has to wait before it may give a client up
+  absl::Duration waits;      // the part that the worker has to wait before it may give a client up
   FloodResult calls;
-  std::string next_call;     // of the same session: status and fate
+  std::string next_call;     // the same session's: status and fate
   uint64_t next_differ = 0;  // calls after that one which ended differently
   double next_call_ms = 0;   // how long the first took to fail
   // From the worker's return until a call succeeded; no number: not part of it.
   double back_ms = std::numeric_limits<double>::quiet_NaN();
   uint64_t others_failed = 0;  // calls of sessions that nothing happened to
-  double others_slowest_ms = std::numeric_limits<double>::quiet_NaN();  // of theirs; or not part
+  double others_slowest_ms = std::numeric_limits<double>::quiet_NaN();  // the others'; or not part
   bool all_ended = false;
 };
 

@@ -33,7 +33,7 @@ class FaultControl {
   const FaultPlan* plan() const { return plan_.load(std::memory_order_acquire); }
   uint64_t seed() const { return seed_.load(std::memory_order_relaxed); }
 
-  // Of the object that is being opened now.
+  // Makes dice for the object that is being opened now.
   Dice NewDice();
 
   // For what belongs to no object: whether opening, or mapping, fails now.

@@ -19,7 +19,7 @@ struct FaultPlan {
 
   // What every fabric may do; no caller may notice any of it.
   double post_again = 0;       // a post is refused with -FI_EAGAIN, and so are the next few
-  uint32_t longest_burst = 1;  // of such refusals
+  uint32_t longest_burst = 1;  // such refusals in a row
   double late = 0;             // a completion, or a peer's notification, is held back
   uint32_t latest = 0;  // for so many reads of the queue at most, so that later ones overtake
 
@@ -28,7 +28,7 @@ struct FaultPlan {
   double victims = 0;
   double post_fails = 0;
   double completion_fails = 0;   // an error entry, although the operation has happened
-  double completion_lost = 0;    // of an operation of one's own
+  double completion_lost = 0;    // an operation of one's own
   double notification_lost = 0;  // that a victim should get
 
   // What costs the opening of a session, or a bulk call. Everybody's.

@@ -23,7 +23,7 @@ struct DomainState {
 
   Dice dice;
   bool is_victim = false;                      // the domain's endpoint
-  std::unordered_set<fi_addr_t> victims;       // of its peers
+  std::unordered_set<fi_addr_t> victims;       // among its peers
   std::unordered_set<const void*> of_victims;  // contexts of operations that may get a fault
 };
 

@@ -169,7 +169,7 @@ absl::StatusOr<std::unique_ptr<Client>> FaultyWorld::Connect(const Kind& kind) {
 absl::StatusOr<std::unique_ptr<Lease>> FaultyWorld::Acquire(const Kind& kind) {
   if (server_ == nullptr) return absl::FailedPreconditionError("there is no server");
   LeaseOptions options;
-  options.memory_bytes = 64 << 20;  // of which windows are part
+  options.memory_bytes = 64 << 20;  // windows are part of it
   options.client = OptionsFor(kind);
   return Lease::Acquire(server_->listen_address(), options);
 }

@@ -64,7 +64,7 @@ class CallBook {
   std::vector<std::string> violations_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Of a session, in either direction.
+// A session's, in either direction.
 inline constexpr uint64_t kWindowBytes = 128 << 10;
 
 // What the function answers to an input that begins with the call's number.

@@ -38,10 +38,10 @@ Options& TheOptions() {
 }
 
 constexpr int kClients = 6;
-constexpr int kThreads = 2;       // of each client
-constexpr int kCalls = 60;        // of each thread
+constexpr int kThreads = 2;       // for each client
+constexpr int kCalls = 60;        // for each thread
 constexpr size_t kGroup = 2;      // sessions of a group
-constexpr int kGroupCalls = 120;  // of a group's only thread
+constexpr int kGroupCalls = 120;  // for a group's only thread
 constexpr size_t kMostCalls = 50000;
 // A victim's calls end by it; the others' never do.
 constexpr absl::Duration kShort = absl::Milliseconds(300);
@@ -60,7 +60,7 @@ bool Eventually(const Condition& condition) {
   return true;
 }
 
-// Of seeds that came before, too: what has been made of connections that were not of the plain
+// Includes seeds that came before: what has been made of connections that were not of the plain
 // kind.
 struct Seen {
   int leases = 0;

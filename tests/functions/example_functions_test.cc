@@ -32,7 +32,7 @@ struct Answer {
   std::string error;
 };
 
-// As on the wire: both buffers 32 bytes into a 64-byte-aligned cell.
+// The same as on the wire: both buffers 32 bytes into a 64-byte-aligned cell.
 struct AlignedBuffer {
   explicit AlignedBuffer(std::size_t size)
       : memory(static_cast<std::uint8_t*>(std::aligned_alloc(64, (32 + size + 63) / 64 * 64)),

@@ -13,7 +13,7 @@ extern "C" std::uint32_t rfaas_reverse(void* args, std::uint32_t size, void* res
   return size;
 }
 
-// As rFaaS's own example does: copies one int, and says that it has written as much as it has read.
+// Like rFaaS's own example: copies one int, and says that it has written as much as it has read.
 extern "C" std::uint32_t empty(void* args, std::uint32_t size, void* res) {
   std::memcpy(res, args, sizeof(int));
   return size;

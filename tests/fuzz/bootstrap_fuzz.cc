@@ -58,7 +58,7 @@ void CheckConversion(Input* input, Convert convert) {
   FUZZ_CHECK(bootstrap::ToProto(*meant_again).SerializeAsString() == again.SerializeAsString());
 }
 
-// Of those that cannot fail.
+// For those that cannot fail.
 template <typename Message>
 void CheckTotalConversion(Input* input) {
   Message message;

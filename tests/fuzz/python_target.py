@@ -135,11 +135,11 @@ class _Maker:
         return self.any() if self.byte() % 4 == 0 else 1.0
 
     def path(self):
-        """Of a file that is not there, or cannot be one of credentials."""
+        """A file that is not there, or cannot be one of credentials."""
         return self.pick([None, None, "", "/dev/null", "/", pathlib.Path("/nonexistent"), "\0", self.any()])
 
     def options(self):
-        """Of a call."""
+        """Options for a call."""
         options = {"timeout": self.timeout()}
         which = self.byte()
         if which & 1:
@@ -151,7 +151,7 @@ class _Maker:
         return options
 
     def tried_options(self):
-        """Of a call that may be tried again."""
+        """Options for a call that may be tried again."""
         options = self.options()
         if self.byte() % 2:
             options["retry"] = self.pick([0, 1, 2, 2**62, self.any()])

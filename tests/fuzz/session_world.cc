@@ -170,7 +170,7 @@ void SessionWorld::OnToken(uint64_t token) {
 
 bool SessionWorld::Start(MessageKind kind, uint16_t function, uint32_t bytes, uint32_t capacity,
                          int64_t deadline_ns, Buffer* buffer) {
-  // As CallDriver does before it starts a call.
+  // CallDriver does so before it starts a call.
   if (!client_->failure().ok()) return false;
   Sent sent;
   const uint64_t number = sent_.size();
@@ -272,7 +272,7 @@ void SessionWorld::PollExecutor() {
   executor_reactor_->Poll();
   if (executor_ == nullptr) return;
   executor_->Continue();
-  // As ExecutorEndpoint does.
+  // ExecutorEndpoint does so.
   if (!executor_->failure().ok()) EndExecutor();
 }
 

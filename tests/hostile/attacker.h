@@ -104,9 +104,9 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
   size_t next_context_ = 0;
   std::unique_ptr<transport::Reactor> reactor_;
   transport::MemoryRegion source_;
-  transport::MemoryRegion sink_;  // of reads
+  transport::MemoryRegion sink_;  // for reads
   uint64_t reads_ = 0;
-  uint64_t writes_done_ = 0;  // of Reach
+  uint64_t writes_done_ = 0;  // Reach's
   const transport::Peer* peer_ = nullptr;
   uint64_t next_ = 0;  // in source_
   Fates* const fates_;

@@ -26,7 +26,7 @@ namespace invoker::hostile {
 
 // What is known of a session of somebody else's.
 struct VictimFacts {
-  std::string endpoint;  // of the client, raw
+  std::string endpoint;  // the client's, raw
   bootstrap::WindowDescriptor response_window;
   uint16_t response_session = 0;
   bootstrap::WindowDescriptor request_window;
@@ -89,7 +89,7 @@ class Battle {
   std::unique_ptr<RawSession> own;
   // What an attack has taken and does not give back before it has been judged.
   std::vector<std::unique_ptr<RawSession>> held;
-  WindowGeometry geometry = *WindowGeometry::Make(kMinWindowBytes);  // of all windows
+  WindowGeometry geometry = *WindowGeometry::Make(kMinWindowBytes);  // the same for all windows
   std::mt19937_64 random;
   // What the attacker has called in its own session, and may: once each.
   uint64_t own_calls = 0;

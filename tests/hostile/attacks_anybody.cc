@@ -15,7 +15,7 @@
 namespace invoker::hostile {
 namespace {
 
-// Of a new endpoint, since a fabric may end a connection over one of them.
+// The most for a new endpoint, since a fabric may end a connection over one of them.
 constexpr uint64_t kWritesPerEndpoint = 5;
 
 void RandomDoorbells(Battle* battle, uint64_t tries) {
@@ -119,7 +119,7 @@ std::vector<std::byte> RandomBytes(Battle* battle, size_t size) {
   return bytes;
 }
 
-// Of every length up to more than a ring's buffer takes.
+// Sends every length up to more than a ring's buffer takes.
 void MessagesOfNoKind(Battle* battle, uint64_t tries) {
   std::unique_ptr<Attacker> attacker;
   for (uint64_t i = 0; i < tries; ++i) {

@@ -78,7 +78,7 @@ void QuestionsAboutRequestsThatNeverWere(Battle* battle, uint64_t tries) {
   for (std::thread& asker : askers) asker.join();
 }
 
-// As many as a session may have, and no more. They go with the session.
+// The most that a session may have. They go with the session.
 constexpr uint64_t kMostWindows = 2 * SequenceWindow::kWidth;
 
 void WindowsThatNobodyForgets(Battle* battle, uint64_t tries) {

@@ -121,8 +121,8 @@ class Hold {
   std::array<int, 2> release_ = {-1, -1};
 };
 
-// Of a call that has arrived, and that the executor cannot look at yet. The attacker's connection
-// stands before: what it writes then needs nobody at the other end.
+// Changes a call that has arrived, and that the executor cannot look at yet. The attacker's
+// connection stands before: what it writes then needs nobody at the other end.
 absl::Status ChangePayload(Battle* battle) {
   const bool counts_on_failure = battle->own->reply().data_auth == DataAuth::kFull;
   constexpr uint32_t kNothing = 0xffffffff;

@@ -272,8 +272,8 @@ std::string AnotherAddress(const std::string& provider, const std::string& addre
   return absl::StrCat(address.c_str(), "-", which, absl::string_view("", 1));
 }
 
-// As many sessions of one lease as the server opens, and more, each at an address of its own and
-// with the largest windows and copies. They are held until the attack is judged: others get
+// Opens as many sessions of one lease as the server opens, and more, each at an address of its own
+// and with the largest windows and copies. They are held until the attack is judged: others get
 // sessions all the same.
 void ManySessionsOfOneLease(Battle* battle, uint64_t tries) {
   constexpr uint64_t kSessions = 300;  // more peers than an executor can have on some fabrics

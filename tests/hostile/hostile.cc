@@ -113,10 +113,10 @@ class Victim {
 
 struct Outcome {
   uint64_t executed = 0;   // that nobody had asked for who may
-  uint64_t crashed = 0;    // of the server and the victim
+  uint64_t crashed = 0;    // the server and the victim
   uint64_t disturbed = 0;  // calls of the victim that failed
   uint64_t wrong = 0;      // answers of the victim's that were not its own
-  uint64_t calls = 0;      // of the victim meanwhile
+  uint64_t calls = 0;      // the victim's meanwhile
   uint64_t tries = 0;
   Drops grown;         // what has seen the attack
   absl::Status unmet;  // why it has not been one

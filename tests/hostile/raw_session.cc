@@ -10,7 +10,7 @@
 namespace invoker::hostile {
 namespace {
 
-// Of a loaded machine; what takes longer hangs.
+// For a loaded machine; what takes longer hangs.
 constexpr absl::Duration kStepTimeout = absl::Seconds(60);
 
 }  // namespace

@@ -34,7 +34,7 @@ class CallErrorsTest : public FabricTest {
                      const CallOptions& options = {}) {
     return client_->Invoke(FunctionNamed(*client_, function), input, options).status();
   }
-  // Of a call whose deadline passes while its function runs.
+  // The error of a call whose deadline passes while its function runs.
   absl::Status ErrorWhileItRuns(Rendezvous* rendezvous, CallOptions options = {}) {
     return rendezvous->RunBeyondDeadline([&](absl::Duration timeout) {
       options.timeout = timeout;

@@ -90,7 +90,7 @@ TEST_P(ReconnectTest, AGroupOfOneServerOutlivesItsRestartUnderLoad) {
   EXPECT_TRUE(group->Invoke(*echo, "after").ok());
 }
 
-// Of what endpoints have open, and pipes to children are not: descriptors without a file.
+// Counts what endpoints have open, and pipes to children are not: descriptors without a file.
 size_t OpenAnonymous() {
   size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -137,7 +137,7 @@ TEST_P(ReconnectTest, NothingIsLeftOfServersThatDiedWithCallsUnderWay) {
   EXPECT_LT(OpenAnonymous(), before + 6);
 }
 
-// As a program does that tries again by itself.
+// Programs that try again by themselves do so.
 TEST_P(ReconnectTest, ACallbackMayWaitForTheWorkerToBeBack) {
   Rendezvous rendezvous;
   ServerProcess* server = StartToReturn();

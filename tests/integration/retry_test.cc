@@ -58,7 +58,7 @@ TEST_P(RetryTest, AGroupMayGoWhileACallThatIsTriedAgainWaitsForRoom) {
   rendezvous.Release();
 }
 
-// Of the calls of a lost worker, those that are tried again and have to wait for room do so without
+// Those calls of a lost worker that are tried again and have to wait for room do so without
 // the others, and for no longer than they have time.
 TEST_P(RetryTest, ACallThatIsTriedAgainWaitsForRoomByItself) {
   for (const bool in_time : {true, false}) {

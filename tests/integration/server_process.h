@@ -30,7 +30,7 @@ struct ServerOptions {
   int executors = 1;
   std::vector<std::string> functions = {kTestFunctions, kCFunctions, kRendezvousFunction};
   std::vector<std::string> more = {};         // further arguments
-  std::vector<std::string> environment = {};  // as ChildProcess's
+  std::vector<std::string> environment = {};  // ChildProcess's
   // What starts it, itself becoming it: the program's path first.
   std::vector<std::string> prefix = {};
 };

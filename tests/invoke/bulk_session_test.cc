@@ -44,7 +44,7 @@ class BulkSessionTest : public testing::TestWithParam<Way> {
   }
 
   SessionWindows& windows() { return *pair_.executor().windows(); }
-  // As the executor does it, in one go.
+  // The executor does so, in one go.
   std::shared_ptr<ClientWindow> Forget(uint16_t number) {
     std::shared_ptr<ClientWindow> window = windows().Revoke(number);
     if (window != nullptr && window->AwaitQuiet(absl::ZeroDuration())) windows().Remove(number);
@@ -236,7 +236,7 @@ TEST_P(BulkSessionTest, RequestsThatMakeNoSenseAreRefused) {
   nowhere[8] = std::byte{1};
   ExpectRefused(StartRaw(nowhere), "descriptor");
   ExpectRefused(StartRaw(Payload({both_, both_, 0, 1, 0, 1}, 10)), "two inputs");
-  // Of the words only so many fit.
+  // Only so many of the words fit.
   ExpectRefused(StartRaw(Payload({both_, both_, 0, 1, 0, 1}), kBulkResultBytes - 1), "a respo");
   ExpectRefused(StartRaw(Payload({both_, both_, 0, 1, 0, 1}), kCapacity, 0, MessageKind::kProbe),
                 "descriptor");
@@ -373,7 +373,7 @@ TEST_P(BulkSessionTest, MemoryThatTransfersMayTouchStaysCountedAfterTheSession) 
   ASSERT_TRUE(pair_.Until([&] { return pair_.bulk_budget->used() > 0; }));
   const std::shared_ptr<ClientWindow> window = Forget(both_);
   ASSERT_NE(window, nullptr);
-  // As a rule they are under way; no fabric promises it.
+  // Usually they are under way; no fabric promises it.
   const bool under_way = pair_.executor_reactor().operations().outstanding() > 0;
   pair_.EndExecutor();
   EXPECT_EQ(window->AwaitQuiet(absl::ZeroDuration()), !under_way);

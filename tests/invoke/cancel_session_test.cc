@@ -20,7 +20,7 @@ class CancelSessionTest : public testing::TestWithParam<Way> {
     pair->client().Flush();
     return pair->client_reactor().counters().posts_refused == refused;
   }
-  // Of two posts the first may have left without the second.
+  // The first of two posts may have left without the second.
   static void ExpectFate(const Call& call, bool left) {
     const std::string fate(Fate(call));
     const bool two =

@@ -17,7 +17,7 @@ using fuzz::Network;
 using fuzz::SessionWorld;
 
 constexpr uint32_t kBytes = 1000;
-// Of the payload: its first byte, one in the middle, its last.
+// Bytes of the payload: its first, one in the middle, its last.
 constexpr uint32_t kChanged[] = {0, kBytes / 2, kBytes - 1};
 constexpr char kFlip = 0x10;
 

@@ -39,7 +39,7 @@ class QuestionHost final : public bootstrap::SessionHost {
   void OpenLease(uint64_t, const bootstrap::LeaseTerms& terms,
                  std::shared_ptr<LeaseObserver> observer) override {
     bootstrap::LeaseTerms granted = terms;
-    granted.memory_bytes = 64 << 20;  // of which windows are part
+    granted.memory_bytes = 64 << 20;  // windows are part of it
     observer->OnGranted(granted);
   }
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(

@@ -15,7 +15,7 @@
 
 namespace {
 
-// Of this thread, while it watches.
+// Whether this thread is watched.
 thread_local bool watched = false;
 thread_local int sleeps = 0;
 thread_local int ended_by_limit = 0;

@@ -53,7 +53,7 @@ TEST(DoorbellQueueTest, OneThatWaitsAlreadyTakesNoFurtherPlace) {
   for (int i = 0; i < 1000; ++i) queue.Push({MessageKind::kRequest, 5, 0});
   queue.Push({MessageKind::kRequest, 6, 0});
   queue.PushFront({MessageKind::kRequest, 6, 0});
-  // Of another kind, it is another one.
+  // Another kind makes it another one.
   queue.Push({MessageKind::kProbe, 5, 0});
   EXPECT_THAT(PopAll(&queue), ElementsAre(5, 6, 5));
   // Taken, it may come again.

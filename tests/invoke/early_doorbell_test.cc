@@ -133,7 +133,8 @@ TEST_P(EarlyDoorbellTest, ARequestWhoseEndIsMissing) {
   CheckHonest(&sent);
 }
 
-// As where packets overtake one another: what lies behind is there, and not what lies before it.
+// Happens where packets overtake one another: what lies behind is there, and not what lies before
+// it.
 TEST_P(EarlyDoorbellTest, ARequestWhoseMiddleIsMissing) {
   SessionWorld::Sent& sent = Start(kBytes);
   world_.client().Flush();
@@ -202,7 +203,7 @@ TEST_P(EarlyDoorbellTest, AResponseWhoseEndIsMissing) {
   world_.Drain();
 }
 
-// Of two requests in one write the first one is there whole. It runs early, is answered, and its
+// Two requests are in one write, and the first is there whole. It runs early, is answered, and its
 // cells are another call's when the write's own doorbell comes: what tells of the second is gone.
 TEST_P(EarlyDoorbellTest, ARequestThatTravelsBehindAnother) {
   SessionWorld::Sent& first = Start(8);
@@ -239,7 +240,7 @@ TEST_P(EarlyDoorbellTest, ARequestThatTravelsBehindAnother) {
   EXPECT_EQ(executed(), 2u);
 }
 
-// Of three responses in one write the first one is there whole, and counts at once. What is rung
+// Three responses are in one write, and the first is there whole, and counts at once. What is rung
 // for the write itself finds nobody who waits for that one, and goes on to the others.
 TEST_P(EarlyDoorbellTest, ResponsesThatTravelBehindAnother) {
   SessionWorld::Sent& first = StartProbe(8);

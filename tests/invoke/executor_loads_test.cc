@@ -72,7 +72,7 @@ TEST(ExecutorLoadsTest, ASessionFollowsThoughCallsOfTheLostOneHaveNotEnded) {
   EXPECT_EQ(loads.calls(0), 0u);
 }
 
-// As the lease of a lost session may bring it, whose thread was slow.
+// The lease of a lost session may bring it, whose thread was slow.
 TEST(ExecutorLoadsTest, LateNewsOfALostSessionIsNotOfTheOneThatFollows) {
   ExecutorLoads loads(Clients(1));
   int told = 0;
@@ -105,7 +105,7 @@ TEST(ExecutorLoadsTest, WhoeverSeesThatAnExecutorIsBackSeesItsNewClient) {
   }
 }
 
-// As calls do while their executors are lost and connected to again: whatever they meet, they get
+// Calls do so while their executors are lost and connected to again: whatever they meet, they get
 // an executor or a reason. A status that is OK would be no reason, and ends the process.
 TEST(ExecutorLoadsTest, WhileExecutorsComeAndGoEachCallGetsOneOrAReason) {
   constexpr size_t kExecutors = 2;

@@ -88,8 +88,8 @@ TEST_P(ExecutorTest, SessionNumbersAndEpochsWrapAndSkipLiveOnes) {
   EXPECT_EQ(executor->live_sessions(), 3u);
 }
 
-// As those of a server before and after a restart: what was meant for the one is of no session of
-// the other.
+// They are like a server's before and after a restart: what was meant for the one is of no session
+// of the other.
 TEST_P(ExecutorTest, NoTwoExecutorsBeginWithTheSameEpochNorAllWithTheSameNumber) {
   constexpr int kExecutors = 6;
   std::set<uint32_t> epochs;

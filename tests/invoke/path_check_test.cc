@@ -131,7 +131,7 @@ TEST_F(PathCheckTest, AWorkerThatDoesNotAnswerIsTheHeartbeatsAffair) {
   EXPECT_EQ(LooksUntilBroken(absl::UnavailableError("nobody")), 0);
 }
 
-// As one says whose bootstrap has too much to do.
+// A worker says so whose bootstrap has too much to do.
 TEST_F(PathCheckTest, AWorkerThatRefusesToAnswerTakesBackNothing) {
   const absl::Status refused = absl::ResourceExhaustedError("too many requests at a time");
   for (const RequestState state : {RequestState::kNotArrived, RequestState::kAnswered}) {

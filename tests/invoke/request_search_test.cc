@@ -182,7 +182,7 @@ TEST_F(RequestSearchTest, ASessionThatHasEndedIsNotLookedForAgain) {
   EXPECT_TRUE(search_.idle());
 }
 
-// As a worker's whose clients come, ask once and go.
+// Happens at a worker whose clients come, ask once and go.
 TEST_F(RequestSearchTest, NothingStaysOfSessionsWhoseQuestionsWereAnswered) {
   for (const absl::StatusOr<RequestState>& state :
        {absl::StatusOr<RequestState>(RequestState::kInHand),

@@ -280,7 +280,7 @@ class SessionPair final : public transport::ReactorHandler {
   std::optional<FunctionTimes> times;
   uint64_t tokens = 0;  // that the executor got
   bool alone = false;   // each comes in a turn of its own, for which nobody looks at the clock
-  DataKeys data_keys;   // of the session's tags, if it has any
+  DataKeys data_keys;   // the session's tags', if it has any
 
  private:
   FunctionRegistry registry_;

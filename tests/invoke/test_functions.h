@@ -17,7 +17,7 @@ namespace invoker {
 
 // What the functions share with the test that offers them.
 struct TestFunctions {
-  std::atomic<uint64_t> calls{0};     // of the functions that count
+  std::atomic<uint64_t> calls{0};     // calls of functions that count
   absl::Notification entered;         // "gate" runs
   absl::Notification open;            // "gate" may return
   absl::Notification second_entered;  // "second_gate" runs

@@ -60,7 +60,7 @@ class FakeKernel final : public GroupFiles {
     Put(At(directory) + "/cgroup.events", "populated 0\nfrozen 0\n");
     return absl::OkStatus();
   }
-  // As of a group that is not the first of all: one with processes has no limited ones beneath it.
+  // Like a group that is not the first of all: one with processes has no limited ones beneath it.
   absl::Status Write(const std::string& path, absl::string_view text) const override {
     const std::string group = path.substr(0, path.rfind('/'));
     if (absl::EndsWith(path, "/worker/cgroup.subtree_control") &&
@@ -151,7 +151,7 @@ TEST_F(ControlGroupTest, GroupsThatAServerOfThatNumberHasLeftAreReplaced) {
     EXPECT_TRUE((*groups)->Add(9).ok());
   }
   EXPECT_FALSE(std::filesystem::exists(own()));
-  // Of a server that lives, which has this number elsewhere, nothing is touched.
+  // Nothing is touched of a server that lives, which has this number elsewhere.
   for (const char* group : {"", "/executor-9"}) {
     ASSERT_TRUE(kernel.Make(left + group).ok());
     Put(absl::StrCat(own(), group, "/cgroup.events"), "populated 1\n");

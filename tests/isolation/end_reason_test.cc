@@ -11,7 +11,7 @@ namespace {
 using bootstrap::LeaseEndCause;
 using testing::HasSubstr;
 
-// As waitpid(2) gives it.
+// The form that waitpid(2) gives.
 int Exited(int status) { return status << 8; }
 
 EndFacts Ended(int wait_status, const std::string& function = "f") {

@@ -133,7 +133,7 @@ TEST_F(ForgeryTest, TheServerTakesNoDescriptors) {
   EXPECT_EQ(end.cause, LeaseEndCause::kCrashed);
   EXPECT_THAT(end.reason, HasSubstr("what is no message, in function "
                                     "\"hostile.send_descriptors\", and was killed"));
-  // Of 10,000 none has come; the process's libraries may have opened some of their own.
+  // None of 10,000 has come; the process's libraries may have opened some of their own.
   EXPECT_LT(OpenDescriptors(), before + 10);
 }
 

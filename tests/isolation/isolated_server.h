@@ -59,7 +59,7 @@ class IsolatedServer final : public bootstrap::SessionHost {
   ~IsolatedServer() override;
 
   absl::StatusOr<std::unique_ptr<Client>> Connect();
-  // Of the session that was opened last, as the executor calls it.
+  // The number of the session that was opened last, as the executor calls it.
   uint64_t last_session() ABSL_LOCKS_EXCLUDED(mutex_);
   // Connects and calls once.
   absl::StatusOr<std::string> Call(const std::string& function, const std::string& input = "");

@@ -165,7 +165,7 @@ class FakeProcess final : public ExecutorProcess {
   }
 
  private:
-  // As behind a function that never returns.
+  // Waits like a request behind a function that never returns.
   absl::Status MayWait() {
     {
       absl::MutexLock lock(&machine_->mutex);

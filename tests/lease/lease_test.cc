@@ -181,7 +181,7 @@ TEST_P(LeaseTest, UsageIsToldWhileTheLeaseIsOpenAndAfterItsEnd) {
   EXPECT_EQ(usage->bytes_in, 10u);
   EXPECT_GT(usage->lease_time, absl::ZeroDuration());
   EXPECT_FALSE(lease->end().has_value());
-  // Of this lease alone.
+  // This lease's alone.
   absl::StatusOr<bootstrap::Usage> others = other->Usage();
   ASSERT_TRUE(others.ok()) << others.status();
   EXPECT_EQ(others->calls, 0u);

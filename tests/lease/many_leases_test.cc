@@ -17,7 +17,7 @@ namespace {
 constexpr char kTcp[] = "tcp;ofi_rxm";
 constexpr char kShm[] = "shm";
 constexpr int kRounds = 100;          // each a client that is killed, after some of its executors
-constexpr int kLeasesOfAClient = 10;  // of one executor each, beside a session with a shared one
+constexpr int kLeasesOfAClient = 10;  // one executor each, beside a session with a shared one
 constexpr int kKilledExecutors = 5;
 // Each client's session has windows of 4 MiB here, of which few pages are touched; allocators keep
 // some memory for later.
@@ -45,10 +45,10 @@ uint64_t ResidentBytes(pid_t pid) {
 // What a killed client must leave as it was.
 struct Held {
   std::set<pid_t> processes;
-  size_t descriptors = 0;           // of this process
-  size_t template_descriptors = 0;  // of what executors are forked from
+  size_t descriptors = 0;           // this process's
+  size_t template_descriptors = 0;  // the template's that executors are forked from
   int shared_mappings = 0;
-  uint64_t sessions = 0;  // of the shared executors
+  uint64_t sessions = 0;  // the shared executors'
   uint64_t peers = 0;     // in their address vectors
   uint64_t regions = 0;   // that peers may write to
   uint32_t free_cores = 0;

@@ -282,7 +282,7 @@ class ExecutorMachine {
     return effects;
   }
 
-  // Of the response that arrives at the client, which knows of no such call.
+  // What the response does that arrives at the client, which knows of no such call.
   std::string Answer() {
     pair_.executor().Flush();
     const uint64_t dropped = TotalDrops(pair_.client().dropped());

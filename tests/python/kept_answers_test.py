@@ -9,7 +9,7 @@ import numpy
 import pytest
 from conftest import PROVIDERS, Serving
 
-COUNT = 400_000  # of 8 bytes: several times what a window takes
+COUNT = 400_000  # 8 bytes each: several times what a window takes
 
 
 @pytest.fixture(params=PROVIDERS)

@@ -18,7 +18,7 @@ UPLOADED = os.path.abspath("tests/functions/c_functions.so")
 
 
 def total(array):
-    """Of this file, which is not installed: its code has to go along."""
+    """Lives in this file, which is not installed: its code has to go along."""
     return helper(array).sum()
 
 
@@ -327,7 +327,7 @@ def test_executors_of_a_root_server_are_nobodys():
             user = lease.register(lambda array: (os.getuid(), array.sum()), name="user")
             uid, result = user(numpy.arange(10))
             assert result == 45
-            # Of any other user's server they are that user's.
+            # On any other user's server they are that user's.
             assert uid != 0 if os.getuid() == 0 else uid == os.getuid()
     finally:
         server.stop()

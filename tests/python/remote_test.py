@@ -63,7 +63,7 @@ def test_an_argument_is_a_read_only_view_of_the_window(client):
     for _ in range(3):
         seen = client.remote("facts")(numpy.arange(1000.0))
         assert seen["memory"] == "CallMemory" and not seen["writeable"]
-        # Of a frame that begins 32 bytes behind a cell's beginning.
+        # The frame begins 32 bytes behind a cell's beginning.
         assert seen["address"] % 32 == 0
 
 

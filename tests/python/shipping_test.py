@@ -146,7 +146,7 @@ def test_answers_that_nobody_fetches_are_bounded_in_bytes(monkeypatch):
     with pytest.raises(LookupError):
         fetch(tickets[4], 300)
     assert [fetch(ticket, 1500) for ticket in large] == [1500, 1500]
-    # As few as ever are left.
+    # No fewer are ever left.
     small = [kept.add(bytearray(10)) for _ in range(100)]
     assert all(fetch(ticket, 10) == 10 for ticket in small)
 

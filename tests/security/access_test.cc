@@ -288,7 +288,7 @@ TEST_F(AccessTest, LeasesAtATimeAndTheirTimeAreLimited) {
   EXPECT_THAT(std::string(third.message()), AllOf(HasSubstr("alice"), HasSubstr("2 leases")));
   auto other = Lease::Acquire(bob->get(), {}, {}, kPatience);
   ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_EQ((*other)->terms().ttl, absl::ZeroDuration());  // as the host has granted it: no end
+  EXPECT_EQ((*other)->terms().ttl, absl::ZeroDuration());  // the host has granted it: no end
 }
 
 TEST_F(AccessTest, FunctionsThatATenantMayNotCallAreNotNamed) {

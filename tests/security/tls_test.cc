@@ -78,7 +78,8 @@ class TlsTest : public ::testing::Test {
   FakeHost host_;
   std::mutex mutex_;
   std::vector<std::string> log_;
-  std::unique_ptr<security::AccessControl> access_;  // of those servers that ask who a client is
+  std::unique_ptr<security::AccessControl>
+      access_;  // the servers' that ask which tenant a client is
   std::unique_ptr<Server> server_;
 };
 

@@ -20,13 +20,13 @@ inline constexpr char kLedgerVariable[] = "INVOKER_SOAK_LEDGER";
 
 inline constexpr uint32_t kMostCalls = 352;
 
-// Of one call of a session, which the server's own processes execute.
+// One call of a session, which the server's own processes execute.
 struct CallMark {
   std::atomic<uint8_t> executed;  // how often, by the function
   std::atomic<uint8_t> answered;  // after its right answer
 };
 
-// Of one client process.
+// One client process.
 struct ClientRecord {
   std::atomic<uint64_t> sent;      // before each call, whose number it was
   std::atomic<uint64_t> answered;  // after its right answer

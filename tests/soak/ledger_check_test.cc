@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class LedgerCheckTest : public testing::Test {
  protected:
-  // Of three calls, each executed and answered.
+  // Three calls, each executed and answered.
   LedgerCheckTest() : record_(std::make_unique<ClientRecord>()) {
     record_->sent = 3;
     for (int call = 0; call < 3; ++call) {

@@ -17,7 +17,7 @@ struct ServerSample {
   int64_t descriptors = 0;
   int64_t mappings = 0;
   int64_t threads = 0;
-  // Of the server's own process.
+  // The server's own process's.
   int64_t endpoints = 0;
   int64_t regions = 0;
   int64_t addresses = 0;

@@ -207,7 +207,7 @@ void Soak::Add(const ClientRecord& record) {
   report_.totals.executed += record.executed;
 }
 
-// Of a client that has ended by itself.
+// Takes what a client has left that has ended by itself.
 void Soak::Take(const Living& client, int status) {
   const ClientRecord& record = ledger_[client.number];
   ++(client.kind == "session" ? report_.totals.sessions

@@ -21,7 +21,7 @@ namespace invoker::soak {
 struct Totals {
   uint64_t sessions = 0, leases = 0, dropped_leases = 0, killed = 0;
   uint64_t sent = 0, answered = 0, executed = 0;
-  uint64_t billed = 0;  // of the executed, those of leases
+  uint64_t billed = 0;  // among the executed, those of leases
 };
 
 class SoakReport {

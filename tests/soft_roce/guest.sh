@@ -84,7 +84,7 @@ ibv_devinfo -v | grep -E 'hca_id|transport:|state:|active_mtu|link_layer|max_cqe
 fi_info -p "$fabric" | sed -n 's/^ *\(domain\|fabric\|version\|protocol\): /\1 /p' | sort | uniq -c ||
   problem "fi_info lists no $fabric"
 
-# As in tests/conformance/fabrics.bzl: what cannot be brought about.
+# Like in tests/conformance/fabrics.bzl: what cannot be brought about.
 placed_whole='both sides are the same kernel, which places all of a write before either process has seen any of it'
 limits="LateFence.TheRestOfAWriteLandsInNobodysMemory: $placed_whole; LateFence.TheRestOfAWriteToAPeerIsOfNobodyElse: $placed_whole, whether or not the peer runs"
 

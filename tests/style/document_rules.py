@@ -5,15 +5,12 @@ import pathlib
 import re
 import sys
 
-MAX_WORDS = 40  # of a sentence in docs/guide
+MAX_WORDS = 40  # words in a sentence of docs/guide
 MAX_README_LINES = 160
 
 # Words that nothing says: pattern -> what to write instead. The folders are those that are clean already.
 WORDS = {re.compile(r"\bwho" r"ever\b", re.IGNORECASE): "name the actor"}
 WORD_FOLDERS = ("docs", "examples", "src", "tools", "bench", "proto", "tests")
-
-# Folders whose comments are all clean.
-COMMENT_FOLDERS = ("examples", "src", "tools", "proto")
 
 PAGE_FOLDERS = ("docs", "examples", "tests")
 
@@ -86,7 +83,7 @@ def forbidden_words(root):
 def comment_beginnings(root):
     """Every comment and docstring that begins with "Of" or "As": "file:line: text"."""
     problems = []
-    for folder in COMMENT_FOLDERS:
+    for folder in WORD_FOLDERS:
         for path in sorted((root / folder).rglob("*")):
             mark = _MARKS.get(path.suffix)
             if mark is None or not path.is_file() or "__pycache__" in path.parts:

@@ -48,7 +48,7 @@ class InvokerMapTest : public ServerTest {
     EXPECT_EQ(RunToEnd({{"/bin/rm", "-r", directory_}}).exit_code, 0);
   }
 
-  // Of two executors that are shared, and four to lease.
+  // Starts a server with two shared executors, and four to lease.
   ServerProcess* Start() {
     const passwd* user = getpwuid(geteuid());
     return StartServer(

@@ -94,7 +94,7 @@ TEST_P(DiscoverByIp, CallsCrossOverEitherFamily) {
     if (address[0] == ':' && !HasLoopback(AF_INET6)) continue;
     auto target = Node::Open(Discover({GetParam(), address, "", 0}), 4096);
     ASSERT_NE(target, nullptr);
-    // As a client finds its way: by the worker's address.
+    // A client finds its way so: by the worker's address.
     auto sender = Node::Open(Discover({GetParam(), "", target->reactor().address(),
                                        target->reactor().info().addr_format}),
                              4096);

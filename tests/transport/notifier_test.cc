@@ -147,13 +147,13 @@ TEST_F(NotifierTest, OneByteTooManyIsWritten) {
   for (SendOrder order : {SendOrder::kPipelined, SendOrder::kAfterDelivery}) {
     attempts_.clear();
     operation_.step = Operation::Step::kWrite;
-    operation_.eager_bytes = sizeof(bytes_) - 1;  // of the peer
+    operation_.eager_bytes = sizeof(bytes_) - 1;  // the peer's
     EXPECT_EQ(Post(Notification::kSendAfterWrite, order), PostResult::kPosted);
     EXPECT_NE(attempts_[0].kind, Kind::kSend);
     attempts_.clear();
     operation_.step = Operation::Step::kWrite;
     operation_.eager_bytes = UINT32_MAX;
-    operation_.staging_bytes = kRingHeaderBytes + sizeof(bytes_) - 1;  // of this side
+    operation_.staging_bytes = kRingHeaderBytes + sizeof(bytes_) - 1;  // this side's
     EXPECT_EQ(Post(Notification::kSendAfterWrite, order), PostResult::kPosted);
     EXPECT_NE(attempts_[0].kind, Kind::kSend);
     operation_.staging_bytes = sizeof(staging_);
@@ -219,7 +219,7 @@ class PiecesTest : public NotifierTest {
     return Post(Notification::kWriteImm, SendOrder::kPipelined);
   }
 
-  // Of the attempts that went through.
+  // About the attempts that went through.
   void ExpectWhole(const std::vector<EndpointFaults::Attempt>& pieces, uint64_t length) {
     uint64_t done = 0;
     for (size_t i = 0; i < pieces.size(); ++i) {

@@ -191,7 +191,7 @@ TEST_F(WrittenOff, OneThatCompletesAfterAllTakesThePlaceOfAnother) {
   pool_.Release(lost[0]);
   pool_.Add(pool_.slots_to_add());
   EXPECT_EQ(pool_.capacity(), kSlots);
-  // As many as there may be are there: this one waits until it is needed.
+  // All that may be there are there: this one waits until it is needed.
   pool_.Release(lost[1]);
   EXPECT_EQ(pool_.capacity(), kSlots);
   EXPECT_EQ(pool_.outstanding(), 0u);

@@ -55,7 +55,7 @@ TEST(Quarantine, DiscardComesToEveryRange) {
   for (const std::byte* at : taken) EXPECT_EQ(*at, std::byte{0});
 }
 
-// Of which each look takes a part.
+// Each look takes a part of it.
 TEST(Quarantine, DiscardComesToAllOfALongRange) {
   constexpr size_t kPiece = size_t{1} << 30;
   constexpr int kPieces = 40;

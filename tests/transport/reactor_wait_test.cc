@@ -246,7 +246,7 @@ TEST_P(ReactorWait, TicksGoOnWhileNothingHappens) {
   }
 }
 
-// Of a wait without a wait object: how long the sleeps are to last, not how long they do.
+// About a wait without a wait object: how long the sleeps are to last, not how long they do.
 TEST_P(ReactorWait, BackOffGrowsWithTheWaitUntilAMessageComes) {
   constexpr int64_t kFirstNs = 50'000;
   constexpr int64_t kLastNs = 1'000'000;
@@ -296,7 +296,7 @@ TEST_P(ReactorWait, IncomingWriteEndsTheSleep) {
   EXPECT_EQ(idle().tokens.size(), 20u) << "each exactly once";
 }
 
-// As a client's driver does: a thread sleeps that is not the driver, and meanwhile the driver
+// A client's driver does so: a thread sleeps that is not the driver, and meanwhile the driver
 // posts.
 TEST_P(ReactorWait, DriverMayPostWhileAnotherThreadSleeps) {
   constexpr uint32_t kRounds = 200;

@@ -25,7 +25,7 @@ void Install(Handler handler) {
   ASSERT_EQ(sigaction(SIGINT, &action, nullptr), 0);
 }
 
-// As providers do.
+// Installs it the way providers do.
 void InstallWithInfo(Handler handler) {
   struct sigaction action = {};
   action.sa_handler = handler;

@@ -32,7 +32,7 @@ void Wait(uint32_t seen) {
   RawSyscall(SYS_futex, reinterpret_cast<long>(&generation), FUTEX_WAIT_PRIVATE, seen);
 }
 
-// Of a poll that found nothing, while no turns are taken: valgrind runs one thread at a time, and
+// For a poll that found nothing, while no turns are taken: valgrind runs one thread at a time, and
 // those of gRPC are to have their time, too.
 void Pause() {
   const timespec time = {0, kPauseNs};

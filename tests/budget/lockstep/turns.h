@@ -84,7 +84,7 @@ class Queue {
   Ring remote_;
   bool taking_turns_ = false;
   bool waiting_ = false;
-  Queue* next_;  // of all that are open
+  Queue* next_;  // in the list of all that are open
 };
 
 void BeginTurns();

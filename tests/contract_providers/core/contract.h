@@ -24,7 +24,7 @@ enum class AddressFamily : uint8_t { kEfa, kGni };
 // How fi_getinfo answers to the message order that hints ask for.
 enum class OrderRule : uint8_t {
   kRefuseMore,   // -FI_ENODATA if hints ask for an order that is not kept; the whole order is told
-  kMaskByHints,  // as kRefuseMore, but only what was asked for is told
+  kMaskByHints,  // like kRefuseMore, but only what was asked for is told
   kIgnoreHints,  // hints are not looked at: what is told is what is kept
 };
 
@@ -84,9 +84,9 @@ struct Contract {
   size_t rx_size;
   size_t iov_limit;
   size_t rma_iov_limit;
-  // Of a vectored RMA call; a longer one is -FI_EINVAL.
+  // The most for a vectored RMA call; a longer one is -FI_EINVAL.
   size_t rma_local_iov_limit;
-  uint64_t max_message_bytes;  // of FI_MSG
+  uint64_t max_message_bytes;  // the most for FI_MSG
   uint64_t max_rma_bytes;
   size_t minimum_cq_entries;  // a smaller request is raised to this
 

@@ -21,7 +21,7 @@ struct Decision {
   uint32_t leave_polls = 0;     // the initiator's polls before it leaves
   uint32_t complete_polls = 0;  // and before the completion is told
   bool early = false;           // completes before it is placed
-  uint32_t pieces = 0;          // of a write, at the target
+  uint32_t pieces = 0;          // a write's, at the target
   uint64_t fate = 0;            // the seed of everything else about it
 
   friend bool operator==(const Decision& a, const Decision& b) {
@@ -34,7 +34,7 @@ struct Decision {
 struct Statistics {
   uint64_t calls_refused = 0;
   uint64_t writes_placed = 0;
-  uint64_t writes_in_pieces = 0;    // of those
+  uint64_t writes_in_pieces = 0;    // among those
   uint64_t sends_overtook = 0;      // messages delivered before an earlier write of their sender's
   uint64_t early_completions = 0;   // told to the initiator before the bytes were placed
   uint64_t immediates_dropped = 0;  // for want of FI_RMA_EVENT

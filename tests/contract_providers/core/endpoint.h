@@ -75,7 +75,7 @@ class Endpoint {
     uint64_t size = 0;
     void* first = nullptr;
     std::string from;            // the only sender that it takes; "" for any
-    std::vector<uint64_t> keys;  // of the regions that it lies in
+    std::vector<uint64_t> keys;  // the regions' that it lies in
     bool tell = true;
   };
   // Something to do so many polls later.

@@ -9,7 +9,7 @@
 
 namespace contract {
 
-// As a provider's getinfo entry point: 0 and a list, or a negative fi_errno.
+// Works like a provider's getinfo entry point: 0 and a list, or a negative fi_errno.
 int GetInfo(const ProviderDescription& provider, uint32_t version, const char* node,
             const char* service, uint64_t flags, const fi_info* hints, fi_info** result);
 

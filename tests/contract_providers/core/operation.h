@@ -48,7 +48,7 @@ struct Call {
   uint64_t key = 0;
   uint64_t data = 0;
   void* context = nullptr;
-  uint64_t flags = 0;   // of the operation: FI_COMPLETION, FI_INJECT, FI_DELIVERY_COMPLETE, ...
+  uint64_t flags = 0;   // the operation's: FI_COMPLETION, FI_INJECT, FI_DELIVERY_COMPLETE, ...
   bool silent = false;  // an inject function: no completion, not even with FI_COMPLETION
   // Atomics.
   AtomicKind atomic_kind = AtomicKind::kWrite;
@@ -64,8 +64,8 @@ struct Operation {
   Call call;  // its pointers are not valid any more
   Peer* peer = nullptr;
   Buffers source;             // read as late as when a packet leaves
-  std::vector<uint8_t> copy;  // of it instead, if the caller was promised that
-  Buffers result;             // of a read or a fetching atomic
+  std::vector<uint8_t> copy;  // instead of it, if the caller was promised that
+  Buffers result;             // a read's or a fetching atomic's
   uint64_t result_bytes = 0;
   uint64_t result_received = 0;
   uint64_t total = 0;

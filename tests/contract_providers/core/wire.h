@@ -38,7 +38,7 @@ struct PacketHeader {
   uint8_t flags;
   uint16_t payload;  // bytes behind the header
   int32_t status;
-  uint32_t target_nonce;  // of the endpoint that is meant; another one drops the packet
+  uint32_t target_nonce;  // the endpoint's that is meant; another one drops the packet
   uint8_t atomic_kind;
   uint8_t datatype;
   uint8_t atomic_op;
@@ -46,7 +46,7 @@ struct PacketHeader {
   uint64_t operation;  // the initiator's number; counts from 1 on
   uint64_t fate;
   uint64_t total;    // bytes of the whole operation
-  uint64_t offset;   // of this payload in it
+  uint64_t offset;   // where this payload is in it
   uint64_t address;  // remote
   uint64_t key;
   uint64_t data;

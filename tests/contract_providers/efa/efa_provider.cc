@@ -28,7 +28,7 @@ constexpr uint64_t kRdmSilent = FI_SOURCE | FI_MULTI_RECV | FI_LOCAL_COMM | FI_R
 constexpr uint64_t kDirectCaps =
     FI_MSG | FI_RMA | kDirections | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM;
 
-// As above: sends among themselves, and atomics among themselves. Nothing else.
+// Like above: sends among themselves, and atomics among themselves. Nothing else.
 constexpr uint64_t kRdmOrder = FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
                                FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 
@@ -175,8 +175,8 @@ std::vector<const Contract*> Contracts() {
   return {&first};
 }
 
-// Of two providers with one name, libfabric takes the one with the higher version, and it may have
-// an efa of its own.
+// When two providers have one name, libfabric takes the one with the higher version, and it may
+// have an efa of its own.
 constexpr ProviderDescription kProvider = {"efa", FI_VERSION(9999, 0), Contracts};
 
 }  // namespace

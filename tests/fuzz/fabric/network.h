@@ -31,7 +31,7 @@ struct Flight {
   bool has_data = false;
   uint64_t data = 0;
   void* context = nullptr;
-  uint64_t flags = 0;           // of the sender's completion
+  uint64_t flags = 0;           // the sender's completion's
   bool wants_delivery = false;  // its completion may not come before it has been placed
   bool completes = false;
   // How far it has come.
@@ -80,7 +80,7 @@ class Network {
   }
 
   void Post(Flight flight) { flights_.push_back(std::move(flight)); }
-  // Of an endpoint that closes.
+  // Forgets an endpoint that closes.
   void Forget(const Endpoint* endpoint);
   void Clear();
 

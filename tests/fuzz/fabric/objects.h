@@ -75,7 +75,7 @@ Object* ObjectOf(Handle* handle) {
 // nullptr if it has closed.
 Endpoint* FindEndpoint(uint32_t number);
 
-// Of every endpoint.
+// Every endpoint's.
 extern fi_ops_rma rma_ops;
 extern fi_ops_msg msg_ops;
 
