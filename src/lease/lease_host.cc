@@ -343,7 +343,7 @@ absl::StatusOr<bootstrap::Usage> LeaseHost::LeaseUsage(uint64_t lease) {
   return *usage;
 }
 
-// One of those that waited for the lock at the same time reads for all.
+// One thread reads for all threads that waited for the lock at the same time.
 void LeaseHost::TakeReading(uint64_t lease, Clock::time_point asked, Entry* entry) {
   if (entry->closing || entry->read_at >= asked) return;
   entry->read_at = Clock::now();

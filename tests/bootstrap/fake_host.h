@@ -141,7 +141,7 @@ class FakeHost : public SessionHost {
   }
 
   void RetireLease(uint64_t lease) override {
-    if (in_abandon) in_abandon();
+    if (in_retire) in_retire();
     std::lock_guard<std::mutex> lock(mutex_);
     retired_.push_back(lease);
   }
@@ -178,7 +178,7 @@ class FakeHost : public SessionHost {
 
   std::function<void()> in_open;  // set before the server starts
   std::function<void()> in_register;
-  std::function<void()> in_abandon;
+  std::function<void()> in_retire;
   std::function<void()> in_close;
   std::optional<OpenSessionRequest> last_request;
 

@@ -235,7 +235,7 @@ TEST_F(LeaseTableTest, ALeaseThatEndsIsRetiredUnderItsRequestsAndClosedAfterThem
   LeaseTable table(absl::Hours(1), &host_);
   std::optional<absl::StatusOr<LeaseTable::Use>> use;
   // Executors do so: the request that waited for one ends with it. The table's lock is free.
-  host_.in_abandon = [this, &use] {
+  host_.in_retire = [this, &use] {
     EXPECT_THAT(Closings(), ::testing::IsEmpty());
     use.reset();
   };
@@ -255,7 +255,7 @@ TEST_F(LeaseTableTest, ALeaseThatEndsIsRetiredUnderItsRequestsAndClosedAfterThem
 TEST_F(LeaseTableTest, ALeaseThatEndsByItselfUnderARequestIsRetired) {
   LeaseTable table(absl::Hours(1), &host_);
   std::optional<absl::StatusOr<LeaseTable::Use>> use;
-  host_.in_abandon = [&use] { use.reset(); };
+  host_.in_retire = [&use] { use.reset(); };
   AddLease(&table, 7, 2);
   LeaseTerms terms;
   terms.executors = 2;

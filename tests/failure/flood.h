@@ -31,7 +31,7 @@ using StartCall = std::function<void(Bytes input, const CallOptions& options, Ca
 struct FloodResult {
   uint64_t answered = 0;         // calls that came back right
   uint64_t failed = 0;           // that ended with an error: those that the failure met
-  int64_t last_ended_ns = 0;     // the last of those, MonotonicNs
+  int64_t last_ended_ns = 0;     // when the last failed call ended, MonotonicNs
   uint64_t wrong_bytes = 0;      // in answers
   uint64_t unexecuted = 0;       // answered, and not executed
   uint64_t not_sent = 0;         // among the failed

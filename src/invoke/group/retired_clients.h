@@ -38,7 +38,7 @@ class RetiredClients {
   void Add(ExecutorLoads::Session session, std::shared_ptr<Client> client)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The drivers of those that have not been closed. Any thread.
+  // The drivers of the clients that are still open. Any thread.
   std::vector<std::shared_ptr<CallDriver>> drivers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

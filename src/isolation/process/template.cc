@@ -113,8 +113,8 @@ void Template::Reap() {
     executors_.erase(found);
   }
   if (ends_.empty() && !strays_) return;
-  // Where several end at once, it is not known whose they were; and of those that are found after
-  // an end has been told, it is nobody's any more.
+  // Nobody knows which of several executors that ended at once had started the strays: the last one
+  // gets their time. The time of strays that are found after the end was told is lost.
   if (!ends_.empty()) ends_.back().cpu_us += strays_us;
   // Their ends are events, which lead here again.
   strays_ = KillStrays();

@@ -108,11 +108,11 @@ class Functions:
     ) -> Future:
         """Starts a call and returns the future of its result.
 
-        Blocks, without the GIL, while the windows have no room; with data or out= larger than max_payload also for a round
-        trip, to register memory. cancel() on the future ends the call
-        for its caller at once: the worker is told, and does not begin with it if it has not yet; a function
-        that runs already may ask (invoker.cancelled()). Callbacks run on one thread of this client or group, one after the
-        other, and may make calls. An InvokerError is in the future, but an unknown name or a closed client raises here.
+        Blocks, without the GIL, while the windows have no room. Data or out= larger than max_payload is registered, which
+        takes a round trip. cancel() on the future ends the call for its caller at once: the worker is told, and does not
+        begin with it if it has not yet; a function that runs already may ask (invoker.cancelled()). Callbacks run on one
+        thread of this client or group, one after the other, and may make calls. An InvokerError is in the future, but an
+        unknown name or a closed client raises here.
         """
         return self._calls.submit(
             self._calls.handle(name),
@@ -168,7 +168,7 @@ class Functions:
         return Function(self._calls, self._calls.handle(function))
 
     def functions(self) -> List[str]:
-        """The names of the worker's functions; of a group, of those that all workers have."""
+        """The names of the worker's functions. A group lists the functions that every worker has."""
         return self._calls.native.function_names()
 
     @property
