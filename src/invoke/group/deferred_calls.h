@@ -36,9 +36,9 @@ class DeferredCalls {
   // On this one if the system has no other.
   void RunApart(std::function<void()> work) { apart_.Run(std::move(work)); }
 
-  // Sessions take no calls any more, so that each call that waits ends when it is tried again. Later
-  // calls end likewise, in Add itself. Blocks until the thread has ended. Only the destructor waits
-  // for the work of RunApart.
+  // Sessions take no calls any more, so that each call that waits ends when it is tried again.
+  // Later calls end likewise, in Add itself. Blocks until the thread has ended. Only the destructor
+  // waits for the work of RunApart.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "invoker/call_fate.h"
@@ -33,6 +34,13 @@ void Raise(const absl::Status& status) {
   const py::object exception = MakeException(status);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw py::error_already_set();
+}
+
+void RaiseNotSent(absl::Status status) { Raise(WithFate(std::move(status), CallFate::kNotSent)); }
+
+void RaiseUnlessOk(const absl::Status& status) {
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  if (!status.ok()) Raise(status);
 }
 
 }  // namespace invoker::python

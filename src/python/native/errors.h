@@ -15,6 +15,12 @@ pybind11::object MakeException(const absl::Status& status);
 
 // Raises it.
 [[noreturn]] void Raise(const absl::Status& status);
+// The same for a call that has not left.
+[[noreturn]] void RaiseNotSent(absl::Status status);
+
+// For a wait with CallOptions::interrupted: raises what a signal handler has raised meanwhile, or
+// else the status if it is an error.
+void RaiseUnlessOk(const absl::Status& status);
 
 }  // namespace invoker::python
 

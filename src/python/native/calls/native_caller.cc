@@ -18,17 +18,6 @@ namespace {
 
 namespace py = pybind11;
 
-[[noreturn]] void RaiseNotSent(absl::Status status) {
-  Raise(WithFate(std::move(status), CallFate::kNotSent));
-}
-
-// For what has been waited for with CallOptions::interrupted: a signal handler may have raised
-// while the result came, and what it raised is raised.
-void RaiseUnlessOk(const absl::Status& status) {
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (!status.ok()) Raise(status);
-}
-
 // Arguments of Python's; nullptr: not given.
 std::optional<double> NumberIn(PyObject* object) {
   if (object == nullptr) return std::nullopt;
@@ -69,10 +58,9 @@ py::object ViewOf(Memory memory) {
 
 // Where the response of a call goes that the windows are too small for.
 absl::StatusOr<Memory> MakeRoom(const CallInput& input, const CallOptions& options, uint64_t room) {
-  const uint64_t capacity = options.response_capacity != 0
-                                ? std::max<uint64_t>(options.response_capacity, room)
-                                : std::max<uint64_t>(input.size(), room);
-  absl::StatusOr<Memory> memory = Memory::OfSize(capacity);
+  const uint64_t least =
+      options.response_capacity != 0 ? uint64_t{options.response_capacity} : input.size();
+  absl::StatusOr<Memory> memory = Memory::OfSize(std::max(least, room));
   return memory.ok() ? std::move(memory) : WithFate(memory.status(), CallFate::kNotSent);
 }
 
@@ -84,19 +72,21 @@ struct Answer {
 // Calls and waits. The response is in memory of its own.
 absl::StatusOr<Answer> Invoke(CallTarget& target, const FunctionHandle& function,
                               const CallInput& input, CallOptions options) {
-  if (input.size() <= target.max_payload()) {
-    const absl::StatusOr<Response> response = target.Invoke(function, input, options);
-    if (!response.ok()) return response.status();
-    absl::StatusOr<Memory> memory = Memory::CopyOf(response->data());
+  const bool large = input.size() > target.max_payload();
+  absl::StatusOr<Memory> memory = Memory();
+  if (large) {
+    memory = MakeRoom(input, options, 0);
     if (!memory.ok()) return memory.status();
-    return Answer{*std::move(memory), response->session()};
+    options.output = CallOutput(memory->bytes());
   }
-  absl::StatusOr<Memory> memory = MakeRoom(input, options, 0);
-  if (!memory.ok()) return memory.status();
-  options.output = CallOutput(memory->bytes());
   const absl::StatusOr<Response> response = target.Invoke(function, input, options);
   if (!response.ok()) return response.status();
-  memory->Truncate(response->size());
+  if (large) {
+    memory->Truncate(response->size());
+  } else {
+    memory = Memory::CopyOf(response->data());
+    if (!memory.ok()) return memory.status();
+  }
   return Answer{*std::move(memory), response->session()};
 }
 

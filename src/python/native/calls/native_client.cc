@@ -48,10 +48,9 @@ double NativeClient::Ping(int64_t size, std::optional<double> timeout_s) {
   terms.timeout_s = timeout_s;
   const CallOptions options = MakeOptions(*target, terms, 0);
   if (size < 0 || static_cast<uint64_t>(size) > client.max_payload()) {
-    Raise(WithFate(absl::InvalidArgumentError(
-                       absl::StrCat("size=", size, " is not from 0 to ", client.max_payload(),
-                                    " bytes, the largest payload of this session")),
-                   CallFate::kNotSent));
+    RaiseNotSent(absl::InvalidArgumentError(
+        absl::StrCat("size=", size, " is not from 0 to ", client.max_payload(),
+                     " bytes, the largest payload of this session")));
   }
   absl::Duration elapsed;
   const absl::Status status = WithoutGil([&] {
@@ -62,8 +61,7 @@ double NativeClient::Ping(int64_t size, std::optional<double> timeout_s) {
     elapsed = absl::Nanoseconds(transport::MonotonicNs() - begin_ns);
     return pinged;
   });
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (!status.ok()) Raise(status);
+  RaiseUnlessOk(status);
   return absl::ToDoubleSeconds(elapsed);
 }
 

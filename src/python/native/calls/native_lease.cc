@@ -125,14 +125,13 @@ std::unique_ptr<NativeLease> NativeLease::Acquire(const Way& way, const py::dict
 
 std::shared_ptr<Lease> NativeLease::Get() const {
   if (forked()) {
-    Raise(WithFate(absl::FailedPreconditionError(absl::StrCat(
-                       "this lease was taken by process ", mark_.process(),
-                       ", and a forked process cannot use it; start processes that are to have "
-                       "leases of their own by multiprocessing's \"spawn\" method")),
-                   CallFate::kNotSent));
+    RaiseNotSent(absl::FailedPreconditionError(
+        absl::StrCat("this lease was taken by process ", mark_.process(),
+                     ", and a forked process cannot use it; start processes that are to have "
+                     "leases of their own by multiprocessing's \"spawn\" method")));
   }
   if (lease_ == nullptr) {
-    Raise(WithFate(absl::FailedPreconditionError("the lease has been closed"), CallFate::kNotSent));
+    RaiseNotSent(absl::FailedPreconditionError("the lease has been closed"));
   }
   return lease_;
 }
