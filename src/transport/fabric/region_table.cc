@@ -1,5 +1,7 @@
 #include "src/transport/fabric/region_table.h"
 
+#include <cassert>
+
 #include "absl/status/status.h"
 
 namespace invoker::transport {
@@ -38,6 +40,7 @@ void RegionTable::Place(const Entry& entry) {
 
 // Closes the gap, so that no search ends at it too early.
 void RegionTable::Remove(uint64_t key) {
+  assert(Find(key) != nullptr);
   const size_t mask = entries_.size() - 1;
   size_t gap = PlaceOf(key);
   while (entries_[gap].key != key || entries_[gap].data == nullptr) gap = (gap + 1) & mask;

@@ -13,6 +13,7 @@
 #ifndef INVOKER_SRC_TRANSPORT_OPERATIONS_OPERATION_POOL_H_
 #define INVOKER_SRC_TRANSPORT_OPERATIONS_OPERATION_POOL_H_
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -105,6 +106,7 @@ class OperationPool {
   }
 
   void Release(Operation* operation) {
+    assert(operation->step != Operation::Step::kFree && !operation->queued);
     operation->step = Operation::Step::kFree;
     operation->owner = nullptr;
     if (operation->retired) return ReleaseRetired(operation);

@@ -1,5 +1,7 @@
 #include "src/transport/reactor/peer_table.h"
 
+#include <cassert>
+
 #include "absl/hash/hash.h"
 
 namespace invoker::transport {
@@ -64,6 +66,7 @@ Peer* PeerTable::TakeEntry() {
 void PeerTable::Release(const Peer* peer) {
   // The table owns every Peer it hands out; only callers see them as constant.
   Peer* owned = const_cast<Peer*>(peer);
+  assert(owned->references > 0);
   if (--owned->references == 0) {
     ++quarantined_;
     LookAgain(owned);
