@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/invoke/wire/version.h"
+#include "invoker/version.h"
 #include "tools/invoker_cli.h"
 
 namespace invoker::tools {
@@ -29,7 +29,7 @@ int Main(int argc, char** argv) {
   // A reader that goes away is an error like others.
   signal(SIGPIPE, SIG_IGN);
   CLI::App app("Calls functions on a worker that runs invoker_server.", "invoker");
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", Version());
   app.require_subcommand(1);
   app.footer(kExitStatusHelp);
 
@@ -41,6 +41,8 @@ int Main(int argc, char** argv) {
     command->footer(kExitStatusHelp);
     commands.emplace_back(command, std::move(run));
   }
+  // After the commands, or each would have it too.
+  app.set_help_all_flag("--help-all", "Print the help of every command and exit");
   if (const int code = Parse(&app, argc, argv); code >= 0) return code;
   for (const auto& [command, run] : commands) {
     if (command->parsed()) return run();

@@ -31,7 +31,7 @@ struct Settings {
   bool verify = false;
   bool json = false;
   std::string server;
-  security::ClientCredentials credentials;
+  ClientCredentials credentials;
   absl::Duration timeout = absl::Seconds(10);
 };
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "src/security/client_credentials.h"
+#include "invoker/client_credentials.h"
 #include "src/transport/discovery/rdma_device.h"
 #include "src/transport/self_test/fabric_report.h"
 
@@ -57,7 +57,7 @@ std::string FabricsAsText(const FabricsOutcome& outcome);
 // Connects over every fabric that the worker offers (or over `provider` only, unless it is empty),
 // one after the other. An error: the worker cannot be asked.
 absl::Status TryServer(const std::string& server, const std::string& provider,
-                       const security::ClientCredentials& credentials, absl::Duration timeout,
+                       const ClientCredentials& credentials, absl::Duration timeout,
                        std::vector<ServerFabric>* fabrics);
 
 }  // namespace invoker::tools

@@ -17,7 +17,7 @@ constexpr int kPings = 100;
 constexpr size_t kPingBytes = 64;
 
 ServerFabric TryFabric(const std::string& server, const std::string& provider,
-                       const security::ClientCredentials& credentials, absl::Duration timeout) {
+                       const ClientCredentials& credentials, absl::Duration timeout) {
   ServerFabric fabric;
   fabric.provider = provider;
   ClientOptions options;
@@ -29,7 +29,7 @@ ServerFabric TryFabric(const std::string& server, const std::string& provider,
     fabric.status = client.status();
     return fabric;
   }
-  fabric.notification = std::string(transport::NotificationName((*client)->notification()));
+  fabric.notification = std::string(NotificationName((*client)->notification()));
   fabric.downgrade_reason = (*client)->downgrade_reason();
   const std::vector<std::byte> payload(kPingBytes);
   CallOptions call;
@@ -49,7 +49,7 @@ ServerFabric TryFabric(const std::string& server, const std::string& provider,
 }  // namespace
 
 absl::Status TryServer(const std::string& server, const std::string& provider,
-                       const security::ClientCredentials& credentials, absl::Duration timeout,
+                       const ClientCredentials& credentials, absl::Duration timeout,
                        std::vector<ServerFabric>* fabrics) {
   absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
       bootstrap::BootstrapClient::Connect(server, timeout, credentials);

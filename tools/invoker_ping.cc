@@ -74,7 +74,7 @@ std::string AsText(const Settings& settings, const Client& client, const Outcome
   std::string text = absl::StrFormat(
       "--- %s, provider %s, notification %s, %d bytes ---\n%d sent, %d answered, %d timed out\n",
       settings.server.server, client.provider(),
-      std::string(transport::NotificationName(client.notification())), settings.size, outcome.sent,
+      std::string(NotificationName(client.notification())), settings.size, outcome.sent,
       outcome.round_trips_ns.size(), outcome.timed_out);
   if (!client.downgrade_reason().empty()) {
     absl::StrAppend(&text, "note: ", client.downgrade_reason(), "\n");
@@ -92,7 +92,7 @@ std::string AsJson(const Settings& settings, const Client& client, const Outcome
   line["server"] = settings.server.server;
   line["provider"] = client.provider();
   line["fabric_choice"] = client.fabric_choice();
-  line["notification"] = transport::NotificationName(client.notification());
+  line["notification"] = NotificationName(client.notification());
   line["downgrade_reason"] = client.downgrade_reason();
   line["executor"] = client.executor();
   line["size"] = settings.size;

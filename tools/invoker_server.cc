@@ -4,6 +4,7 @@
 // Prints one line of JSON on standard output when it is ready, logs to standard error, and ends
 // cleanly on SIGTERM or SIGINT.
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -21,7 +23,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "invoker/worker.h"
+#include "invoker/notification.h"
+#include "invoker/version.h"
 #include "src/accounting/server_accounting.h"
 #include "src/bootstrap/messages/host_port.h"
 #include "src/bootstrap/service/server.h"
@@ -29,17 +32,17 @@
 #include "src/code/code_service.h"
 #include "src/invoke/function/function_library.h"
 #include "src/invoke/function/function_registry.h"
-#include "src/invoke/wire/version.h"
+#include "src/invoke/worker/worker.h"
 #include "src/isolation/spawner/executor_spawner.h"
 #include "src/lease/lease_host.h"
 #include "src/lease/spawner_source.h"
 #include "src/security/access_control.h"
-#include "src/transport/provider/notification.h"
 #include "tools/log_throttle.h"
 #include "tools/options.h"
 #include "tools/protobuf_log.h"
 #include "tools/server_options.h"
 #include "tools/server_ready.h"
+#include "tools/service_manager.h"
 #include "tools/stop_watchdog.h"
 
 namespace invoker::tools {
@@ -64,16 +67,6 @@ absl::StatusOr<FunctionRegistry> LoadFunctions(
     libraries->push_back(*std::move(library));
   }
   return registry;
-}
-
-// The numeric address that --listen stands for if it is that of one interface, else "".
-absl::StatusOr<std::string> AddressToListenOn(const std::string& listen) {
-  absl::StatusOr<bootstrap::HostPort> address = bootstrap::ParseHostPort(listen);
-  if (!address.ok()) return address.status();
-  address = bootstrap::ResolveListenAddress(*address);
-  if (!address.ok()) return address.status();
-  const bool any = address->host == "0.0.0.0" || address->host == "::";
-  return any ? std::string() : address->host;
 }
 
 // What leased executors are made from: they serve what the worker has proven.
@@ -148,10 +141,9 @@ void Announce(Worker* worker, LeaseHost* host, bootstrap::Server* server, Client
     server->NotifySessionClosed(lease, handle, reason);
   };
   const auto downgraded = [log](absl::string_view provider, absl::string_view reason) {
-    log->downgrades.Log(
-        absl::StrCat("a session over ", provider, " uses ",
-                     transport::NotificationName(transport::Notification::kSendAfterWrite),
-                     ", because its client reports: ", reason.empty() ? "no reason" : reason));
+    log->downgrades.Log(absl::StrCat(
+        "a session over ", provider, " uses ", NotificationName(Notification::kSendAfterWrite),
+        ", because its client reports: ", reason.empty() ? "no reason" : reason));
   };
   worker->set_on_session_closed(session_closed);
   worker->set_on_downgraded(downgraded);
@@ -176,13 +168,25 @@ void TakeHangups(int signal_fd) {
   signalfd(signal_fd, &set, SFD_CLOEXEC);
 }
 
-void AwaitSignal(int signal_fd, security::AccessControl* access) {
+// Meanwhile tells the service manager that the server is alive: `check` returns then.
+void AwaitSignal(int signal_fd, security::AccessControl* access, ServiceManager* manager,
+                 const std::function<void()>& check) {
+  const absl::Duration period = manager->alive_period();
+  const int patience =
+      period == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(period));
   signalfd_siginfo signal;
   while (true) {
+    pollfd readable = {signal_fd, POLLIN, 0};
+    if (poll(&readable, 1, patience) == 0) {
+      check();
+      manager->Alive();
+      continue;
+    }
     if (read(signal_fd, &signal, sizeof(signal)) != sizeof(signal)) continue;
     if (signal.ssi_signo != SIGHUP) break;
     access->Reload();
   }
+  manager->Stopping();
   LogLine(absl::StrCat("received ", strsignal(static_cast<int>(signal.ssi_signo)), "; draining"));
 }
 
@@ -217,6 +221,7 @@ void LogClosedConnections(const bootstrap::AcceptorCounters& closed) {
 }
 
 absl::Status Serve(ServerSettings settings, int signal_fd) {
+  ServiceManager manager;
   // Before anything is started: a mistake in these files is found out at once.
   absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
       security::AccessControl::Open({settings.token_file, settings.policy_file, LogLine});
@@ -228,7 +233,7 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   absl::StatusOr<FunctionRegistry> functions = LoadFunctions(settings.functions, &libraries);
   if (!functions.ok()) return functions.status();
   const bool no_functions = functions->size() == 0;
-  absl::StatusOr<std::string> address = AddressToListenOn(settings.listen);
+  absl::StatusOr<std::string> address = bootstrap::InterfaceToListenOn(settings.listen);
   if (!address.ok()) return address.status();
   settings.worker.addresses.preferred_ip = *std::move(address);
   absl::StatusOr<std::unique_ptr<Worker>> worker =
@@ -272,8 +277,10 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   for (const std::string& note : (*worker)->notes()) LogLine(note);
   if (no_functions) LogLine("no functions: clients can only ping; see --functions");
   LogLine(absl::StrCat("serving at ", (*server)->listen_address()));
+  manager.Ready();
 
-  AwaitSignal(signal_fd, access->get());
+  // It takes every lock that a request takes: a server that has locked itself up is not alive.
+  AwaitSignal(signal_fd, access->get(), &manager, [&host] { host.Info(); });
   StopAll(settings.drain_timeout, worker->get(), &host, server->get());
   const ExecutorCounters counters = (*worker)->Counters();
   const std::string drops = TotalDrops(counters.dropped) == 0
@@ -315,7 +322,7 @@ int Main(int argc, char** argv) {
       "Runs functions for remote callers. Prints one line of JSON when it is ready; ends on "
       "SIGTERM or SIGINT.",
       kProgram);
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", Version());
   app.footer("Exit status: 0 stopped by a signal, 1 could not serve, 2 bad arguments.");
   ServerSettings settings;
   ServerFlags flags;

@@ -59,7 +59,7 @@ std::string AsTable(const std::vector<UsageRecord>& records) {
       {"LEASE", "TENANT", "EXECUTORS", "LEASE-SECONDS", "CPU TIME", "GIB-SECONDS", "CALLS",
        "FUNCTION TIME", "POLLING TIME", "BYTES IN", "BYTES OUT"}};
   for (const UsageRecord& record : records) {
-    const bootstrap::Usage& usage = record.usage;
+    const ResourceUsage& usage = record.usage;
     rows.push_back({record.open ? absl::StrCat(record.lease) : KindOf(record),
                     record.tenant.empty() ? "-" : record.tenant, ExecutorsOf(record),
                     Seconds(usage.lease_time), Seconds(usage.cpu_time),
@@ -73,7 +73,7 @@ std::string AsTable(const std::vector<UsageRecord>& records) {
 }
 
 nlohmann::ordered_json AsJson(const UsageRecord& record) {
-  const bootstrap::Usage& usage = record.usage;
+  const ResourceUsage& usage = record.usage;
   nlohmann::ordered_json entry;
   entry["kind"] = KindOf(record);
   if (record.open) {

@@ -8,8 +8,6 @@
 namespace invoker::tools {
 namespace {
 
-using bootstrap::Polling;
-
 void AddPolling(CLI::App* command, CLI::Option* lease, Polling* polling) {
   static const std::map<std::string, Polling> kNames = {
       {"hot", Polling::kHot}, {"warm", Polling::kWarm}, {"adaptive", Polling::kAdaptive}};
@@ -94,7 +92,7 @@ std::unique_ptr<ClientGroup> AcquireLeases(const ServerSettings& server,
 }
 
 void ReleaseLeases(ClientGroup* group, bool wanted) {
-  const std::vector<absl::StatusOr<bootstrap::LeaseEnd>> ends = group->Release();
+  const std::vector<absl::StatusOr<LeaseEnd>> ends = group->Release();
   if (!wanted) return;
   for (size_t i = 0; i < ends.size(); ++i) {
     const Lease& lease = *group->leases()[i];
@@ -107,7 +105,7 @@ void ReleaseLeases(ClientGroup* group, bool wanted) {
   }
 }
 
-std::string UsageText(const bootstrap::Usage& usage) {
+std::string UsageText(const ResourceUsage& usage) {
   return absl::StrCat(usage.calls, usage.calls == 1 ? " call" : " calls", ", function time ",
                       absl::FormatDuration(usage.function_time), ", polling ",
                       absl::FormatDuration(usage.polling_time), ", processor ",

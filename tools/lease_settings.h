@@ -34,7 +34,7 @@ std::unique_ptr<ClientGroup> AcquireLeases(const ServerSettings& server,
 void ReleaseLeases(ClientGroup* group, bool wanted);
 
 // "2 calls, function time 1.5ms, ..."
-std::string UsageText(const bootstrap::Usage& usage);
+std::string UsageText(const ResourceUsage& usage);
 
 }  // namespace invoker::tools
 

@@ -100,13 +100,13 @@ CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration*
       ->default_str(absl::FormatDuration(*value));
 }
 
-CLI::Option* AddNotification(CLI::App* app, const std::string& name, transport::Notification* value,
+CLI::Option* AddNotification(CLI::App* app, const std::string& name, Notification* value,
                              const std::string& help) {
   return app
       ->add_option_function<std::string>(
           name,
           [name, value](const std::string& text) {
-            if (!transport::ParseNotification(text, value)) {
+            if (!ParseNotification(text, value)) {
               throw CLI::ValidationError(
                   name,
                   absl::StrCat("\"", text, "\" is not one of auto, write_imm, send_after_write"));
@@ -114,7 +114,7 @@ CLI::Option* AddNotification(CLI::App* app, const std::string& name, transport::
           },
           help)
       ->type_name("auto|write_imm|send_after_write")
-      ->default_str(std::string(transport::NotificationName(*value)));
+      ->default_str(std::string(NotificationName(*value)));
 }
 
 CLI::Option* AddDataAuth(CLI::App* app, const std::string& name, DataAuth* value,

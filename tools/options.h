@@ -9,8 +9,8 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "src/bootstrap/messages/data_auth.h"
-#include "src/transport/provider/notification.h"
+#include "invoker/data_auth.h"
+#include "invoker/notification.h"
 
 namespace invoker::tools {
 
@@ -24,7 +24,7 @@ CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration*
                          const std::string& help);
 
 // "auto", "write_imm", "send_after_write".
-CLI::Option* AddNotification(CLI::App* app, const std::string& name, transport::Notification* value,
+CLI::Option* AddNotification(CLI::App* app, const std::string& name, Notification* value,
                              const std::string& help);
 
 // "off", "header", "full".

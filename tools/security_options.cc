@@ -11,7 +11,7 @@ std::string Of(const std::string& prefix, const std::string& help) {
 }  // namespace
 
 void AddCredentialOptions(CLI::App* app, const std::string& prefix,
-                          security::ClientCredentials* credentials) {
+                          ClientCredentials* credentials) {
   const std::string option = "--" + prefix;
   app->add_option(option + "tls-ca", credentials->tls_ca,
                   Of(prefix,

@@ -7,15 +7,14 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "src/security/client_credentials.h"
+#include "invoker/client_credentials.h"
 
 namespace invoker::tools {
 
 // --tls-ca, --tls-cert, --tls-key, --tls-server-name, --token-file and --plaintext; with `prefix`
 // "usage_": --usage-tls-ca and so on. What is not given is taken from the environment later
 // (security::Complete), so that a token's file need not be named in every command.
-void AddCredentialOptions(CLI::App* app, const std::string& prefix,
-                          security::ClientCredentials* credentials);
+void AddCredentialOptions(CLI::App* app, const std::string& prefix, ClientCredentials* credentials);
 
 }  // namespace invoker::tools
 

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <string>
 
+#include "invoker/notification.h"
+#include "invoker/version.h"
 #include "nlohmann/json.hpp"
-#include "src/invoke/wire/version.h"
 #include "src/transport/discovery/discovery.h"
-#include "src/transport/provider/notification.h"
 #include "src/transport/provider/provider_profile.h"
 
 namespace invoker::tools {
@@ -18,7 +18,7 @@ nlohmann::ordered_json DescribeFabric(const transport::FabricChoice& fabric) {
   nlohmann::ordered_json entry;
   entry["provider"] = fabric.profile.provider;
   entry["fabric_address"] = transport::DescribeSource(*fabric.info);
-  entry["notification"] = transport::NotificationName(fabric.profile.notification);
+  entry["notification"] = NotificationName(fabric.profile.notification);
   entry["same_host_only"] = fabric.profile.same_host_only;
   return entry;
 }
@@ -37,7 +37,7 @@ absl::Status PrintReady(const Worker& worker, const bootstrap::WorkerInfo& info,
     line["fabrics"].push_back(DescribeFabric(fabric));
   }
   line["executors"] = info.executors;
-  line["notify"] = transport::NotificationName(info.notification);
+  line["notify"] = NotificationName(info.notification);
   line["window"] = info.window_bytes;
   line["functions"] = nlohmann::json::array();
   for (const bootstrap::FunctionInfo& function : info.functions) {
@@ -48,7 +48,7 @@ absl::Status PrintReady(const Worker& worker, const bootstrap::WorkerInfo& info,
   line["python"] = info.capacity.python;
   line["allow_upload"] = UploadPolicyName(upload);
   line["pid"] = getpid();
-  line["version"] = kVersion;
+  line["version"] = Version();
   // A name with bytes that are not UTF-8 must not end the program.
   const std::string text =
       line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

@@ -5,10 +5,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/messages/messages.h"
 #include "src/bootstrap/service/server.h"
 #include "src/code/upload_policy.h"
+#include "src/invoke/worker/worker.h"
 
 namespace invoker::tools {
 

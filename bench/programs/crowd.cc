@@ -12,7 +12,7 @@
 #include "bench/harness/counted_memory.h"
 #include "bench/programs/peer_addresses.h"
 #include "bench/raw/raw_endpoint.h"
-#include "invoker/worker.h"
+#include "src/invoke/worker/worker.h"
 #include "src/transport/provider/provider_profile.h"
 #include "src/transport/reactor/reactor.h"
 

@@ -36,14 +36,14 @@ constexpr absl::Duration kPause = absl::Milliseconds(250);
 // How the executor comes about.
 struct Origin {
   const char* name;
-  bootstrap::ExecutorKind kind;
+  ExecutorKind kind;
   const char* prestart;  // one of the server's options
 };
 constexpr std::array<Origin, 4> kOrigins = {{
-    {"native_pool", bootstrap::ExecutorKind::kNative, "--prestart=1"},
-    {"native_fork", bootstrap::ExecutorKind::kNative, "--prestart=0"},
-    {"python_pool", bootstrap::ExecutorKind::kPython, "--prestart-python=1"},
-    {"python_fork", bootstrap::ExecutorKind::kPython, "--prestart-python=0"},
+    {"native_pool", ExecutorKind::kNative, "--prestart=1"},
+    {"native_fork", ExecutorKind::kNative, "--prestart=0"},
+    {"python_pool", ExecutorKind::kPython, "--prestart-python=1"},
+    {"python_fork", ExecutorKind::kPython, "--prestart-python=0"},
 }};
 
 constexpr char kPython[] = "/usr/bin/python3";
@@ -75,8 +75,8 @@ struct Series {
 };
 
 // `series` may be null: then nothing is noted.
-absl::Status TakeLease(const std::string& target, const std::string& provider,
-                       bootstrap::ExecutorKind kind, Series* series) {
+absl::Status TakeLease(const std::string& target, const std::string& provider, ExecutorKind kind,
+                       Series* series) {
   absl::SleepFor(kPause);
   ConnectTimes times;
   LeaseOptions options;
@@ -107,7 +107,7 @@ absl::Status TakeLease(const std::string& target, const std::string& provider,
 absl::Status MeasureRound(const CommonOptions& options, const std::string& provider,
                           const Origin& origin, Series* series) {
   std::vector<std::string> flags = {"--lease-cores=1", origin.prestart};
-  if (origin.kind == bootstrap::ExecutorKind::kPython) {
+  if (origin.kind == ExecutorKind::kPython) {
     flags.push_back(absl::StrCat("--python=", kPython));
   }
   // shm works between processes of one user only.

@@ -29,8 +29,6 @@
 
 namespace invoker::bench {
 namespace {
-
-using transport::Notification;
 using transport::RemoteWindow;
 using transport::SendOrder;
 

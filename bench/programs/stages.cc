@@ -22,8 +22,8 @@
 #include "bench/harness/report.h"
 #include "bench/programs/stage_probe.h"
 #include "invoker/client.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
+#include "src/invoke/worker/worker.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -100,7 +100,7 @@ class Pair {
     auto client = Client::Connect(pair->server_->listen_address(), OptionsFor(provider));
     if (!client.ok()) return client.status();
     pair->client_ = *std::move(client);
-    if (pair->client_->notification() != transport::Notification::kWriteImm) {
+    if (pair->client_->notification() != Notification::kWriteImm) {
       return absl::FailedPreconditionError(
           absl::StrCat("only write-with-immediate is followed, and ", provider,
                        " does without it: ", pair->client_->downgrade_reason()));

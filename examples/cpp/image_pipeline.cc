@@ -6,6 +6,8 @@
 //
 // The library is the worker's (it has the function `thumbnail`), loaded here for the comparison.
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -24,8 +26,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "invoker/client_group.h"
-#include "invoker/function/function_library.h"
-#include "invoker/function/function_registry.h"
+#include "invoker/function.h"
 
 namespace {
 
@@ -109,45 +110,49 @@ absl::Status ProcessRemotely(const std::vector<std::filesystem::path>& photograp
   return absl::OkStatus();
 }
 
-// The worker's function, in this process.
+// The worker's function, in this process. Loaded until the process ends.
 class LocalThumbnail {
  public:
   static absl::StatusOr<LocalThumbnail> Load(const std::string& path) {
-    LocalThumbnail local;
-    absl::StatusOr<std::unique_ptr<invoker::FunctionLibrary>> library =
-        invoker::FunctionLibrary::Load(path);
-    if (!library.ok()) return library.status();
-    local.library_ = *std::move(library);
-    for (const invoker::FunctionEntry& entry : local.library_->functions()) {
-      if (entry.name == "thumbnail") local.entry_ = entry;
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return absl::NotFoundError(dlerror());
+    const auto get_module =
+        reinterpret_cast<const invoker_module* (*)()>(dlsym(library, "invoker_get_module"));
+    const invoker_module* module = get_module == nullptr ? nullptr : get_module();
+    for (uint32_t i = 0; module != nullptr && i < module->count; ++i) {
+      if (absl::string_view(module->entries[i].name) == "thumbnail") {
+        return LocalThumbnail(module->entries[i]);
+      }
     }
-    if (local.entry_.function == nullptr) {
-      return absl::NotFoundError(absl::StrCat(path, " has no function `thumbnail`"));
-    }
-    return local;
+    return absl::NotFoundError(absl::StrCat(path, " has no function `thumbnail`"));
   }
 
   absl::StatusOr<std::string> Call(const std::string& photograph) const {
     std::string output(kMostThumbnail, '\0');
-    char error[256];
-    const invoker::CallOutcome outcome = invoker::RunFunction(
-        entry_,
-        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(photograph.data()), photograph.size()),
-        absl::MakeSpan(reinterpret_cast<uint8_t*>(output.data()), output.size()),
-        absl::MakeSpan(error));
-    if (outcome.kind == invoker::CallOutcome::Kind::kFailed) {
-      return absl::InvalidArgumentError(error);
-    }
-    if (outcome.kind == invoker::CallOutcome::Kind::kOutputTooSmall) {
+    char error[INVOKER_MIN_ERROR_CAPACITY] = "";
+    invoker_call call = {};
+    call.struct_size = sizeof(call);
+    call.context = entry_.context;
+    call.input = photograph.data();
+    call.input_size = photograph.size();
+    call.output = output.data();
+    call.output_capacity = output.size();
+    call.error = error;
+    call.error_capacity = sizeof(error);
+    call.cancelled = [](const invoker_call*) { return 0; };
+    const int64_t result = entry_.function(&call);
+    if (result == INVOKER_OUTPUT_TOO_SMALL) {
       return absl::ResourceExhaustedError("a thumbnail is larger than there is room for");
     }
-    output.resize(outcome.output_size);
+    if (result < 0) return absl::InvalidArgumentError(error);
+    output.resize(static_cast<size_t>(result));
     return output;
   }
 
  private:
-  std::unique_ptr<invoker::FunctionLibrary> library_;
-  invoker::FunctionEntry entry_;
+  explicit LocalThumbnail(const invoker_entry& entry) : entry_(entry) {}
+
+  invoker_entry entry_;
 };
 
 // Reads, computes and writes the same here, one after the other.
@@ -218,7 +223,7 @@ absl::Status Run(const Settings& settings) {
             << "here, one thread       " << here_ms << " ms\n"
             << "speed-up               " << here_ms / remote_ms << ", with the lease "
             << here_ms / (lease_ms + remote_ms) << "\n";
-  for (const absl::StatusOr<invoker::bootstrap::LeaseEnd>& end : (*group)->Release()) {
+  for (const absl::StatusOr<invoker::LeaseEnd>& end : (*group)->Release()) {
     if (!end.ok()) return end.status();
     std::cout << "bill: " << end->usage.calls << " calls, "
               << Milliseconds(end->usage.function_time) << " in functions, "

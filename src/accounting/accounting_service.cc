@@ -97,7 +97,7 @@ class AccountingService final : public v1::Accounting::Service {
     const absl::StatusOr<bootstrap::LeaseTable::Use> use =
         bootstrap::AcquireFor(context, parts_.access, parts_.leases, lease);
     if (!use.ok()) return bootstrap::ToGrpc(use.status());
-    const absl::StatusOr<bootstrap::Usage> usage = parts_.host->LeaseUsage(lease);
+    const absl::StatusOr<ResourceUsage> usage = parts_.host->LeaseUsage(lease);
     if (!usage.ok()) return bootstrap::ToGrpc(usage.status());
     *reply->mutable_lease_usage() = bootstrap::ToProto(*usage);
     return grpc::Status::OK;

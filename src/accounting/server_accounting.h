@@ -14,21 +14,21 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "invoker/client_credentials.h"
 #include "src/accounting/usage_accumulator.h"
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_contributor.h"
 #include "src/bootstrap/service/server.h"
-#include "src/security/client_credentials.h"
 #include "src/transport/discovery/discovery.h"
 
 namespace invoker {
 
 // The server's flags of these names.
 struct AccountingOptions {
-  std::string usage_file;  // UsageBookOptions::file
-  std::string usage_to;    // HOST:PORT of a server with usage_counters; empty: none
-  security::ClientCredentials usage_credentials;  // to show at usage_to
-  bool usage_counters = false;                    // other servers may add to counters here
+  std::string usage_file;               // UsageBookOptions::file
+  std::string usage_to;                 // HOST:PORT of a server with usage_counters; empty: none
+  ClientCredentials usage_credentials;  // to show at usage_to
+  bool usage_counters = false;          // other servers may add to counters here
 };
 
 class ServerAccounting {

@@ -35,7 +35,7 @@ uint64_t Sum(uint64_t a, uint64_t b) {
 absl::Duration MonotonicClock() { return absl::Nanoseconds(transport::MonotonicNs()); }
 
 // A client that shares the server's executors has neither time nor memory of its own.
-bool UsedNothing(const bootstrap::Usage& bill) {
+bool UsedNothing(const ResourceUsage& bill) {
   return bill.calls == 0 && bill.bytes_in == 0 && bill.bytes_out == 0 &&
          bill.function_time == absl::ZeroDuration() && bill.cpu_time == absl::ZeroDuration();
 }
@@ -51,7 +51,7 @@ void UsageReading::Add(const UsageReading& other) {
   bytes_out = Sum(bytes_out, other.bytes_out);
 }
 
-void AddUsage(const bootstrap::Usage& from, bootstrap::Usage* to) {
+void AddUsage(const ResourceUsage& from, ResourceUsage* to) {
   to->lease_time += from.lease_time;
   to->cpu_time += from.cpu_time;
   to->memory_byte_seconds = Sum(to->memory_byte_seconds, from.memory_byte_seconds);
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<UsageBook>> UsageBook::Open(UsageBookOptions opti
   if (book->options_.file.empty()) return book;
   absl::StatusOr<std::unique_ptr<UsageFile>> file = UsageFile::Open(
       book->options_.file,
-      [&book](const std::string& tenant, const bootstrap::Usage& usage) {
+      [&book](const std::string& tenant, const ResourceUsage& usage) {
         absl::MutexLock lock(&book->mutex_);
         Sum& sum = book->ended_[book->SumFor(tenant)];
         AddUsage(usage, &sum.before);
@@ -148,9 +148,9 @@ std::string UsageBook::Take(Account* account, const UsageReading& reading,
       "this is reported once for a lease");
 }
 
-bootstrap::Usage UsageBook::Bill(const Account& account, absl::Duration now) const {
+ResourceUsage UsageBook::Bill(const Account& account, absl::Duration now) const {
   const absl::Duration held = now - account.opened;
-  bootstrap::Usage usage;
+  ResourceUsage usage;
   usage.lease_time = held * static_cast<int64_t>(account.executors);
   usage.cpu_time = account.taken.cpu_time;
   usage.memory_byte_seconds = static_cast<uint64_t>(static_cast<double>(account.memory_bytes) *
@@ -174,10 +174,10 @@ void UsageBook::Update(uint64_t lease, const UsageReading& reading) {
   if (!message.empty()) options_.log(message);
 }
 
-bootstrap::Usage UsageBook::CloseLease(uint64_t lease, const UsageReading& last) {
+ResourceUsage UsageBook::CloseLease(uint64_t lease, const UsageReading& last) {
   std::string message;
   Account account;
-  bootstrap::Usage bill;
+  ResourceUsage bill;
   std::function<void()> closed;
   {
     absl::MutexLock lock(&mutex_);
@@ -203,7 +203,7 @@ bootstrap::Usage UsageBook::CloseLease(uint64_t lease, const UsageReading& last)
   return bill;
 }
 
-absl::optional<bootstrap::Usage> UsageBook::OpenUsage(uint64_t lease) const {
+absl::optional<ResourceUsage> UsageBook::OpenUsage(uint64_t lease) const {
   absl::MutexLock lock(&mutex_);
   const auto found = open_.find(lease);
   if (found == open_.end()) return absl::nullopt;
@@ -222,7 +222,7 @@ std::vector<bootstrap::UsageRecord> UsageBook::Records(absl::string_view tenant)
     }
     for (const auto& [name, sum] : ended_) {
       if (sum.leases == 0 || (!tenant.empty() && name != tenant)) continue;
-      bootstrap::Usage all = sum.before;
+      ResourceUsage all = sum.before;
       AddUsage(sum.usage, &all);
       records.push_back({name, 0, 0, false, all});
     }
@@ -236,7 +236,7 @@ std::vector<bootstrap::UsageRecord> UsageBook::Records(absl::string_view tenant)
 std::vector<UsageBook::TenantTotal> UsageBook::Totals() const {
   std::vector<TenantTotal> totals;
   absl::MutexLock lock(&mutex_);
-  absl::flat_hash_map<std::string, bootstrap::Usage> sums;
+  absl::flat_hash_map<std::string, ResourceUsage> sums;
   for (const auto& [name, sum] : ended_) sums[name] = sum.usage;
   const absl::Duration now = options_.clock();
   for (const auto& [lease, account] : open_) {

@@ -90,10 +90,10 @@ class UsageBook {
 
   // The lease's time ends; `last` may be as of now or before. Its usage goes to its tenant's sum,
   // and to the file. Returns the bill, of a lease that is not open an empty one.
-  bootstrap::Usage CloseLease(uint64_t lease, const UsageReading& last) ABSL_LOCKS_EXCLUDED(mutex_);
+  ResourceUsage CloseLease(uint64_t lease, const UsageReading& last) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What an open lease has used so far; nothing of others.
-  absl::optional<bootstrap::Usage> OpenUsage(uint64_t lease) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::optional<ResourceUsage> OpenUsage(uint64_t lease) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Open leases in the order in which they were opened, then tenants by name. `tenant` empty:
   // everybody's. A lease's id is a secret: a record says instead the how manyth it was, from 1.
@@ -104,7 +104,7 @@ class UsageBook {
   // an earlier book has told already; every field only ever grows.
   struct TenantTotal {
     std::string tenant;
-    bootstrap::Usage usage;
+    ResourceUsage usage;
   };
   std::vector<TenantTotal> Totals() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -129,12 +129,12 @@ class UsageBook {
   std::string Take(Account* account, const UsageReading& reading, absl::Duration now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   struct Sum {
-    bootstrap::Usage before;  // what the file said at the start
-    bootstrap::Usage usage;   // leases that have ended since
-    uint64_t leases = 0;      // both kinds
+    ResourceUsage before;  // what the file said at the start
+    ResourceUsage usage;   // leases that have ended since
+    uint64_t leases = 0;   // both kinds
   };
 
-  bootstrap::Usage Bill(const Account& account, absl::Duration now) const;
+  ResourceUsage Bill(const Account& account, absl::Duration now) const;
   // Makes the sum if there is room for one of the tenant's own.
   std::string SumFor(const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -148,7 +148,7 @@ class UsageBook {
 };
 
 // Field by field.
-void AddUsage(const bootstrap::Usage& from, bootstrap::Usage* to);
+void AddUsage(const ResourceUsage& from, ResourceUsage* to);
 
 }  // namespace invoker
 

@@ -29,17 +29,17 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "invoker/client_credentials.h"
 #include "src/accounting/usage_book.h"
 #include "src/accounting/usage_row.h"
 #include "src/bootstrap/client/client.h"
-#include "src/security/client_credentials.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
 
 struct UsageContributorOptions {
-  std::string server;                       // the accumulator's HOST:PORT
-  security::ClientCredentials credentials;  // to show there
+  std::string server;             // the accumulator's HOST:PORT
+  ClientCredentials credentials;  // to show there
   absl::Duration interval = absl::Seconds(2);
   absl::Duration timeout = absl::Seconds(5);  // for each step of a round
   // UsageBook::Totals: every field of a tenant's usage only ever grows.

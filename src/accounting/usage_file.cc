@@ -18,7 +18,7 @@ absl::Status FileError(absl::string_view what, const std::string& path) {
       absl::StrCat("cannot ", what, " the usage file ", path, ": ", strerror(errno)));
 }
 
-std::string ToLine(const std::string& tenant, uint32_t executors, const bootstrap::Usage& usage) {
+std::string ToLine(const std::string& tenant, uint32_t executors, const ResourceUsage& usage) {
   nlohmann::ordered_json line;
   line["ended"] = absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
   line["tenant"] = tenant;
@@ -35,7 +35,7 @@ std::string ToLine(const std::string& tenant, uint32_t executors, const bootstra
 }
 
 // False if it is no such line.
-bool FromLine(const std::string& text, std::string* tenant, bootstrap::Usage* usage) {
+bool FromLine(const std::string& text, std::string* tenant, ResourceUsage* usage) {
   const nlohmann::json line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!line.is_object() || !line.contains("tenant") || !line["tenant"].is_string()) return false;
   bool good = true;
@@ -79,7 +79,7 @@ absl::Status WriteWhole(int fd, absl::string_view text, const std::string& path)
 
 absl::StatusOr<std::unique_ptr<UsageFile>> UsageFile::Open(
     const std::string& path,
-    const std::function<void(const std::string& tenant, const bootstrap::Usage&)>& on_line,
+    const std::function<void(const std::string& tenant, const ResourceUsage&)>& on_line,
     const std::function<void(absl::string_view)>& on_bad_line) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0) return FileError("open", path);
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<UsageFile>> UsageFile::Open(
     // The end of one that was cut off.
     if (line.empty()) continue;
     std::string tenant;
-    bootstrap::Usage usage;
+    ResourceUsage usage;
     if (FromLine(line, &tenant, &usage)) {
       on_line(tenant, usage);
     } else {
@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<UsageFile>> UsageFile::Open(
 UsageFile::~UsageFile() { close(fd_); }
 
 absl::Status UsageFile::Append(const std::string& tenant, uint32_t executors,
-                               const bootstrap::Usage& usage) {
+                               const ResourceUsage& usage) {
   const std::string line = ToLine(tenant, executors, usage);
   absl::MutexLock lock(&mutex_);
   // What could be written of a line may stand there without its end.

@@ -28,14 +28,14 @@ class UsageFile {
   // description of each line that says nothing, `on_bad_line`.
   static absl::StatusOr<std::unique_ptr<UsageFile>> Open(
       const std::string& path,
-      const std::function<void(const std::string& tenant, const bootstrap::Usage&)>& on_line,
+      const std::function<void(const std::string& tenant, const ResourceUsage&)>& on_line,
       const std::function<void(absl::string_view)>& on_bad_line);
   ~UsageFile();
   UsageFile(const UsageFile&) = delete;
   UsageFile& operator=(const UsageFile&) = delete;
 
   // Blocks for the disk. Lease ids are secrets, and not written.
-  absl::Status Append(const std::string& tenant, uint32_t executors, const bootstrap::Usage& usage)
+  absl::Status Append(const std::string& tenant, uint32_t executors, const ResourceUsage& usage)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

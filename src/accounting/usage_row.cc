@@ -17,7 +17,7 @@ uint64_t Nanos(absl::Duration time) {
 
 }  // namespace
 
-UsageRow ToRow(const bootstrap::Usage& usage) {
+UsageRow ToRow(const ResourceUsage& usage) {
   return {Micros(usage.lease_time),
           Micros(usage.cpu_time),
           usage.memory_byte_seconds,
@@ -28,8 +28,8 @@ UsageRow ToRow(const bootstrap::Usage& usage) {
           usage.bytes_out};
 }
 
-bootstrap::Usage FromRow(const UsageRow& row) {
-  bootstrap::Usage usage;
+ResourceUsage FromRow(const UsageRow& row) {
+  ResourceUsage usage;
   usage.lease_time = absl::Microseconds(Clamp(row[0]));
   usage.cpu_time = absl::Microseconds(Clamp(row[1]));
   usage.memory_byte_seconds = row[2];

@@ -13,8 +13,8 @@ namespace invoker {
 using UsageRow = std::array<uint64_t, bootstrap::kCountersPerRow>;
 
 // In the order of Usage's fields, which servers of all releases have in common.
-UsageRow ToRow(const bootstrap::Usage& usage);
-bootstrap::Usage FromRow(const UsageRow& row);
+UsageRow ToRow(const ResourceUsage& usage);
+ResourceUsage FromRow(const UsageRow& row);
 
 }  // namespace invoker
 

@@ -20,8 +20,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::CodeKind;
 using bootstrap::LeaseTable;
 using bootstrap::Mark;
 using bootstrap::ToGrpc;

@@ -35,8 +35,8 @@ absl::Status FileError(const std::string& path, int error) {
 }  // namespace
 
 absl::StatusOr<std::vector<bootstrap::FunctionInfo>> UploadAndLoad(
-    bootstrap::BootstrapClient* client, uint64_t lease, absl::string_view code,
-    bootstrap::CodeKind kind, absl::string_view name, absl::Duration timeout) {
+    bootstrap::BootstrapClient* client, uint64_t lease, absl::string_view code, CodeKind kind,
+    absl::string_view name, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   absl::StatusOr<Sha256Digest> digest = HashOf(code);
   if (!digest.ok()) return digest.status();

@@ -22,8 +22,8 @@ namespace invoker {
 // lease's executors have then, by id. Errors are those of the service Code (proto/bootstrap.proto).
 // Any thread.
 absl::StatusOr<std::vector<bootstrap::FunctionInfo>> UploadAndLoad(
-    bootstrap::BootstrapClient* client, uint64_t lease, absl::string_view code,
-    bootstrap::CodeKind kind, absl::string_view name, absl::Duration timeout);
+    bootstrap::BootstrapClient* client, uint64_t lease, absl::string_view code, CodeKind kind,
+    absl::string_view name, absl::Duration timeout);
 
 // The bytes of the file at `path`. NOT_FOUND, PERMISSION_DENIED, or INVALID_ARGUMENT for what is no
 // regular file or is empty.

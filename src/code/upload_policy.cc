@@ -26,8 +26,8 @@ absl::optional<UploadPolicy> ParseUploadPolicy(absl::string_view name) {
   return absl::nullopt;
 }
 
-absl::Status CheckUploadAllowed(UploadPolicy policy, bootstrap::CodeKind kind) {
-  const bool library = kind == bootstrap::CodeKind::kLibrary;
+absl::Status CheckUploadAllowed(UploadPolicy policy, CodeKind kind) {
+  const bool library = kind == CodeKind::kLibrary;
   const UploadPolicy wanted = library ? UploadPolicy::kLibrary : UploadPolicy::kPython;
   if (policy == wanted || policy == UploadPolicy::kAll) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(

@@ -22,7 +22,7 @@ const char* UploadPolicyName(UploadPolicy policy);
 absl::optional<UploadPolicy> ParseUploadPolicy(absl::string_view name);
 
 // PERMISSION_DENIED says with which flag the worker would have to be started.
-absl::Status CheckUploadAllowed(UploadPolicy policy, bootstrap::CodeKind kind);
+absl::Status CheckUploadAllowed(UploadPolicy policy, CodeKind kind);
 // The same, for a file that may become either.
 absl::Status CheckAnyUploadAllowed(UploadPolicy policy);
 

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "invoker/export.h"
 
 namespace invoker {
 
@@ -23,19 +24,19 @@ enum class CallFate {
 };
 
 // "not_sent", "maybe_executed", ...
-absl::string_view CallFateName(CallFate fate);
+INVOKER_EXPORT absl::string_view CallFateName(CallFate fate);
 
 // The fate that WithFate has put into `status`.
-CallFate GetCallFate(const absl::Status& status);
+INVOKER_EXPORT CallFate GetCallFate(const absl::Status& status);
 
 // `status`, which is not OK, marked with the fate.
-absl::Status WithFate(absl::Status status, CallFate fate);
+INVOKER_EXPORT absl::Status WithFate(absl::Status status, CallFate fate);
 
 // The code that the function itself failed with; nothing if `status` is no function's failure.
-std::optional<int32_t> GetFunctionCode(const absl::Status& status);
+INVOKER_EXPORT std::optional<int32_t> GetFunctionCode(const absl::Status& status);
 
 // `status`, which is not OK, marked with the function's code.
-absl::Status WithFunctionCode(absl::Status status, int32_t code);
+INVOKER_EXPORT absl::Status WithFunctionCode(absl::Status status, int32_t code);
 
 }  // namespace invoker
 

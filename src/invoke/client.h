@@ -34,11 +34,11 @@
 #include "absl/types/span.h"
 #include "invoker/call_fate.h"
 #include "invoker/client_options.h"
+#include "invoker/data_auth.h"
+#include "invoker/export.h"
+#include "invoker/notification.h"
 #include "invoker/registered_window.h"
 #include "invoker/response.h"
-#include "src/bootstrap/messages/data_auth.h"
-#include "src/invoke/wire/drop_counters.h"
-#include "src/transport/provider/notification.h"
 
 namespace invoker {
 
@@ -48,7 +48,7 @@ class MemoryCall;
 struct Call;
 
 // A function of the worker, by name and id. A value; valid for the client that returned it.
-class RemoteFunction {
+class INVOKER_EXPORT RemoteFunction {
  public:
   const std::string& name() const { return name_; }
   uint16_t id() const { return id_; }
@@ -62,7 +62,7 @@ class RemoteFunction {
 };
 
 // A call under way. Movable; one thread at a time.
-class Future {
+class INVOKER_EXPORT Future {
  public:
   Future(Future&& other) noexcept;
   Future& operator=(Future&& other) noexcept;
@@ -104,7 +104,7 @@ class Future {
 // behind `data()` may be changed whenever no call with this buffer is under way. One call at a
 // time. May outlive the client. A call that has been started keeps the memory, so the buffer itself
 // may go.
-class Buffer {
+class INVOKER_EXPORT Buffer {
  public:
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -182,7 +182,7 @@ class CallInput {
   uint64_t offset_ = 0;           // in a window; or the number of parts
 };
 
-class Client {
+class INVOKER_EXPORT Client {
  public:
   // Connects to the invoker_server at "HOST:PORT", opens a session on the best fabric and proves
   // the data path with a probe; where it does not work, goes on with the next fabric. Blocks for at
@@ -257,7 +257,7 @@ class Client {
   const std::string& provider() const;
   // The provider and why it was taken, for people: "a: same host; the worker also offers b".
   const std::string& fabric_choice() const;
-  transport::Notification notification() const;
+  Notification notification() const;
   // Empty, or why write-with-immediate was given up for send-after-write.
   const std::string& downgrade_reason() const;
   // Payloads of up to so many bytes go in pieces now, if the provider does not inject them whole:

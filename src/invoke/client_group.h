@@ -33,25 +33,27 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "invoker/client.h"
+#include "invoker/export.h"
 #include "invoker/lease.h"
-#include "src/bootstrap/messages/messages.h"
-#include "src/invoke/group/deferred_calls.h"
-#include "src/invoke/group/executor_loads.h"
-#include "src/invoke/group/group_access.h"
-#include "src/invoke/group/group_call.h"
-#include "src/invoke/group/group_function_ids.h"
-#include "src/invoke/group/group_tries.h"
-#include "src/invoke/group/map_run.h"
-#include "src/invoke/group/reconnector.h"
-#include "src/invoke/group/retired_clients.h"
+#include "invoker/map_run.h"
 
 namespace invoker {
 
+class CallDriver;
+class DeferredCalls;
+class ExecutorLoads;
+class GroupAccess;
+class GroupCall;
+class GroupFunctionIds;
+class GroupTries;
+class Reconnector;
+class RetiredClients;
+
 // A function that every executor of a group has. A value; valid for the group that returned it,
 // also after it has connected again.
-class GroupFunction {
+class INVOKER_EXPORT GroupFunction {
  public:
-  const std::string& name() const { return ids_->name(); }
+  const std::string& name() const;
 
  private:
   friend class ClientGroup;
@@ -63,12 +65,12 @@ class GroupFunction {
 
 // A call of a group that is under way. Movable; one thread at a time. May outlive the group, which
 // ends its calls.
-class GroupFuture {
+class INVOKER_EXPORT GroupFuture {
  public:
-  GroupFuture(GroupFuture&&) noexcept = default;
-  GroupFuture& operator=(GroupFuture&&) noexcept = default;
+  GroupFuture(GroupFuture&&) noexcept;
+  GroupFuture& operator=(GroupFuture&&) noexcept;
   // Abandons the result, not the call. Waits as ~Future does.
-  ~GroupFuture() = default;
+  ~GroupFuture();
 
   // Future's. If the call is to be tried again (CallOptions::retry), Get and Wait try it, on their
   // thread.
@@ -81,9 +83,9 @@ class GroupFuture {
  private:
   friend class ClientGroup;
   friend class GroupCallStarter;
-  explicit GroupFuture(absl::Status status) : status_(std::move(status)) {}
-  explicit GroupFuture(std::unique_ptr<GroupTries> tries) : tries_(std::move(tries)) {}
-  explicit GroupFuture(std::shared_ptr<GroupCall> call) : call_(std::move(call)) {}
+  explicit GroupFuture(absl::Status status);
+  explicit GroupFuture(std::unique_ptr<GroupTries> tries);
+  explicit GroupFuture(std::shared_ptr<GroupCall> call);
 
   absl::Status status_;                // why it has never started
   std::unique_ptr<GroupTries> tries_;  // nullptr: taken, or it has never started
@@ -91,7 +93,7 @@ class GroupFuture {
 };
 
 // All methods but the destructor may be called from any thread.
-class ClientGroup {
+class INVOKER_EXPORT ClientGroup {
  public:
   // Sessions with the shared executors of the servers in "HOST:PORT,HOST:PORT": so many on each; 0:
   // as many as the server has executors. Blocks as Client::Connect does, for all servers at the
@@ -119,13 +121,13 @@ class ClientGroup {
   ClientGroup(const ClientGroup&) = delete;
   ClientGroup& operator=(const ClientGroup&) = delete;
 
-  size_t size() const { return loads_->size(); }
+  size_t size() const;
   // Executors that have not been lost. Once it says that one is back, client() is the new one.
-  size_t left() const { return loads_->left(); }
+  size_t left() const;
   // At any time, also while the group connects again. A client that has been lost, and in whose
   // place the group has connected anew, stays until that one has been replaced too; it is closed as
   // soon as the callbacks of its calls have run.
-  Client& client(size_t index) const { return loads_->client(index); }
+  Client& client(size_t index) const;
   // The client that the executor has now. The group closes it, whatever else keeps it.
   std::shared_ptr<Client> ShareClient(size_t index) const ABSL_LOCKS_EXCLUDED(functions_mutex_);
   // The client of the session that a response came in (Response::session), while it is one of the
@@ -133,11 +135,11 @@ class ClientGroup {
   std::shared_ptr<Client> ClientOf(uint64_t session) const ABSL_LOCKS_EXCLUDED(functions_mutex_);
   // Calls under way on one of them, as far as they were made through the group, and with the
   // client that it has now.
-  uint32_t calls(size_t index) const { return loads_->calls(index); }
+  uint32_t calls(size_t index) const;
   const std::vector<std::shared_ptr<Lease>>& leases() const { return leases_; }
 
   // OK while an executor is left, or why the last one was lost.
-  absl::Status status() const { return loads_->status(); }
+  absl::Status status() const;
 
   // NOT_FOUND if an executor does not have it: which one, and what it has.
   absl::StatusOr<GroupFunction> Function(absl::string_view name) const;
@@ -172,7 +174,7 @@ class ClientGroup {
   void Close() ABSL_LOCKS_EXCLUDED(functions_mutex_);
 
   // Releases every lease: Lease::Release of each, with its server named in errors.
-  std::vector<absl::StatusOr<bootstrap::LeaseEnd>> Release();
+  std::vector<absl::StatusOr<LeaseEnd>> Release();
 
  private:
   friend class GroupCallStarter;
@@ -181,7 +183,7 @@ class ClientGroup {
               std::vector<std::shared_ptr<Lease>> leases);
 
   absl::Status Reconnect(const ClientOptions& options);
-  void Watch(ExecutorLoads::Session session);
+  void Watch(size_t executor);
   absl::Status Replace(size_t executor, std::unique_ptr<Client> client)
       ABSL_LOCKS_EXCLUDED(functions_mutex_);
   std::vector<std::shared_ptr<CallDriver>> ListDrivers() ABSL_LOCKS_EXCLUDED(functions_mutex_);
@@ -191,15 +193,15 @@ class ClientGroup {
   const size_t owned_;  // clients that are not a lease's, and come first
   const std::vector<std::shared_ptr<Lease>> leases_;
   const std::shared_ptr<ExecutorLoads> loads_;  // with the clients, the leases' too
-  const std::shared_ptr<GroupAccess> access_ = std::make_shared<GroupAccess>();
+  const std::shared_ptr<GroupAccess> access_;
   mutable absl::Mutex functions_mutex_;
   std::vector<std::shared_ptr<Client>> clients_ ABSL_GUARDED_BY(functions_mutex_);  // by executor
   // All that have been asked for.
   mutable std::vector<std::shared_ptr<GroupFunctionIds>> functions_
       ABSL_GUARDED_BY(functions_mutex_);
   bool closing_ ABSL_GUARDED_BY(functions_mutex_) = false;  // no client is put in place any more
-  DeferredCalls deferred_;
-  RetiredClients retired_;
+  const std::unique_ptr<DeferredCalls> deferred_;
+  const std::unique_ptr<RetiredClients> retired_;
   std::unique_ptr<Reconnector> reconnector_;  // nullptr: what is lost stays so
 };
 

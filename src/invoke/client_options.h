@@ -10,9 +10,9 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "src/bootstrap/messages/data_auth.h"
-#include "src/security/client_credentials.h"
-#include "src/transport/provider/notification.h"
+#include "invoker/client_credentials.h"
+#include "invoker/data_auth.h"
+#include "invoker/notification.h"
 
 namespace invoker {
 
@@ -38,7 +38,7 @@ struct ClientOptions {
   // interface applies to all fabrics that are addressed by IP.
   std::string fabric_address;
   // kAuto: write-with-immediate if a probe proves it, else send-after-write.
-  transport::Notification notification = transport::Notification::kAuto;
+  Notification notification = Notification::kAuto;
   // Bytes per direction: a power of two, at most the worker's; 0: the worker's.
   uint64_t window_bytes = 0;
   // The worker is in this very process: fabrics that are for one host only are left out, since
@@ -46,7 +46,7 @@ struct ClientOptions {
   bool worker_in_this_process = false;
   // What to show the worker's bootstrap, and to know it by. What is empty is taken from the
   // environment (INVOKER_TLS_CA and so on).
-  security::ClientCredentials credentials;
+  ClientCredentials credentials;
   // For each step of connecting.
   absl::Duration connect_timeout = absl::Seconds(10);
   // For one probe of the data path. Each fabric that is tried gets two at most: one for each

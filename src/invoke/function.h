@@ -247,9 +247,9 @@ inline void SetError(invoker_call* call, std::string_view message) {
   call->error[size] = '\0';
 }
 
-using Body = Result (*)(Input input, Output& output);
-
-inline std::int64_t Call(Body body, invoker_call* call) noexcept {
+// `body` is callable as Result(Input, Output&).
+template <typename Body>
+std::int64_t Call(const Body& body, invoker_call* call) noexcept {
   try {
     Output output(call->output, call->output_capacity, call);
     Result result = body(Input(call->input, call->input_size), output);

@@ -5,7 +5,7 @@
 //   auto lease = invoker::Lease::Acquire("10.0.0.7:7000", options);
 //   absl::StatusOr<invoker::RemoteFunction> pi = (*lease)->Function("pi");
 //   absl::StatusOr<invoker::Response> part = (*lease)->executor(1).Invoke(*pi, "1000000");
-//   absl::StatusOr<invoker::bootstrap::LeaseEnd> bill = (*lease)->Release();
+//   absl::StatusOr<invoker::LeaseEnd> bill = (*lease)->Release();
 //
 // A lease is cores and memory of the worker for as long as it is held. Each of its executors is a
 // process of its own, which runs one function at a time and which nobody else can call. A function
@@ -33,7 +33,8 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "invoker/client.h"
-#include "src/bootstrap/messages/messages.h"
+#include "invoker/export.h"
+#include "invoker/lease_terms.h"
 
 namespace invoker {
 
@@ -42,10 +43,10 @@ class ClientLease;
 // Every 0, and kDefault, leaves the choice to the worker; Lease::terms says what it was.
 struct LeaseOptions {
   uint32_t executors = 1;  // each takes one core
-  bootstrap::ExecutorKind kind = bootstrap::ExecutorKind::kNative;
+  ExecutorKind kind = ExecutorKind::kNative;
   uint64_t memory_bytes = 0;  // for each executor; using more ends the lease
   // What an executor does while it has nothing to run.
-  bootstrap::Polling polling = bootstrap::Polling::kDefault;
+  Polling polling = Polling::kDefault;
   absl::Duration hot_timeout;  // for kAdaptive: how long it polls after the last call
   absl::Duration ttl;          // the lease ends after it
   absl::Duration call_limit;   // a function that runs longer ends the lease
@@ -57,7 +58,7 @@ struct LeaseOptions {
 };
 
 // All methods but the destructor may be called from any thread.
-class Lease {
+class INVOKER_EXPORT Lease {
  public:
   // Acquires the lease on the invoker_server at "HOST:PORT" and opens a session with each executor.
   // Blocks as Client::Connect does, and for options.wait beyond that. RESOURCE_EXHAUSTED: not
@@ -89,7 +90,7 @@ class Lease {
   absl::Status Upload(const std::string& path, absl::Duration timeout = absl::Minutes(1));
   // The same for code in memory. `name` is that of a Python function, or what messages call a
   // library.
-  absl::Status UploadCode(absl::string_view code, bootstrap::CodeKind kind, absl::string_view name,
+  absl::Status UploadCode(absl::string_view code, CodeKind kind, absl::string_view name,
                           absl::Duration timeout = absl::Minutes(1));
 
   // OK, or why the lease has ended: ABORTED for what a function did or a limit, else UNAVAILABLE.
@@ -98,12 +99,12 @@ class Lease {
   // What it has used so far: as the worker knows it now, or, once it has ended, the bill.
   // FAILED_PRECONDITION once it has been released, which returns the bill. Blocks for a round trip
   // to the server, and for 20 seconds at most.
-  absl::StatusOr<bootstrap::Usage> Usage() const;
+  absl::StatusOr<ResourceUsage> Usage() const;
   // How it has ended by itself, and the bill; nothing if the worker has not said that it has.
-  absl::optional<bootstrap::LeaseEnd> end() const;
+  absl::optional<LeaseEnd> end() const;
 
   // The granted ones.
-  const bootstrap::LeaseTerms& terms() const;
+  const LeaseTerms& terms() const;
   const std::string& provider() const { return clients_.front()->provider(); }
   const std::string& server() const;
 
@@ -111,11 +112,11 @@ class Lease {
   // by itself: how, and the bill. DEADLINE_EXCEEDED or UNAVAILABLE if the server does not say: then
   // the bill is with the server alone (invoker usage). FAILED_PRECONDITION the second time. Blocks
   // until the executors have ended, for 20 seconds at most. Not from a CallDone.
-  absl::StatusOr<bootstrap::LeaseEnd> Release();
+  absl::StatusOr<LeaseEnd> Release();
 
  private:
   Lease(std::shared_ptr<ClientLease> held, std::vector<std::unique_ptr<Client>> clients);
-  absl::StatusOr<bootstrap::LeaseEnd> ReleaseWithin(absl::Duration limit);
+  absl::StatusOr<LeaseEnd> ReleaseWithin(absl::Duration limit);
 
   const std::shared_ptr<ClientLease> held_;
   const std::vector<std::unique_ptr<Client>> clients_;

@@ -24,6 +24,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "invoker/export.h"
 
 namespace invoker {
 
@@ -32,7 +33,7 @@ enum class WindowAccess : uint8_t { kRead, kWrite, kReadWrite };
 
 // Memory that the executor of one client's session has access to, for as long as this lives.
 // Movable. Any number of calls, of any threads, may use it at the same time.
-class RegisteredWindow {
+class INVOKER_EXPORT RegisteredWindow {
  public:
   RegisteredWindow(RegisteredWindow&& other) noexcept;
   RegisteredWindow& operator=(RegisteredWindow&& other) noexcept;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "invoker/export.h"
 
 namespace invoker {
 
@@ -25,10 +26,10 @@ struct HeldCells {
 };
 
 // For a Response that goes: gives its cells back to the driver that made it.
-void ReleaseResponse(CallDriver* driver, HeldCells cells);
+INVOKER_EXPORT void ReleaseResponse(CallDriver* driver, HeldCells cells);
 
 // The number of the session that this driver drives.
-uint64_t SessionOf(const CallDriver* driver);
+INVOKER_EXPORT uint64_t SessionOf(const CallDriver* driver);
 
 // What a function returned: a view into the response window, without a copy, or of the memory that
 // CallOptions::output names. In the response window it holds cells until it is destroyed, and
@@ -81,6 +82,18 @@ class Response {
 
 // Gets the result of an asynchronous call. Must not throw.
 using CallDone = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
+
+// Responses that a client has dropped, by reason. None is fatal: somebody else may have sent them.
+struct ResponseDropCounters {
+  uint64_t unknown_session = 0;  // a doorbell of another session, or no doorbell of a response
+  uint64_t outside_window = 0;
+  uint64_t not_a_header = 0;
+  uint64_t no_such_call = 0;  // none is under way whose response goes there
+  uint64_t wrong_epoch = 0;
+  uint64_t wrong_sequence = 0;  // another call's than the one whose place it is
+  uint64_t too_long = 0;
+  uint64_t bad_tag = 0;
+};
 
 }  // namespace invoker
 

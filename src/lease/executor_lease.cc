@@ -11,8 +11,6 @@ namespace invoker {
 namespace {
 
 using bootstrap::FunctionInfo;
-using bootstrap::LeaseEnd;
-using bootstrap::LeaseEndCause;
 
 bool SameFunctions(const std::vector<FunctionInfo>& a, const std::vector<FunctionInfo>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -26,7 +24,7 @@ absl::Status Gone() { return absl::UnavailableError("the lease's executor has en
 
 }  // namespace
 
-ExecutorLease::ExecutorLease(const bootstrap::LeaseTerms& terms, Events events)
+ExecutorLease::ExecutorLease(const LeaseTerms& terms, Events events)
     : terms_(terms), events_(std::move(events)), slots_(terms.executors) {}
 
 ExecutorProcess::Events ExecutorLease::EventsFor(uint32_t index) {
@@ -147,8 +145,7 @@ absl::StatusOr<ExecutorLease::Found> ExecutorLease::Find(uint64_t handle) {
   return Found{slots_[session->second.executor].process.get(), session->second.handle};
 }
 
-absl::Status ExecutorLease::SwitchNotification(uint64_t handle,
-                                               transport::Notification notification,
+absl::Status ExecutorLease::SwitchNotification(uint64_t handle, Notification notification,
                                                absl::string_view reason) {
   absl::StatusOr<Found> found = Find(handle);
   if (!found.ok()) return found.status();
@@ -187,7 +184,7 @@ absl::Status ExecutorLease::ForgetWindow(uint64_t handle, uint16_t number) {
 }
 
 absl::StatusOr<std::vector<FunctionInfo>> ExecutorLease::Load(const std::string& path,
-                                                              bootstrap::CodeKind kind,
+                                                              CodeKind kind,
                                                               const std::string& name) {
   absl::MutexLock load_lock(&load_mutex_);
   std::vector<ExecutorProcess*> processes;

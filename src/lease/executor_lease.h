@@ -24,11 +24,11 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "invoker/notification.h"
 #include "src/accounting/usage_book.h"
 #include "src/bootstrap/messages/messages.h"
 #include "src/isolation/process/executor_process.h"
 #include "src/isolation/spawner/executor_spawner.h"
-#include "src/transport/provider/notification.h"
 
 namespace invoker {
 
@@ -37,13 +37,13 @@ class ExecutorLease {
   // On threads of the spawner's; must not block. None comes after End.
   struct Events {
     // At most once, and not after Stop: an executor has ended by itself.
-    std::function<void(const bootstrap::LeaseEnd&)> on_ended;
+    std::function<void(const LeaseEnd&)> on_ended;
     std::function<void(uint64_t handle, absl::string_view reason)> on_session_closed;
     std::function<void(absl::string_view provider, absl::string_view reason)> on_downgraded;
   };
 
   // On terms as granted.
-  ExecutorLease(const bootstrap::LeaseTerms& terms, Events events);
+  ExecutorLease(const LeaseTerms& terms, Events events);
   // End must have been called if Start was.
   ~ExecutorLease() = default;
   ExecutorLease(const ExecutorLease&) = delete;
@@ -56,7 +56,7 @@ class ExecutorLease {
   // Like SessionHost's. UNAVAILABLE if the executor has ended.
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       const bootstrap::OpenSessionRequest& request) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status SwitchNotification(uint64_t handle, transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t handle, Notification notification,
                                   absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t handle, uint64_t sequence)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -68,8 +68,7 @@ class ExecutorLease {
   // Into all executors at the same time. Calls of several threads follow one another: ids are given
   // in the order in which code is loaded, and must be the same everywhere. If some executors can
   // and others cannot, the lease has ended.
-  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string& path,
-                                                            bootstrap::CodeKind kind,
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string& path, CodeKind kind,
                                                             const std::string& name)
       ABSL_LOCKS_EXCLUDED(load_mutex_, mutex_);
 
@@ -120,7 +119,7 @@ class ExecutorLease {
   DropCounters SumDropped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NoneLeft() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const bootstrap::LeaseTerms terms_;
+  const LeaseTerms terms_;
   const Events events_;
   absl::Mutex load_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // held while code is loaded
   mutable absl::Mutex mutex_;

@@ -9,8 +9,6 @@
 namespace invoker {
 namespace {
 
-using bootstrap::LeaseTerms;
-
 // Starting is mostly waiting, for processes that share the machine's cores.
 constexpr size_t kStarters = 8;
 // How long a function that runs when its lease ends may go on, so that what it has used is counted.
@@ -131,7 +129,7 @@ void LeaseHost::Admit(uint64_t lease, Entry* entry) {
 ExecutorLease::Events LeaseHost::EventsFor(uint64_t lease,
                                            std::shared_ptr<LeaseObserver> observer) {
   ExecutorLease::Events own;
-  own.on_ended = [this, observer = std::move(observer)](const bootstrap::LeaseEnd& end) {
+  own.on_ended = [this, observer = std::move(observer)](const LeaseEnd& end) {
     observer->OnEnded(end);
     if (const Events told = events(); told.on_lease_lost) told.on_lease_lost(end.reason);
   };
@@ -201,7 +199,7 @@ void LeaseHost::RetireLease(uint64_t lease) {
   }
 }
 
-bootstrap::Usage LeaseHost::CloseLease(uint64_t lease) {
+ResourceUsage LeaseHost::CloseLease(uint64_t lease) {
   std::shared_ptr<ExecutorLease> executors;
   {
     absl::MutexLock lock(&mutex_);
@@ -221,10 +219,10 @@ bootstrap::Usage LeaseHost::CloseLease(uint64_t lease) {
   if (executors != nullptr) {
     last = executors->End(kEndGrace);
   } else {
-    const bootstrap::Usage usage = shared_.host->CloseLease(lease);
+    const ResourceUsage usage = shared_.host->CloseLease(lease);
     last = ReadingOf(usage, usage.cpu_time);
   }
-  bootstrap::Usage bill = book_->CloseLease(lease, last);
+  ResourceUsage bill = book_->CloseLease(lease, last);
   absl::MutexLock lock(&mutex_);
   const auto entry = entries_.find(lease);
   Uncount(entry->second);
@@ -274,8 +272,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> LeaseHost::OpenSession(
 }
 
 absl::Status LeaseHost::SwitchNotification(uint64_t lease, uint64_t handle,
-                                           transport::Notification notification,
-                                           absl::string_view reason) {
+                                           Notification notification, absl::string_view reason) {
   const std::shared_ptr<ExecutorLease> executors = Find(lease);
   if (executors == nullptr) {
     return shared_.host->SwitchNotification(lease, handle, notification, reason);
@@ -291,7 +288,7 @@ absl::Status LeaseHost::CloseSession(uint64_t lease, uint64_t handle) {
 
 absl::StatusOr<std::vector<bootstrap::FunctionInfo>> LeaseHost::Load(uint64_t lease,
                                                                      const std::string& path,
-                                                                     bootstrap::CodeKind kind,
+                                                                     CodeKind kind,
                                                                      const std::string& name) {
   const std::shared_ptr<ExecutorLease> executors = Find(lease);
   if (executors == nullptr) return shared_.host->Load(lease, path, kind, name);
@@ -330,7 +327,7 @@ std::vector<bootstrap::UsageRecord> LeaseHost::GetUsage(absl::string_view tenant
   return book_->Records(tenant);
 }
 
-absl::StatusOr<bootstrap::Usage> LeaseHost::LeaseUsage(uint64_t lease) {
+absl::StatusOr<ResourceUsage> LeaseHost::LeaseUsage(uint64_t lease) {
   const Clock::time_point asked = Clock::now();
   {
     absl::MutexLock lock(&mutex_);
@@ -338,7 +335,7 @@ absl::StatusOr<bootstrap::Usage> LeaseHost::LeaseUsage(uint64_t lease) {
       TakeReading(lease, asked, &found->second);
     }
   }
-  const absl::optional<bootstrap::Usage> usage = book_->OpenUsage(lease);
+  const absl::optional<ResourceUsage> usage = book_->OpenUsage(lease);
   if (!usage.has_value()) return absl::NotFoundError("the lease is not open");
   return *usage;
 }

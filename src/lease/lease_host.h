@@ -25,10 +25,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "invoker/worker.h"
 #include "src/accounting/usage_book.h"
 #include "src/base/work_threads.h"
 #include "src/bootstrap/messages/session_host.h"
+#include "src/invoke/worker/worker.h"
 #include "src/lease/capacity.h"
 #include "src/lease/executor_lease.h"
 #include "src/lease/lease_policy.h"
@@ -65,18 +65,17 @@ class LeaseHost final : public bootstrap::SessionHost {
 
   // The capacity, and all else as the shared executors'.
   bootstrap::WorkerInfo Info() const override;
-  void OpenLease(uint64_t lease, const bootstrap::LeaseTerms& terms,
+  void OpenLease(uint64_t lease, const LeaseTerms& terms,
                  std::shared_ptr<LeaseObserver> observer) override;
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       uint64_t lease, const bootstrap::OpenSessionRequest& request) override;
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override;
   absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t lease, uint64_t handle,
                                                       uint64_t sequence) override;
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(uint64_t lease, const std::string& path,
-                                                            bootstrap::CodeKind kind,
+                                                            CodeKind kind,
                                                             const std::string& name) override;
   absl::StatusOr<uint16_t> RegisterWindow(uint64_t lease, uint64_t handle,
                                           const bootstrap::WindowDescriptor& window, bool readable,
@@ -85,10 +84,10 @@ class LeaseHost final : public bootstrap::SessionHost {
   std::vector<bootstrap::UsageRecord> GetUsage(absl::string_view tenant) override;
   // Ends the lease's executors, and so whatever waits for them.
   void RetireLease(uint64_t lease) override;
-  absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override;
+  absl::StatusOr<ResourceUsage> LeaseUsage(uint64_t lease) override;
   // Those of the shared executors and of leases' own, leases that have ended included.
   std::vector<bootstrap::DropCount> DroppedMessages() const override ABSL_LOCKS_EXCLUDED(mutex_);
-  bootstrap::Usage CloseLease(uint64_t lease) override;
+  ResourceUsage CloseLease(uint64_t lease) override;
 
   // Executors of leases' own refuse calls from now on. Does not block.
   void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -104,7 +103,7 @@ class LeaseHost final : public bootstrap::SessionHost {
 
   struct Entry {
     Phase phase;
-    bootstrap::LeaseTerms terms;  // granted ones
+    LeaseTerms terms;  // granted ones
     std::shared_ptr<LeaseObserver> observer;
     Clock::time_point give_up = Clock::time_point::max();  // while waiting
     int64_t told_ahead = -1;                               // what the observer was last told
@@ -131,8 +130,7 @@ class LeaseHost final : public bootstrap::SessionHost {
   // to the end. PERMISSION_DENIED for what it never may, RESOURCE_EXHAUSTED for what it has taken.
   absl::Status CountForTenant(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Uncount(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status NoRoom(const bootstrap::LeaseTerms& terms) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status NoRoom(const LeaseTerms& terms) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ExecutorLease::Events EventsFor(uint64_t lease, std::shared_ptr<LeaseObserver> observer);
   Events events() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -8,8 +8,6 @@
 
 namespace invoker {
 
-using bootstrap::LeaseTerms;
-
 absl::Status LeaseHost::CountForTenant(Entry* entry) {
   const LeaseTerms& terms = entry->terms;
   if (terms.allowed == nullptr || terms.executors == 0) return absl::OkStatus();

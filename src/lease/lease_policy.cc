@@ -8,10 +8,6 @@
 namespace invoker {
 namespace {
 
-using bootstrap::ExecutorKind;
-using bootstrap::LeaseTerms;
-using bootstrap::Polling;
-
 // 0 is the worker's most.
 absl::Status ResolveLimit(absl::string_view what, absl::Duration most, absl::Duration* value) {
   if (*value <= absl::ZeroDuration()) *value = most;

@@ -30,13 +30,12 @@ struct LeasePolicy {
 //
 // Polling by default with a hot timeout is adaptive polling. Granted terms say hot, warm or
 // adaptive; hot_timeout says the same in numbers: infinite, zero, or in between.
-absl::StatusOr<bootstrap::LeaseTerms> ResolveTerms(const bootstrap::LeaseTerms& asked,
-                                                   const LeasePolicy& policy);
+absl::StatusOr<LeaseTerms> ResolveTerms(const LeaseTerms& asked, const LeasePolicy& policy);
 
 // What all executors take together. The terms are resolved.
-Resources ResourcesOf(const bootstrap::LeaseTerms& terms);
+Resources ResourcesOf(const LeaseTerms& terms);
 
-ExecutorTerms ExecutorTermsOf(const bootstrap::LeaseTerms& terms);
+ExecutorTerms ExecutorTermsOf(const LeaseTerms& terms);
 
 }  // namespace invoker
 

@@ -8,7 +8,7 @@
 
 namespace invoker {
 
-// Counts: ExecutorUsage or bootstrap::Usage, which name the same things alike.
+// Counts: ExecutorUsage or ResourceUsage, which name the same things alike.
 template <typename Counts>
 UsageReading ReadingOf(const Counts& counts, absl::Duration cpu_time) {
   UsageReading reading;

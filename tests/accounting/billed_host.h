@@ -22,7 +22,7 @@ class BilledHost final : public bootstrap::FakeHost {
     return records_;
   }
 
-  absl::StatusOr<bootstrap::Usage> LeaseUsage(uint64_t lease) override {
+  absl::StatusOr<ResourceUsage> LeaseUsage(uint64_t lease) override {
     absl::MutexLock lock(&mutex_);
     asked_for_lease_ = lease;
     return lease_usage_;
@@ -32,7 +32,7 @@ class BilledHost final : public bootstrap::FakeHost {
     absl::MutexLock lock(&mutex_);
     records_ = std::move(records);
   }
-  void set_lease_usage(const bootstrap::Usage& usage) {
+  void set_lease_usage(const ResourceUsage& usage) {
     absl::MutexLock lock(&mutex_);
     lease_usage_ = usage;
   }
@@ -49,7 +49,7 @@ class BilledHost final : public bootstrap::FakeHost {
 
  private:
   absl::Mutex mutex_;
-  bootstrap::Usage lease_usage_ ABSL_GUARDED_BY(mutex_);
+  ResourceUsage lease_usage_ ABSL_GUARDED_BY(mutex_);
   uint64_t asked_for_lease_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<bootstrap::UsageRecord> records_ ABSL_GUARDED_BY(mutex_);
   std::string asked_for_ ABSL_GUARDED_BY(mutex_);

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "invoker/worker.h"
 #include "proto/bootstrap.grpc.pb.h"
 #include "src/accounting/accounting_service.h"
 #include "src/accounting/usage_contributor.h"
@@ -17,6 +16,7 @@
 #include "src/bootstrap/conversion/convert_accounting.h"
 #include "src/bootstrap/service/server.h"
 #include "src/bootstrap/service/service_support.h"
+#include "src/invoke/worker/worker.h"
 #include "tests/accounting/held_port.h"
 #include "tests/integration/server_process.h"
 

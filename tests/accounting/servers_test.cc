@@ -59,8 +59,8 @@ bool WaitUntil(const std::function<bool()>& done) {
 }
 
 // So many calls by a lease of its own with so many executors; its bill.
-bootstrap::Usage UseLease(const ServerProcess& server, const std::string& tenant,
-                          uint32_t executors, uint64_t calls, size_t bytes) {
+ResourceUsage UseLease(const ServerProcess& server, const std::string& tenant, uint32_t executors,
+                       uint64_t calls, size_t bytes) {
   LeaseOptions options;
   options.executors = executors;
   options.tenant = tenant;
@@ -78,7 +78,7 @@ bootstrap::Usage UseLease(const ServerProcess& server, const std::string& tenant
   }
   auto end = (*lease)->Release();
   EXPECT_TRUE(end.ok()) << end.status();
-  return end.ok() ? end->usage : bootstrap::Usage();
+  return end.ok() ? end->usage : ResourceUsage();
 }
 
 class ServersTest : public testing::TestWithParam<const char*> {};
@@ -90,7 +90,7 @@ TEST_P(ServersTest, ALeasesBillIsExact) {
   auto server = Start(GetParam(), {});
   ASSERT_NE(server, nullptr);
   const absl::Time began = absl::Now();
-  const bootstrap::Usage bill = UseLease(*server, "alice", 2, 30, 100);
+  const ResourceUsage bill = UseLease(*server, "alice", 2, 30, 100);
   const absl::Duration wall = absl::Now() - began;
   EXPECT_EQ(bill.calls, 30u);
   EXPECT_EQ(bill.bytes_in, 3000u);

@@ -23,7 +23,7 @@ class Book : public testing::Test {
     book_ = *std::move(book);
   }
 
-  bootstrap::Usage UsageOf(absl::string_view tenant) {
+  ResourceUsage UsageOf(absl::string_view tenant) {
     records_ = book_->Records(tenant);
     EXPECT_EQ(records_.size(), 1u);
     return records_.front().usage;
@@ -53,7 +53,7 @@ TEST_F(Book, TimeAndMemoryAreOfTheBooksOwnClock) {
   EXPECT_EQ(UsageOf("alice").lease_time, absl::Seconds(21));
   EXPECT_EQ(UsageOf("alice").memory_byte_seconds, 21'000u);
   now_ += absl::Seconds(3);
-  const bootstrap::Usage bill = book_->CloseLease(1, UsageReading());
+  const ResourceUsage bill = book_->CloseLease(1, UsageReading());
   EXPECT_EQ(bill.lease_time, absl::Seconds(30));
   EXPECT_EQ(bill.memory_byte_seconds, 30'000u);
   now_ += absl::Hours(1);
@@ -65,7 +65,7 @@ TEST_F(Book, PlausibleReadingsAreTakenAsTheyAre) {
   book_->OpenLease(1, "alice", 2, 0);
   now_ += absl::Seconds(10);
   book_->Update(1, Reading(5, absl::Seconds(4), absl::Seconds(16)));
-  const bootstrap::Usage usage = UsageOf("alice");
+  const ResourceUsage usage = UsageOf("alice");
   EXPECT_EQ(usage.calls, 5u);
   EXPECT_EQ(usage.bytes_in, 50u);
   EXPECT_EQ(usage.bytes_out, 500u);
@@ -84,7 +84,7 @@ TEST_F(Book, AReadingThatDecreasesTakesNothingBack) {
   const UsageReading honest = Reading(1000, absl::Seconds(6), absl::Seconds(3));
   book_->Update(1, honest);
   book_->Update(1, UsageReading());
-  const bootstrap::Usage bill = book_->CloseLease(1, UsageReading());
+  const ResourceUsage bill = book_->CloseLease(1, UsageReading());
   EXPECT_EQ(bill.calls, honest.calls);
   EXPECT_EQ(bill.function_time, honest.function_time);
   EXPECT_EQ(bill.polling_time, honest.polling_time);
@@ -112,7 +112,7 @@ TEST_F(Book, FunctionAndPollingTimeStayWithinTheWallClock) {
               absl::Seconds(20));
     now_ += absl::Seconds(1);
     book_->Update(1, forged);
-    const bootstrap::Usage bill = book_->CloseLease(1, forged);
+    const ResourceUsage bill = book_->CloseLease(1, forged);
     EXPECT_EQ(bill.function_time + bill.polling_time, absl::Seconds(22));
     EXPECT_EQ(log_.size(), 1u);
   }
@@ -122,13 +122,13 @@ TEST_F(Book, NoSumBeginsAtZeroAgain) {
   Open();
   UsageReading forged;
   forged.calls = forged.bytes_in = forged.bytes_out = ~uint64_t{0};
-  bootstrap::Usage before;
+  ResourceUsage before;
   for (int i = 0; i < 5; ++i) {
     book_->OpenLease(1, "mallory", 1, 0);
     now_ += absl::Seconds(10);
-    const bootstrap::Usage bill = book_->CloseLease(1, forged);
+    const ResourceUsage bill = book_->CloseLease(1, forged);
     EXPECT_GE(bill.calls, 10'000'000'000u);
-    const bootstrap::Usage sum = UsageOf("mallory");
+    const ResourceUsage sum = UsageOf("mallory");
     EXPECT_GT(sum.calls, before.calls);
     EXPECT_GT(sum.bytes_in, before.bytes_in);
     EXPECT_GT(sum.bytes_out, before.bytes_out);
@@ -181,7 +181,7 @@ TEST_F(Book, SharedLeasesAreBoundedByTheServersExecutors) {
   book_->OpenLease(1, "alice", 0, 0);
   now_ += absl::Seconds(10);
   book_->Update(1, Reading(1, absl::Seconds(18), absl::ZeroDuration()));
-  const bootstrap::Usage bill = book_->CloseLease(1, UsageReading());
+  const ResourceUsage bill = book_->CloseLease(1, UsageReading());
   EXPECT_EQ(bill.function_time, absl::Seconds(18));
   EXPECT_EQ(bill.lease_time, absl::ZeroDuration()) << "it held no executor";
 }

@@ -26,8 +26,8 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-bootstrap::Usage Sample() {
-  bootstrap::Usage usage;
+ResourceUsage Sample() {
+  ResourceUsage usage;
   usage.lease_time = absl::Microseconds(1'234'567);
   usage.cpu_time = absl::Microseconds(89);
   usage.memory_byte_seconds = 1ull << 60;
@@ -54,24 +54,24 @@ TEST(UsageFile, WhatIsAppendedIsReadBack) {
   const auto ignore = [](absl::string_view) { FAIL(); };
   {
     auto file = UsageFile::Open(
-        path, [&](const std::string&, const bootstrap::Usage&) { ++lines; }, ignore);
+        path, [&](const std::string&, const ResourceUsage&) { ++lines; }, ignore);
     ASSERT_TRUE(file.ok()) << file.status();
     ASSERT_TRUE((*file)->Append("a \"quoted\" one", 2, Sample()).ok());
-    ASSERT_TRUE((*file)->Append("", 0, bootstrap::Usage()).ok());
+    ASSERT_TRUE((*file)->Append("", 0, ResourceUsage()).ok());
   }
   EXPECT_EQ(lines, 0);
   std::vector<std::string> tenants;
-  std::vector<bootstrap::Usage> usages;
+  std::vector<ResourceUsage> usages;
   auto file = UsageFile::Open(
       path,
-      [&](const std::string& tenant, const bootstrap::Usage& usage) {
+      [&](const std::string& tenant, const ResourceUsage& usage) {
         tenants.push_back(tenant);
         usages.push_back(usage);
       },
       ignore);
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_EQ(tenants, (std::vector<std::string>{"a \"quoted\" one", ""}));
-  const bootstrap::Usage expected = Sample();
+  const ResourceUsage expected = Sample();
   EXPECT_EQ(usages[0].lease_time, expected.lease_time);
   EXPECT_EQ(usages[0].cpu_time, expected.cpu_time);
   EXPECT_EQ(usages[0].memory_byte_seconds, expected.memory_byte_seconds);
@@ -90,7 +90,7 @@ TEST(UsageFile, ALineThatWasCutOffCostsNoOther) {
   signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto nothing = [](const std::string&, const bootstrap::Usage&) { FAIL(); };
+  const auto nothing = [](const std::string&, const ResourceUsage&) { FAIL(); };
   {
     auto file = UsageFile::Open(path, nothing, [](absl::string_view) { FAIL(); });
     ASSERT_TRUE(file.ok()) << file.status();
@@ -108,7 +108,7 @@ TEST(UsageFile, ALineThatWasCutOffCostsNoOther) {
   std::vector<std::string> tenants;
   int bad = 0;
   auto file = UsageFile::Open(
-      path, [&](const std::string& tenant, const bootstrap::Usage&) { tenants.push_back(tenant); },
+      path, [&](const std::string& tenant, const ResourceUsage&) { tenants.push_back(tenant); },
       [&](absl::string_view) { ++bad; });
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(tenants, std::vector<std::string>(kLines, "whole"));

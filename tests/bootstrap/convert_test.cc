@@ -104,8 +104,7 @@ TEST(ConvertTest, OpenSessionReplySurvivesTheRoundTrip) {
 
 TEST(ConvertTest, EveryNotificationSurvivesTheRoundTrip) {
   for (const auto notification :
-       {transport::Notification::kAuto, transport::Notification::kWriteImm,
-        transport::Notification::kSendAfterWrite}) {
+       {Notification::kAuto, Notification::kWriteImm, Notification::kSendAfterWrite}) {
     const auto result = FromProto(ToProto(notification), /*allow_auto=*/true);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(*result, notification);
@@ -170,7 +169,7 @@ TEST(ConvertTest, RefusesUnknownNotifications) {
 
 TEST(ConvertTest, RefusesAReplyThatLeavesTheNotificationOpen) {
   OpenSessionReply reply = SampleReply();
-  reply.notification = transport::Notification::kAuto;
+  reply.notification = Notification::kAuto;
   ExpectRefused(ToProto(reply), "auto", "write_imm");
 }
 

@@ -26,7 +26,7 @@ inline WorkerInfo SampleInfo() {
   info.fabrics = {{FabricIdentity{"shm", 5, 3, 4, 117 << 16}, "", true},
                   {FabricIdentity{"tcp;ofi_rxm", 7, 1, 2},
                    std::string("\x02\x00\xa1\x07\x7f\x00\x00\x01", 8), false}};
-  info.notification = transport::Notification::kAuto;
+  info.notification = Notification::kAuto;
   info.window_bytes = 1 << 20;
   info.executors = 2;
   info.host_identity = 0xfedcba9876543210u;
@@ -42,7 +42,7 @@ inline OpenSessionRequest SampleRequest() {
   request.window_bytes = 65536;
   request.first_sequence = 0xffff'ffff'ffff'fff0u;
   request.response_session = 65535;
-  request.notification = transport::Notification::kSendAfterWrite;
+  request.notification = Notification::kSendAfterWrite;
   return request;
 }
 
@@ -54,12 +54,12 @@ inline OpenSessionReply SampleReply() {
   reply.request_window = WindowDescriptor{0, 65536, 77};
   reply.request_session = 40000;
   reply.epoch = 0xdeadbeef;
-  reply.notification = transport::Notification::kWriteImm;
+  reply.notification = Notification::kWriteImm;
   return reply;
 }
 
-inline Usage SampleUsage() {
-  Usage usage;
+inline ResourceUsage SampleUsage() {
+  ResourceUsage usage;
   usage.lease_time = absl::Seconds(3);
   usage.cpu_time = absl::Milliseconds(1500);
   usage.memory_byte_seconds = uint64_t{3} << 30;
@@ -86,8 +86,7 @@ class FakeHost : public SessionHost {
     return SampleReply();
   }
 
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override {
     std::lock_guard<std::mutex> lock(mutex_);
     Record(absl::StrCat("switch ", lease, " ", handle, " ", NotificationName(notification), " ",
@@ -152,7 +151,7 @@ class FakeHost : public SessionHost {
     return retired_;
   }
 
-  Usage CloseLease(uint64_t lease) override {
+  ResourceUsage CloseLease(uint64_t lease) override {
     if (in_close) in_close();
     std::lock_guard<std::mutex> lock(mutex_);
     Record(absl::StrCat("close_lease ", lease));

@@ -63,9 +63,8 @@ TEST_F(ServiceTest, OpensSwitchesAndClosesASession) {
   EXPECT_EQ(host_.last_request->endpoint_address, SampleRequest().endpoint_address);
   EXPECT_EQ(host_.last_request->response_window.base, SampleRequest().response_window.base);
   EXPECT_TRUE(client_
-                  ->SwitchNotification(lease_->id(), reply->handle,
-                                       transport::Notification::kSendAfterWrite, "lost\n",
-                                       kPatience)
+                  ->SwitchNotification(lease_->id(), reply->handle, Notification::kSendAfterWrite,
+                                       "lost\n", kPatience)
                   .ok());
   EXPECT_TRUE(client_->CloseSession(lease_->id(), reply->handle, kPatience).ok());
   const std::string session = absl::StrCat(lease_->id(), " ", reply->handle);
@@ -107,10 +106,8 @@ TEST_F(ServiceTest, AnUnknownLeaseIsRefusedBeforeTheHost) {
   EXPECT_THAT(std::string(open.message()),
               AllOf(HasSubstr(server_->listen_address()), HasSubstr("lease is not known")));
   EXPECT_EQ(client_->CloseSession(unknown, 1, kPatience).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(
-      client_->SwitchNotification(unknown, 1, transport::Notification::kWriteImm, "", kPatience)
-          .code(),
-      absl::StatusCode::kNotFound);
+  EXPECT_EQ(client_->SwitchNotification(unknown, 1, Notification::kWriteImm, "", kPatience).code(),
+            absl::StatusCode::kNotFound);
   EXPECT_THAT(host_.Calls(), IsEmpty());
 }
 
@@ -145,10 +142,8 @@ TEST_F(ServiceTest, AnOversizedAddressIsRefused) {
 }
 
 TEST_F(ServiceTest, SwitchingToAutoIsRefused) {
-  EXPECT_EQ(
-      client_->SwitchNotification(lease_->id(), 1, transport::Notification::kAuto, "", kPatience)
-          .code(),
-      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(client_->SwitchNotification(lease_->id(), 1, Notification::kAuto, "", kPatience).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(host_.Calls(), IsEmpty());
 }
 

@@ -19,9 +19,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "invoker/client.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/function/function_library.h"
+#include "src/invoke/worker/worker.h"
 #include "tests/budget/lockstep/lockstep.h"
 
 namespace invoker {
@@ -126,7 +126,7 @@ absl::Status Run(const Settings& settings) {
       Client::Connect((*server)->listen_address(), client_options);
   if (!client.ok()) return client.status();
   absl::Status status = CountCalls(client->get(), settings);
-  if (status.ok() && (*client)->notification() != transport::Notification::kWriteImm) {
+  if (status.ok() && (*client)->notification() != Notification::kWriteImm) {
     status = absl::InternalError(
         absl::StrCat("the calls were not made with immediates: ", (*client)->downgrade_reason()));
   }

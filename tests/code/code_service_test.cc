@@ -26,8 +26,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::CodeKind;
 using bootstrap::kPatience;
 using testing::HasSubstr;
 

@@ -12,17 +12,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "invoker/client.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/client/client.h"
 #include "src/bootstrap/client/lease.h"
 #include "src/code/code_service.h"
 #include "src/code/upload_client.h"
 #include "src/invoke/function/function_library.h"
+#include "src/invoke/worker/worker.h"
 
 namespace invoker {
 namespace {
-
-using bootstrap::CodeKind;
 using testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
@@ -38,15 +36,14 @@ class LoadingWorker final : public bootstrap::SessionHost {
       uint64_t lease, const bootstrap::OpenSessionRequest& request) override {
     return worker_->OpenSession(lease, request);
   }
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override {
     return worker_->SwitchNotification(lease, handle, notification, reason);
   }
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
     return worker_->CloseSession(lease, handle);
   }
-  bootstrap::Usage CloseLease(uint64_t lease) override { return worker_->CloseLease(lease); }
+  ResourceUsage CloseLease(uint64_t lease) override { return worker_->CloseLease(lease); }
 
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(uint64_t, const std::string& path,
                                                             CodeKind,

@@ -22,7 +22,7 @@ constexpr char kRfaasFunctions[] = "tests/functions/rfaas_functions.so";
 class UploadLeaseTest : public FabricTest {
  protected:
   ServerProcess* StartFor(const std::string& allow_upload) {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.functions = {kCFunctions};
     options.more = {"--lease-cores=2", "--allow-upload=" + allow_upload};
     // Executors that are another user's do not meet the test over shared memory; over TCP they stay
@@ -36,7 +36,7 @@ class UploadLeaseTest : public FabricTest {
 
   std::unique_ptr<Lease> Take(const ServerProcess* server) {
     LeaseOptions options;
-    options.client.notification = transport::Notification::kAuto;
+    options.client.notification = Notification::kAuto;
     options.client.hot_timeout = kClientHotTimeout;
     options.client.peer_timeout = absl::Seconds(5);
     auto lease = Lease::Acquire(server->address(), options);
@@ -121,7 +121,7 @@ TEST_P(UploadLeaseTest, WhatIsNotAllowedOrNotLoadableIsRefusedAndTheLeaseStays) 
   const absl::Status no_library = lease->Upload("tests/functions/no_entry_point.so");
   EXPECT_TRUE(absl::IsFailedPrecondition(no_library)) << no_library;
   EXPECT_THAT(std::string(no_library.message()), HasSubstr("exports no plain C function"));
-  const absl::Status python = lease->UploadCode("a pickle", bootstrap::CodeKind::kPython, "square");
+  const absl::Status python = lease->UploadCode("a pickle", CodeKind::kPython, "square");
   EXPECT_TRUE(absl::IsPermissionDenied(python)) << python;
   const absl::Status missing = lease->Upload("no/such/library.so");
   EXPECT_TRUE(absl::IsNotFound(missing)) << missing;

@@ -18,7 +18,7 @@ constexpr absl::Duration kProbeTimeout = absl::Seconds(20);
 }  // namespace
 
 ClientOptions OnTestedFabric(const std::string& notify, ClientOptions options) {
-  transport::ParseNotification(notify, &options.notification);
+  ParseNotification(notify, &options.notification);
   options.provider = Tested().request.provider;
   options.fabric_address = Tested().request.address;
   options.hot_timeout = kClientHotTimeout;
@@ -66,14 +66,14 @@ void CallsSuite::SetUp() {
   if (const std::string absent = WhyAbsent(); !absent.empty()) GTEST_SKIP() << absent;
   ASSERT_TRUE(Tested().status.ok()) << Tested().status;
   if (const std::string limit = KnownLimit(); !limit.empty()) GTEST_SKIP() << "limit: " << limit;
-  transport::Notification notification;
-  if (GetParam() == "write_imm" && transport::ParseNotification(GetParam(), &notification) &&
+  Notification notification;
+  if (GetParam() == "write_imm" && ParseNotification(GetParam(), &notification) &&
       Tested().profile.notification != notification) {
     GTEST_SKIP() << "the fabric's writes carry no immediate that their target hears of";
   }
 }
 
-ServerProcess* CallsSuite::StartServer(ServerOptions options) {
+ServerProcess* CallsSuite::StartServer(ServerProcessOptions options) {
   options.provider = Tested().request.provider;
   options.notify = GetParam();
   if (!Tested().request.address.empty()) {

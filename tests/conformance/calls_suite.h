@@ -39,7 +39,7 @@ class CallsSuite : public ServerTest, public testing::WithParamInterface<std::st
   void SetUp() override;
 
   // With the suite's fabric and the test's notification.
-  ServerProcess* StartServer(ServerOptions options = {});
+  ServerProcess* StartServer(ServerProcessOptions options = {});
   // Fails the test and returns nullptr on an error.
   std::unique_ptr<Client> Connect(const ServerProcess* server, ClientOptions options = {});
   // A client in a process of its own. Fails the test and returns nullptr on an error.

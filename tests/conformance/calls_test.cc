@@ -93,7 +93,7 @@ TEST_P(Calls, TheSessionSaysHowItNotifies) {
   if (GetParam() == "auto") {
     EXPECT_EQ(client->notification(), Tested().profile.notification);
   } else {
-    EXPECT_EQ(transport::NotificationName(client->notification()), GetParam());
+    EXPECT_EQ(NotificationName(client->notification()), GetParam());
   }
 }
 

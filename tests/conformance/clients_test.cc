@@ -27,7 +27,7 @@ TEST_P(Clients, SeveralProcessesShareOneExecutor) {
 }
 
 TEST_P(Clients, SessionsAreSpreadOverTheExecutorsAndWorkAtOnce) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.executors = 2;
   ServerProcess* server = StartServer(options);
   ASSERT_NE(server, nullptr);

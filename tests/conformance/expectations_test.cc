@@ -19,7 +19,7 @@ using Properties = std::map<std::string, std::string>;
 
 Properties PropertiesOf(const transport::Reactor& reactor) {
   const transport::Profile& profile = reactor.profile();
-  const bool immediates = profile.notification == transport::Notification::kWriteImm;
+  const bool immediates = profile.notification == Notification::kWriteImm;
   const bool pipelined = profile.send_order == transport::SendOrder::kPipelined;
   const bool random = profile.keys == transport::KeyPolicy::kRandom;
   const bool offsets = profile.addressing == transport::Addressing::kOffset;

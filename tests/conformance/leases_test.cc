@@ -23,8 +23,6 @@
 namespace invoker::conformance {
 namespace {
 
-using bootstrap::LeaseEndCause;
-
 constexpr char kBadFunctions[] = "tests/isolation/functions/bad_functions.so";
 constexpr char kRfaasFunctions[] = "tests/functions/rfaas_functions.so";
 constexpr uint64_t kMiB = 1 << 20;
@@ -32,7 +30,7 @@ constexpr uint64_t kMiB = 1 << 20;
 class Leases : public CallsSuite {
  protected:
   ServerProcess* StartLeasingServer() {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.functions = {kTestFunctions, kBadFunctions};
     options.window = absl::StrCat(kMiB);
     options.more = {"--lease-cores=3", "--lease-memory=768M", "--allow-upload=library"};
@@ -83,13 +81,13 @@ TEST_P(Leases, EachExecutorIsAProcessThatIsCalledDirectlyAndBilled) {
     processes.insert(Call(*lease, i, "bad.pid"));
   }
   EXPECT_EQ(processes.size(), 3u);
-  absl::StatusOr<bootstrap::Usage> usage = lease->Usage();
+  absl::StatusOr<ResourceUsage> usage = lease->Usage();
   // Executors show what they have counted a little later.
   while (usage.ok() && usage->calls < 4) usage = lease->Usage();
   ASSERT_TRUE(usage.ok()) << usage.status();
   EXPECT_EQ(usage->calls, 4u);
   EXPECT_EQ(usage->bytes_in, 10u);
-  const absl::StatusOr<bootstrap::LeaseEnd> bill = lease->Release();
+  const absl::StatusOr<LeaseEnd> bill = lease->Release();
   ASSERT_TRUE(bill.ok()) << bill.status();
   EXPECT_EQ(bill->cause, LeaseEndCause::kReleased);
   EXPECT_EQ(bill->usage.calls, 4u);
@@ -119,7 +117,7 @@ TEST_P(Leases, ACrashEndsItsLeaseWithItsSignalWhileAnotherKeepsCalling) {
   more_calls();
   const std::string crashed = Call(*doomed, 0, "bad.null");
   const std::string status = doomed->status().ToString();
-  const absl::StatusOr<bootstrap::LeaseEnd> end = doomed->Release();
+  const absl::StatusOr<LeaseEnd> end = doomed->Release();
   more_calls();
   stop = true;
   caller.join();

@@ -71,7 +71,7 @@ TEST_P(Loss, AServerStopsCleanlyWithSessionsOpen) {
 }
 
 TEST_P(Loss, AServerThatRestartsOnItsPortServesNewClients) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.listen = LoopbackAddressOfItsOwn() + ":0";
   ServerProcess* first = StartServer(options);
   ASSERT_NE(first, nullptr);

@@ -14,8 +14,6 @@
 
 namespace invoker::conformance {
 namespace {
-
-using transport::Notification;
 using transport::SendOrder;
 using transport::Way;
 

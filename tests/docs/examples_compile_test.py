@@ -38,6 +38,11 @@ def test_an_example_that_does_not_compile_is_found(tmp_path):
     assert found.startswith("page.md:3 does not compile:") and "no_such_name" in found
 
 
+def test_a_statement_with_a_lambda_is_no_definition():
+    program = examples_compile.as_program("a.h", 1, "Register([](int number) {\n});\n")
+    assert "Example() {" in program
+
+
 def test_examples_are_found_in_comments():
     text = "// Adds.\n//\n//   int x = Add(1, 2);\n//   Use(x);\n//\n// It returns:\n// - a list\n//   that goes on\nint Add(int, int);\n"
     assert examples_compile.header_examples(text) == [(3, "int x = Add(1, 2);\nUse(x);\n\n")]

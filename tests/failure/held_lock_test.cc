@@ -39,7 +39,7 @@ class HeldLockTest : public ServerTest, public testing::WithParamInterface<int> 
   }
 
   ServerProcess* StartServer(std::vector<std::string> environment = {}) {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.provider = "shm";
     options.functions.push_back("tests/failure/held_lock_functions.so");
     options.environment = std::move(environment);

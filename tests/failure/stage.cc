@@ -22,7 +22,7 @@ absl::Duration ServersPeerTimeout(const Setup& setup) {
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> StartWorker(const Setup& setup, uint16_t port,
                                                            std::vector<std::string> more) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.listen = absl::StrCat(setup.listen_address, ":", port);
   options.provider = setup.provider;
   options.functions = {kFunctions, kTestFunctions};

@@ -150,12 +150,12 @@ ClientOptions FaultyWorld::OptionsFor(const Kind& kind) const {
   // The server has this process to share with all clients, on a machine that may be busy.
   options.peer_timeout = absl::Seconds(2);
   options.data_auth = kind.data_auth;
-  if (kind.send_after_write) options.notification = transport::Notification::kSendAfterWrite;
+  if (kind.send_after_write) options.notification = Notification::kSendAfterWrite;
   // A session that waits for the delivery of its answers, or gave up the other way since its probe
   // was late on a busy machine, waits there for completions of clients that have failed
   // (docs/design/libfabric.md). So does a client that connects in the place of one that has.
   if (provider_ == "shm") {
-    options.notification = transport::Notification::kWriteImm;
+    options.notification = Notification::kWriteImm;
     options.reconnect = false;
   }
   return options;

@@ -16,9 +16,9 @@
 #include "invoker/client.h"
 #include "invoker/client_group.h"
 #include "invoker/lease.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
+#include "src/invoke/worker/worker.h"
 
 namespace invoker::faults {
 

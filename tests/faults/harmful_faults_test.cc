@@ -70,7 +70,7 @@ struct Seen {
 
   void Add(const Client& client) {
     if (client.data_auth() != DataAuth::kOff) ++tagged;
-    if (client.notification() == transport::Notification::kSendAfterWrite) ++send_after_write;
+    if (client.notification() == Notification::kSendAfterWrite) ++send_after_write;
   }
 };
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "invoker/worker.h"
 #include "src/bootstrap/messages/session_host.h"
+#include "src/invoke/worker/worker.h"
 
 namespace invoker::faults {
 
@@ -18,7 +18,7 @@ class LeasingHost final : public bootstrap::SessionHost {
   explicit LeasingHost(Worker* worker) : worker_(worker) {}
 
   bootstrap::WorkerInfo Info() const override { return worker_->Info(); }
-  void OpenLease(uint64_t, const bootstrap::LeaseTerms& terms,
+  void OpenLease(uint64_t, const LeaseTerms& terms,
                  std::shared_ptr<LeaseObserver> observer) override {
     observer->OnGranted(terms);
   }
@@ -26,8 +26,7 @@ class LeasingHost final : public bootstrap::SessionHost {
       uint64_t lease, const bootstrap::OpenSessionRequest& request) override {
     return worker_->OpenSession(lease, request);
   }
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override {
     return worker_->SwitchNotification(lease, handle, notification, reason);
   }
@@ -49,7 +48,7 @@ class LeasingHost final : public bootstrap::SessionHost {
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
     return worker_->CloseSession(lease, handle);
   }
-  bootstrap::Usage CloseLease(uint64_t lease) override { return worker_->CloseLease(lease); }
+  ResourceUsage CloseLease(uint64_t lease) override { return worker_->CloseLease(lease); }
 
  private:
   Worker* const worker_;

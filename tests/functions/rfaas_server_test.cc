@@ -27,7 +27,7 @@ constexpr char kThumbnailer[] = "examples/rfaas/librfaas_thumbnailer.so";
 class RfaasServerTest : public FabricTest {
  protected:
   ServerProcess* StartWithLibraries() {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.functions = {kRfaasFunctions, kThumbnailer, kCFunctions};
     return StartServer(options);
   }

@@ -81,8 +81,8 @@ void Play(Input* input) {
   FUZZ_CHECK(created.ok());
   auto process_page = MappedPage::Map(created->second.get());
   FUZZ_CHECK(process_page.ok());
-  ExecutorRecord record(1, bootstrap::ExecutorKind::kNative, input->TakeBool(),
-                        std::move(pair->first), std::move(created->first), nullptr);
+  ExecutorRecord record(1, ExecutorKind::kNative, input->TakeBool(), std::move(pair->first),
+                        std::move(created->first), nullptr);
   int ends = 0;
   ExecutorProcess::Events events;
   events.on_ended = [&](const ExecutorEnd& end) {

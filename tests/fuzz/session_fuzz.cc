@@ -308,7 +308,7 @@ void Player::RareEvent() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace invoker::fuzz;
   using invoker::DataAuth;
-  using invoker::transport::Notification;
+  using invoker::Notification;
   Input input(data, size);
   const uint8_t how = input.Take<uint8_t>();
   const bool imm = (how & 1) == 0;

@@ -70,7 +70,7 @@ void TurnRound(const uint8_t* from, size_t size, uint8_t* to) {
 
 }  // namespace
 
-SessionWorld::SessionWorld(transport::Notification notification, bool eager, uint32_t slots,
+SessionWorld::SessionWorld(Notification notification, bool eager, uint32_t slots,
                            DataAuth data_auth, bool in_order)
     : registry_(MakeFunctions(this)),
       executor_reactor_(OpenReactor(slots, in_order)),

@@ -41,7 +41,7 @@ class SessionWorld final : public transport::ReactorHandler {
   };
 
   // `in_order`: the fabric injects a little, and keeps writes in their order.
-  SessionWorld(transport::Notification notification, bool eager, uint32_t slots, DataAuth data_auth,
+  SessionWorld(Notification notification, bool eager, uint32_t slots, DataAuth data_auth,
                bool in_order = false);
   ~SessionWorld() override;
 

@@ -37,8 +37,8 @@ void CheckUsageFile(absl::string_view text) {
   size_t good = 0;
   size_t bad = 0;
   std::string last_tenant;
-  bootstrap::Usage last;
-  const auto on_line = [&](const std::string& tenant, const bootstrap::Usage& usage) {
+  ResourceUsage last;
+  const auto on_line = [&](const std::string& tenant, const ResourceUsage& usage) {
     ++good;
     last_tenant = tenant;
     last = usage;

@@ -42,9 +42,9 @@ class Attacker final : public transport::ReactorHandler, public transport::Opera
   // fails, or is never confirmed; otherwise a fabric may say nothing of it.
   void WriteConfirmed(const bootstrap::WindowDescriptor& window, uint64_t offset,
                       absl::Span<const std::byte> bytes, uint32_t token) {
-    Post(transport::GetNotifier(transport::Notification::kSendAfterWrite,
-                                transport::SendOrder::kAfterDelivery),
-         window, offset, bytes, token);
+    Post(
+        transport::GetNotifier(Notification::kSendAfterWrite, transport::SendOrder::kAfterDelivery),
+        window, offset, bytes, token);
   }
   // Writes to where it may, and waits until that is done: so there is a way, and what is refused
   // later is refused for what it is.

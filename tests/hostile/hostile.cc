@@ -161,7 +161,7 @@ class Siege {
         settings_.tries == 0 ? 0 : std::clamp(settings_.tries, attack.least, attack.most);
     const bool may_succeed = auth_ < attack.succeeds_below;
     if (may_succeed && attack.needs_immediates &&
-        transport::StrongestOn(provider_) != transport::Notification::kWriteImm) {
+        transport::StrongestOn(provider_) != Notification::kWriteImm) {
       bench::Row row;
       row.Label("fabric", provider_)
           .Label("data_auth", DataAuthName(auth_))

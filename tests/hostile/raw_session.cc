@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "invoker/notification.h"
 #include "src/invoke/fabrics/fabric_identity.h"
-#include "src/transport/provider/notification.h"
 
 namespace invoker::hostile {
 namespace {
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<RawSession>> RawSession::Open(const std::string& 
   if (!session.ok()) return session.status();
   raw->session_ = *std::move(session);
   raw->reactor_->set_handler(raw->session_.get());
-  raw->request_ = raw->session_->MakeRequest(transport::Notification::kAuto);
+  raw->request_ = raw->session_->MakeRequest(Notification::kAuto);
   raw->request_.fabric = IdentityOf(raw->reactor_->profile(), raw->reactor_->info());
   auto reply = raw->bootstrap_->OpenSession(raw->lease_->id(), raw->request_, kStepTimeout);
   if (!reply.ok()) return reply.status();

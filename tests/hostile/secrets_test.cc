@@ -23,7 +23,7 @@ namespace {
 class SecretsTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.provider = GetParam();
     options.more = {"--data-auth=full", "--lease-cores=0"};
     auto server = ServerProcess::Start(options);

@@ -36,7 +36,7 @@ TEST_P(CancelTest, AQueuedCallEndsAtOnceAndNeverRuns) {
   ServerProcess* server = StartServer();
   const std::unique_ptr<Client> client = Connect(server);
   ASSERT_NE(client, nullptr);
-  if (client->notification() == transport::Notification::kSendAfterWrite) GTEST_SKIP() << kOverMark;
+  if (client->notification() == Notification::kSendAfterWrite) GTEST_SKIP() << kOverMark;
   const RemoteFunction hold = FunctionNamed(*client, "test.rendezvous");
   Future first = client->InvokeAsync(hold, running.path());
   ASSERT_TRUE(running.WaitUntilRunning());
@@ -109,7 +109,7 @@ TEST_P(CancelTest, AFunctionThatRunsLearnsThatItsDeadlineHasPassed) {
 // More than the windows take at once, so that cells must come back for all of them to be sent.
 TEST_P(CancelTest, TheirCellsComeBackAndNoByteLandsInAnotherMessage) {
   Rendezvous rendezvous;
-  ServerOptions options;
+  ServerProcessOptions options;
   options.window = "64K";
   ServerProcess* server = StartServer(options);
   const std::unique_ptr<Client> client = Connect(server);
@@ -154,7 +154,7 @@ TEST_P(CancelTest, AnInterruptedCallIsCancelled) {
   ServerProcess* server = StartServer();
   const std::unique_ptr<Client> client = Connect(server);
   ASSERT_NE(client, nullptr);
-  if (client->notification() == transport::Notification::kSendAfterWrite) GTEST_SKIP() << kOverMark;
+  if (client->notification() == Notification::kSendAfterWrite) GTEST_SKIP() << kOverMark;
   const RemoteFunction hold = FunctionNamed(*client, "test.rendezvous");
   Future first = client->InvokeAsync(hold, running.path());
   ASSERT_TRUE(running.WaitUntilRunning());

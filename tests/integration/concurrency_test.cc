@@ -104,7 +104,7 @@ TEST_P(ConcurrencyTest, SeveralClientProcessesShareOneExecutor) {
 }
 
 TEST_P(ConcurrencyTest, SessionsAreSpreadOverTheExecutors) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.executors = 3;
   ServerProcess* server = StartServer(options);
   ASSERT_NE(server, nullptr);
@@ -127,7 +127,7 @@ TEST_P(ConcurrencyTest, SessionsAreSpreadOverTheExecutors) {
 }
 
 TEST_P(ConcurrencyTest, AnExecutorThatPollsAllTheTimeServesAsWell) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.hot_timeout = "";  // the default
   const std::unique_ptr<Client> client = Connect(StartServer(options));
   ASSERT_NE(client, nullptr);

@@ -38,7 +38,7 @@ TEST_F(ConnectErrorsTest, WhatFailsOnEveryFabricIsToldOfEach) {
   ServerProcess* server = StartServer({.provider = "shm,tcp;ofi_rxm", .notify = "write_imm"});
   ASSERT_NE(server, nullptr);
   ClientOptions options;
-  options.notification = transport::Notification::kSendAfterWrite;
+  options.notification = Notification::kSendAfterWrite;
   const absl::Status status = ConnectError(server->address(), options);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("shm: "));
@@ -68,7 +68,6 @@ TEST_F(ConnectErrorsTest, AFabricAddressThatDoesNotExistIsRefused) {
 }
 
 TEST_F(ConnectErrorsTest, NotificationsThatExcludeEachOtherAreRefused) {
-  using transport::Notification;
   for (const auto& [servers, clients] : {std::pair("write_imm", Notification::kSendAfterWrite),
                                          {"send_after_write", Notification::kWriteImm}}) {
     ServerProcess* server = StartServer({.notify = servers});
@@ -83,14 +82,13 @@ TEST_F(ConnectErrorsTest, NotificationsThatExcludeEachOtherAreRefused) {
 }
 
 TEST_F(ConnectErrorsTest, OneSidesNotificationIsTakenWhereTheOtherHasNoWish) {
-  using transport::Notification;
   for (const std::string servers : {"write_imm", "send_after_write", "auto"}) {
     ServerProcess* server = StartServer({.notify = servers});
     ASSERT_NE(server, nullptr);
     for (const Notification clients :
          {Notification::kWriteImm, Notification::kSendAfterWrite, Notification::kAuto}) {
       if (clients != Notification::kAuto && servers != "auto" &&
-          transport::NotificationName(clients) != servers) {
+          NotificationName(clients) != servers) {
         continue;
       }
       ClientOptions options;
@@ -100,10 +98,10 @@ TEST_F(ConnectErrorsTest, OneSidesNotificationIsTakenWhereTheOtherHasNoWish) {
       ASSERT_TRUE(client.ok()) << client.status();
       std::string expected = "write_imm";
       if (clients != Notification::kAuto) {
-        expected = std::string(transport::NotificationName(clients));
+        expected = std::string(NotificationName(clients));
       }
       if (servers != "auto") expected = servers;
-      EXPECT_EQ(transport::NotificationName((*client)->notification()), expected);
+      EXPECT_EQ(NotificationName((*client)->notification()), expected);
       EXPECT_EQ((*client)->downgrade_reason(), "");
     }
   }

@@ -14,6 +14,7 @@
 #include "invoker/client.h"
 #include "invoker/lease.h"
 #include "invoker/registered_window.h"
+#include "src/invoke/wire/drop_counters.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/random_calls.h"
 #include "tests/invoke/with_output.h"
@@ -29,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, DataAuthOverServersTest, AllFabrics(), FabricN
 
 TEST_P(DataAuthOverServersTest, TheStrongerOfBothIsUsed) {
   for (const DataAuth wanted_there : kAll) {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.more = {absl::StrCat("--data-auth=", DataAuthName(wanted_there))};
     ServerProcess* server = StartServer(options);
     ASSERT_NE(server, nullptr);
@@ -91,7 +92,7 @@ TEST_P(DataAuthOverServersTest, LargePayloadsAndInputsInTheMessageArriveWhole) {
 // Executors of a lease's own have the server's --data-auth, too.
 TEST_P(DataAuthOverServersTest, LeasedExecutorsHaveIt) {
   if (GetParam().notify != "auto") GTEST_SKIP() << "the notification plays no part";
-  ServerOptions server_options;
+  ServerProcessOptions server_options;
   // shm is for processes of one user.
   server_options.more = {"--lease-cores=1", "--data-auth=header",
                          absl::StrCat("--executor-user=", getpwuid(geteuid())->pw_name)};

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/function/function_library.h"
+#include "src/invoke/worker/worker.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/lost_immediates.h"
 #include "tests/integration/random_calls.h"
@@ -20,7 +20,6 @@ namespace invoker {
 namespace {
 
 using testing::HasSubstr;
-using transport::Notification;
 
 // Worker and client in this process, so that either's endpoint can be made to lose immediates.
 class DowngradeTest : public testing::TestWithParam<FabricUnderTest> {

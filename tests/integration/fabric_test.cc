@@ -66,7 +66,7 @@ std::vector<FabricUnderTest> OrFromEnvironment(std::vector<FabricUnderTest> fabr
   return fabrics;
 }
 
-ServerProcess* ServerTest::StartServer(const ServerOptions& options) {
+ServerProcess* ServerTest::StartServer(const ServerProcessOptions& options) {
   absl::StatusOr<std::unique_ptr<ServerProcess>> server = ServerProcess::Start(options);
   if (!server.ok()) {
     ADD_FAILURE() << server.status();
@@ -90,7 +90,7 @@ void ServerTest::TearDown() {
   EXPECT_EQ(errno, ECHILD);
 }
 
-ServerProcess* FabricTest::StartServer(ServerOptions options) {
+ServerProcess* FabricTest::StartServer(ServerProcessOptions options) {
   options.provider = GetParam().provider;
   options.notify = GetParam().notify;
   return ServerTest::StartServer(options);
@@ -98,7 +98,7 @@ ServerProcess* FabricTest::StartServer(ServerOptions options) {
 
 std::unique_ptr<Client> FabricTest::Connect(const ServerProcess* server, ClientOptions options) {
   if (server == nullptr) return nullptr;
-  transport::ParseNotification(GetParam().notify, &options.notification);
+  ParseNotification(GetParam().notify, &options.notification);
   options.hot_timeout = kClientHotTimeout;
   // Where many tests run at once, a server that is alive may answer late.
   if (options.peer_timeout == ClientOptions().peer_timeout) options.peer_timeout = absl::Seconds(5);

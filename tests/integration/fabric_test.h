@@ -62,7 +62,7 @@ inline auto BothProviders() {
 class ServerTest : public testing::Test {
  protected:
   // Fails the test and returns nullptr if it does not start.
-  ServerProcess* StartServer(const ServerOptions& options);
+  ServerProcess* StartServer(const ServerProcessOptions& options);
   void TearDown() override;
 
  private:
@@ -72,7 +72,7 @@ class ServerTest : public testing::Test {
 class FabricTest : public ServerTest, public testing::WithParamInterface<FabricUnderTest> {
  protected:
   // With the test's fabric.
-  ServerProcess* StartServer(ServerOptions options = {});
+  ServerProcess* StartServer(ServerProcessOptions options = {});
   // With the test's notification. Fails the test and returns nullptr on an error.
   std::unique_ptr<Client> Connect(const ServerProcess* server, ClientOptions options = {});
 };

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/function/function_library.h"
+#include "src/invoke/worker/worker.h"
 #include "tests/integration/fabric_test.h"
 #include "tests/integration/lost_immediates.h"
 #include "tests/integration/random_calls.h"
@@ -168,7 +168,7 @@ TEST_F(FallbackTest, AnAutomaticWorkerClaimsOnlyTheNotificationThatItHasSeen) {
   const auto client = Connect();
   ASSERT_TRUE(client.ok()) << client.status();
   EXPECT_EQ((*client)->provider(), kBest);
-  EXPECT_EQ((*client)->notification(), transport::Notification::kSendAfterWrite);
+  EXPECT_EQ((*client)->notification(), Notification::kSendAfterWrite);
   EXPECT_EQ(worker_->downgrades(), 0u);
 }
 

@@ -38,7 +38,7 @@ class GroupTest : public FabricTest {
     return StartAgain(absl::StrCat(LoopbackAddressOfItsOwn(), ":0"));
   }
   ServerProcess* StartAgain(const std::string& address) {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.listen = address;
     return StartServer(options);
   }

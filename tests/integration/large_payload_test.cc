@@ -95,7 +95,7 @@ class Memory {
 class LargePayloadTest : public FabricTest {
  protected:
   ServerProcess* StartSmallServer() {
-    ServerOptions options;
+    ServerProcessOptions options;
     // The largest goes both ways, 1 GiB each.
     options.more = {"--bulk-memory=4G"};
     options.window = "1048576";

@@ -19,7 +19,7 @@ constexpr char kShm[] = "shm";
 constexpr int kClients = 5;
 
 std::unique_ptr<ServerProcess> StartShmServer() {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.provider = kShm;
   auto server = ServerProcess::Start(options);
   EXPECT_TRUE(server.ok()) << server.status();

@@ -35,7 +35,7 @@ int64_t OpenDescriptors() {
 class LentMemoryTest : public ServerTest {
  protected:
   void SetUp() override {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.provider = "tcp;ofi_rxm";
     options.more = {"--bulk-memory=1G"};
     server_ = StartServer(options);

@@ -266,7 +266,7 @@ TEST_P(LoadTest, AServerWithoutMemoryRefusesFurtherSessionsAndServesThoseItHas) 
   constexpr uint64_t kWindow = 256 << 20;
   // Each would set so much address space aside for every thread.
   setenv("MALLOC_ARENA_MAX", "1", /*replace=*/1);
-  ServerOptions options;
+  ServerProcessOptions options;
   options.window = "256M";
   ServerProcess* server = StartServer(options);
   unsetenv("MALLOC_ARENA_MAX");

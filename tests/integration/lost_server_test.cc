@@ -71,7 +71,7 @@ TEST_P(LostServerTest, AServerThatIsKilledLeavesItsOtherClientsAndTheirServersAl
 
 TEST_P(LostServerTest, AServerThatIsToldToStopEndsTheRunningCallAndRefusesNewOnes) {
   Rendezvous rendezvous;
-  ServerOptions options;
+  ServerProcessOptions options;
   options.executors = 2;
   options.more = {"--drain-timeout=60s"};
   ServerProcess* server = StartServer(options);
@@ -110,7 +110,7 @@ TEST_P(LostServerTest, AServerThatIsToldToStopEndsTheRunningCallAndRefusesNewOne
 
 TEST_P(LostServerTest, AFunctionThatNeverReturnsDoesNotKeepTheServerFromEnding) {
   Rendezvous rendezvous;
-  ServerOptions options;
+  ServerProcessOptions options;
   options.more = {"--drain-timeout=100ms"};
   ServerProcess* server = StartServer(options);
   const std::unique_ptr<Client> client = Connect(server);
@@ -129,7 +129,7 @@ TEST_P(LostServerTest, AFunctionThatNeverReturnsDoesNotKeepTheServerFromEnding) 
 // The executor runs a function, so that the large request can only arrive in part.
 TEST_P(LostServerTest, AServerStopsCleanlyThoughAClientLeftAWriteHalfSent) {
   Rendezvous rendezvous;
-  ServerOptions options;
+  ServerProcessOptions options;
   options.window = "64M";
   // The client that stays does not poll, so what is on its way to it may never arrive.
   options.more = {"--drain-timeout=5s"};

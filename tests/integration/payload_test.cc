@@ -87,7 +87,7 @@ struct WindowCase {
 class WindowTest : public ServerTest, public testing::WithParamInterface<WindowCase> {};
 
 TEST_P(WindowTest, RandomSizesUpToTheWindowsLimitArriveUnchanged) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.provider = GetParam().provider;
   options.notify = GetParam().notify;
   options.window = GetParam().window;
@@ -105,7 +105,7 @@ TEST_P(WindowTest, RandomSizesUpToTheWindowsLimitArriveUnchanged) {
 }
 
 TEST_P(WindowTest, AClientMayAskForASmallerWindow) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.provider = GetParam().provider;
   options.notify = GetParam().notify;
   options.window = GetParam().window;

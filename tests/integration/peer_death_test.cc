@@ -29,7 +29,7 @@ class PeerDeathTest : public FabricTest {
 
 TEST_P(PeerDeathTest, EveryCallEndsWhenTheServerIsStoppedAndItsSessionStaysEnded) {
   Rendezvous rendezvous;
-  ServerOptions options;
+  ServerProcessOptions options;
   options.window = "64K";
   ServerProcess* server = StartServer(options);
   const std::unique_ptr<Client> client = Connect(server);
@@ -151,7 +151,7 @@ TEST_P(PeerDeathTest, AServerThatStopsForAMomentLosesNobody) {
 
 // It has not witnessed that anybody was silent.
 TEST_P(PeerDeathTest, AClientDoesNotTakeItsOwnAbsenceForItsWorkers) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.more = {"--peer-timeout=1h"};
   ServerProcess* server = StartServer(options);
   ASSERT_NE(server, nullptr);
@@ -176,7 +176,7 @@ TEST_P(PeerDeathTest, AClientDoesNotTakeItsOwnAbsenceForItsWorkers) {
 }
 
 TEST_P(PeerDeathTest, AServerDoesNotTakeItsOwnAbsenceForItsClients) {
-  ServerOptions options;
+  ServerProcessOptions options;
   // Long enough for a client that gets no processor for a while, on a machine that others use.
   options.more = {"--peer-timeout=6s"};
   ServerProcess* server = StartServer(options);
@@ -192,7 +192,7 @@ TEST_P(PeerDeathTest, AServerDoesNotTakeItsOwnAbsenceForItsClients) {
 }
 
 TEST_P(PeerDeathTest, ASilentClientLosesItsSessionAndCannotGoOnWithIt) {
-  ServerOptions options;
+  ServerProcessOptions options;
   // The other client must not be silent for so long, however busy the machine.
   options.more = {"--peer-timeout=6s"};
   ServerProcess* server = StartServer(options);

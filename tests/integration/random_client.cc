@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   signal(SIGUSR2, [](int) { g_pending = SIGSTOP; });
   invoker::ClientOptions options;
   options.hot_timeout = absl::Microseconds(50);
-  if (!invoker::transport::ParseNotification(argv[2], &options.notification)) return 2;
+  if (!invoker::ParseNotification(argv[2], &options.notification)) return 2;
   if (!absl::ParseDuration(argv[6], &options.peer_timeout)) return 2;
   if (argc == 8) options.fabric_address = argv[7];
   const auto client = invoker::Client::Connect(argv[1], options);

@@ -35,7 +35,7 @@ std::string LoopbackAddressOfItsOwn() {
   return absl::StrCat("127.", byte(), ".", byte(), ".", byte());
 }
 
-std::vector<std::string> ServerCommand(const ServerOptions& options) {
+std::vector<std::string> ServerCommand(const ServerProcessOptions& options) {
   std::vector<std::string> command = options.prefix;
   command.insert(command.end(), {"tools/invoker_server", "--listen=" + options.listen});
   if (!options.provider.empty()) command.push_back("--provider=" + options.provider);
@@ -50,7 +50,8 @@ std::vector<std::string> ServerCommand(const ServerOptions& options) {
   return command;
 }
 
-absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(const ServerOptions& options) {
+absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
+    const ServerProcessOptions& options) {
   ChildProcess::Options child_options;
   child_options.command = ServerCommand(options);
   child_options.environment = options.environment;

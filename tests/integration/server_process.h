@@ -20,7 +20,7 @@ inline constexpr char kTestFunctions[] = "tests/functions/test_functions.so";
 inline constexpr char kCFunctions[] = "tests/functions/c_functions.so";
 inline constexpr char kRendezvousFunction[] = "tests/integration/rendezvous_function.so";
 
-struct ServerOptions {
+struct ServerProcessOptions {
   std::string listen = "127.0.0.1:0";
   std::string provider = {};  // empty: not given
   std::string notify = {};
@@ -41,12 +41,12 @@ struct ServerOptions {
 std::string LoopbackAddressOfItsOwn();
 
 // The server's command line.
-std::vector<std::string> ServerCommand(const ServerOptions& options);
+std::vector<std::string> ServerCommand(const ServerProcessOptions& options);
 
 class ServerProcess {
  public:
   // Returns when the server has said that it is ready.
-  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(const ServerOptions& options);
+  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(const ServerProcessOptions& options);
   // Kills it, if it still runs.
   ~ServerProcess();
 

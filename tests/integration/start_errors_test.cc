@@ -17,7 +17,7 @@ using testing::HasSubstr;
 class StartTest : public ServerTest {
  protected:
   // A server that ends by itself, with nothing on standard output.
-  Finished RunServer(const ServerOptions& options) {
+  Finished RunServer(const ServerProcessOptions& options) {
     Finished finished = RunToEnd({ServerCommand(options)});
     EXPECT_EQ(finished.output, "");
     EXPECT_THAT(finished.errors, HasSubstr("invoker_server: error: "));
@@ -26,7 +26,7 @@ class StartTest : public ServerTest {
 };
 
 TEST_F(StartTest, TheReadyLineDescribesTheServer) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.provider = "shm";
   options.notify = "send_after_write";
   options.window = "64K";
@@ -123,7 +123,7 @@ TEST_F(StartTest, ANameIsListenedOnAtItsAddress) {
 TEST_F(StartTest, APortInUseIsRefused) {
   ServerProcess* server = StartServer({});
   ASSERT_NE(server, nullptr);
-  ServerOptions options;
+  ServerProcessOptions options;
   options.more = {"--listen=" + server->address()};
   std::vector<std::string> command = ServerCommand(options);
   command.erase(command.begin() + 1);  // the other --listen

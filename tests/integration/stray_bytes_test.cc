@@ -115,7 +115,7 @@ TEST_P(StrayBytesTest, NewSessionsWorkAfterThem) {
   request.provider = GetParam().provider;
   request.address = "127.0.0.1";
   if (!transport::Discover(request).ok()) GTEST_SKIP() << "not in this libfabric";
-  ServerOptions options;
+  ServerProcessOptions options;
   options.provider = GetParam().provider;
   options.more = {"--endpoint-check=500ms"};
   if (!GetParam().descriptors.empty()) {
@@ -161,7 +161,7 @@ TEST_F(ServerTest, StrayBytesHarmNoOtherFabric) {
     request.address = "127.0.0.1";
     if (!transport::Discover(request).ok()) GTEST_SKIP() << provider << " is not in this libfabric";
   }
-  ServerOptions options;
+  ServerProcessOptions options;
   options.provider = "sockets,tcp;ofi_rxm";
   options.more = {"--endpoint-check=500ms"};
   ServerProcess* const server = StartServer(options);

@@ -23,8 +23,7 @@ class CancelSessionTest : public testing::TestWithParam<Way> {
   // The first of two posts may have left without the second.
   static void ExpectFate(const Call& call, bool left) {
     const std::string fate(Fate(call));
-    const bool two =
-        GetParam().notification == transport::Notification::kSendAfterWrite && !GetParam().eager;
+    const bool two = GetParam().notification == Notification::kSendAfterWrite && !GetParam().eager;
     if (left || !two) {
       EXPECT_EQ(fate, left ? "maybe_executed" : "not_sent");
     } else {

@@ -41,7 +41,7 @@ class CancellationTest : public testing::Test,
     target_->set_handler(this);
     bootstrap::OpenSessionReply reply;
     reply.epoch = kEpoch;
-    reply.notification = transport::Notification::kSendAfterWrite;
+    reply.notification = Notification::kSendAfterWrite;
     reply.request_window = {window_.remote_base(), window_.size(), window_.key()};
     sender_->Attach(reply, peer_->address, geometry_, /*authenticator=*/nullptr, this);
     cancellation_ = std::make_unique<Cancellation>(sender_.get());

@@ -23,7 +23,7 @@ constexpr char kFlip = 0x10;
 
 class ChangedPayloadTest : public testing::TestWithParam<DataAuth> {
  protected:
-  ChangedPayloadTest() : world_(transport::Notification::kWriteImm, false, 16, GetParam()) {}
+  ChangedPayloadTest() : world_(Notification::kWriteImm, false, 16, GetParam()) {}
 
   // A call whose request is under way.
   SessionWorld::Sent& Call() {

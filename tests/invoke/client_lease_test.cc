@@ -9,9 +9,9 @@
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "invoker/lease.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
+#include "src/invoke/worker/worker.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {
@@ -36,9 +36,9 @@ class QuestionHost final : public bootstrap::SessionHost {
   }
 
   bootstrap::WorkerInfo Info() const override { return worker_->Info(); }
-  void OpenLease(uint64_t, const bootstrap::LeaseTerms& terms,
+  void OpenLease(uint64_t, const LeaseTerms& terms,
                  std::shared_ptr<LeaseObserver> observer) override {
-    bootstrap::LeaseTerms granted = terms;
+    LeaseTerms granted = terms;
     granted.memory_bytes = 64 << 20;  // windows are part of it
     observer->OnGranted(granted);
   }
@@ -46,8 +46,7 @@ class QuestionHost final : public bootstrap::SessionHost {
       uint64_t lease, const bootstrap::OpenSessionRequest& request) override {
     return worker_->OpenSession(lease, request);
   }
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override {
     return worker_->SwitchNotification(lease, handle, notification, reason);
   }
@@ -61,7 +60,7 @@ class QuestionHost final : public bootstrap::SessionHost {
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
     return worker_->CloseSession(lease, handle);
   }
-  bootstrap::Usage CloseLease(uint64_t lease) override { return worker_->CloseLease(lease); }
+  ResourceUsage CloseLease(uint64_t lease) override { return worker_->CloseLease(lease); }
 
  private:
   Worker* const worker_;

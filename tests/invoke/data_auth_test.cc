@@ -200,7 +200,7 @@ TEST(DataAuth, LessThanWhatTheClientWantsIsRefused) {
   options.data_auth = DataAuth::kFull;
   auto session = ClientSession::Create(reactor.get(), options);
   ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_EQ((*session)->MakeRequest(transport::Notification::kWriteImm).data_auth, DataAuth::kFull);
+  EXPECT_EQ((*session)->MakeRequest(Notification::kWriteImm).data_auth, DataAuth::kFull);
   bootstrap::OpenSessionReply reply;
   reply.endpoint_address = reactor->address();
   reply.request_window.length = options.window_bytes;

@@ -21,7 +21,7 @@ constexpr size_t kPlaced = kHeaderBytes + 400;  // the header is there, and not 
 
 class EarlyDoorbellTest : public testing::TestWithParam<DataAuth> {
  protected:
-  EarlyDoorbellTest() : world_(transport::Notification::kWriteImm, false, 16, GetParam()) {}
+  EarlyDoorbellTest() : world_(Notification::kWriteImm, false, 16, GetParam()) {}
 
   // Starts a call whose payload is `bytes` long; its request leaves with the next Flush.
   SessionWorld::Sent& Start(uint32_t bytes) {

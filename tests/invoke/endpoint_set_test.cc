@@ -59,9 +59,9 @@ class EndpointSetTest : public testing::TestWithParam<const char*> {
   // A session for a client that never calls.
   SessionKey OpenSession(EndpointSet* set) {
     auto reply = set->current()->OpenSession(
-        session_->MakeRequest(transport::Notification::kWriteImm),
-        transport::Notification::kWriteImm, *transport::HostBuffer::Allocate(kWindow),
-        *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
+        session_->MakeRequest(Notification::kWriteImm), Notification::kWriteImm,
+        *transport::HostBuffer::Allocate(kWindow), *transport::HostBuffer::Allocate(kWindow),
+        DataKeys(), nullptr);
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply.ok() ? SessionKey{reply->request_session, reply->epoch} : SessionKey();
   }

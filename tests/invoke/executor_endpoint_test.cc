@@ -44,8 +44,8 @@ class ExecutorEndpointTest : public testing::TestWithParam<const char*> {
   }
 
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession() {
-    return endpoint_->OpenSession(session_->MakeRequest(transport::Notification::kWriteImm),
-                                  transport::Notification::kWriteImm,
+    return endpoint_->OpenSession(session_->MakeRequest(Notification::kWriteImm),
+                                  Notification::kWriteImm,
                                   *transport::HostBuffer::Allocate(kWindow),
                                   *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
   }

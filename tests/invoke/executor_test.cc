@@ -40,8 +40,8 @@ class ExecutorTest : public testing::TestWithParam<const char*> {
 
   // A session for a client that never calls.
   absl::StatusOr<Executor::SessionKey> Open(Executor* executor) {
-    auto reply = executor->OpenSession(0, session_->MakeRequest(transport::Notification::kWriteImm),
-                                       transport::Notification::kWriteImm);
+    auto reply = executor->OpenSession(0, session_->MakeRequest(Notification::kWriteImm),
+                                       Notification::kWriteImm);
     if (!reply.ok()) return reply.status();
     return Executor::SessionKey{reply->request_session, reply->epoch};
   }
@@ -133,8 +133,8 @@ TEST_P(ExecutorTest, SessionsBeyondTheFirstFewOfAHotExecutorMayHaveASecondEndpoi
   std::vector<Executor::SessionKey> keys;
   std::set<std::string> addresses;
   for (int i = 0; i < kSessions; ++i) {
-    auto reply = executor->OpenSession(0, session_->MakeRequest(transport::Notification::kWriteImm),
-                                       transport::Notification::kWriteImm);
+    auto reply = executor->OpenSession(0, session_->MakeRequest(Notification::kWriteImm),
+                                       Notification::kWriteImm);
     ASSERT_TRUE(reply.ok()) << reply.status();
     keys.push_back({reply->request_session, reply->epoch});
     addresses.insert(reply->endpoint_address);
@@ -146,7 +146,7 @@ TEST_P(ExecutorTest, SessionsBeyondTheFirstFewOfAHotExecutorMayHaveASecondEndpoi
   EXPECT_EQ(executor->Uses()[0].live_sessions, uint32_t{kSessions});
   EXPECT_EQ(executor->Counters().live_sessions, uint64_t{kSessions});
   for (const Executor::SessionKey& key : keys) {
-    EXPECT_TRUE(executor->SwitchNotification(key, transport::Notification::kSendAfterWrite).ok());
+    EXPECT_TRUE(executor->SwitchNotification(key, Notification::kSendAfterWrite).ok());
     EXPECT_TRUE(executor->CloseSession(key).ok());
     EXPECT_TRUE(absl::IsNotFound(executor->CloseSession(key)));
   }
@@ -173,10 +173,8 @@ TEST_P(ExecutorTest, AnEndpointWithoutRoomForMoreIsReplacedBesideItsSessions) {
   options.reactor.retirement = absl::Milliseconds(1);
   options.on_endpoint = [&notes](absl::string_view note) { notes.emplace_back(note); };
   std::unique_ptr<Executor> executor = Start(options);
-  const auto request = session_->MakeRequest(transport::Notification::kWriteImm);
-  const auto open = [&] {
-    return executor->OpenSession(0, request, transport::Notification::kWriteImm);
-  };
+  const auto request = session_->MakeRequest(Notification::kWriteImm);
+  const auto open = [&] { return executor->OpenSession(0, request, Notification::kWriteImm); };
   const auto first = open();
   const auto second = open();
   ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
@@ -198,7 +196,7 @@ TEST_P(ExecutorTest, AnEndpointWithoutRoomForMoreIsReplacedBesideItsSessions) {
   EXPECT_GE(executor->Counters().quarantined_bytes, kWindow);
   for (const auto* session : {&*second, &*third}) {
     const Executor::SessionKey key = {session->request_session, session->epoch};
-    EXPECT_TRUE(executor->SwitchNotification(key, transport::Notification::kSendAfterWrite).ok());
+    EXPECT_TRUE(executor->SwitchNotification(key, Notification::kSendAfterWrite).ok());
     EXPECT_TRUE(executor->CloseSession(key).ok());
     EXPECT_TRUE(absl::IsNotFound(executor->CloseSession(key)));
   }
@@ -212,11 +210,11 @@ TEST_P(ExecutorTest, WhatSessionsOfTheDefaultSizeLeaveLiesInFewPlaces) {
   ExecutorOptions options;
   options.reactor.retirement = absl::Milliseconds(1);
   std::unique_ptr<Executor> executor = Start(options);
-  auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+  auto request = session_->MakeRequest(Notification::kWriteImm);
   request.window_bytes = kDefaultWindowBytes;
   std::vector<Executor::SessionKey> keys;
   for (int i = 0; i < kSessions; ++i) {
-    const auto reply = executor->OpenSession(0, request, transport::Notification::kWriteImm);
+    const auto reply = executor->OpenSession(0, request, Notification::kWriteImm);
     ASSERT_TRUE(reply.ok()) << reply.status();
     keys.push_back({reply->request_session, reply->epoch});
   }
@@ -237,8 +235,7 @@ TEST_P(ExecutorTest, AfterStopNothingBlocksAndNothingOpens) {
   EXPECT_EQ(executor->live_sessions(), 0u);
   EXPECT_TRUE(absl::IsUnavailable(Open(executor.get()).status()));
   EXPECT_TRUE(absl::IsNotFound(executor->CloseSession(*key)));
-  EXPECT_TRUE(
-      absl::IsNotFound(executor->SwitchNotification(*key, transport::Notification::kWriteImm)));
+  EXPECT_TRUE(absl::IsNotFound(executor->SwitchNotification(*key, Notification::kWriteImm)));
   executor->Drain();
   EXPECT_EQ(executor->Counters().live_sessions, 0u);
   executor->Stop(absl::ZeroDuration());
@@ -274,10 +271,10 @@ TEST_P(ExecutorTest, ADrainingExecutorOpensNothing) {
 
 TEST_P(ExecutorTest, AWindowThatIsNoneIsRefused) {
   std::unique_ptr<Executor> executor = Start();
-  auto request = session_->MakeRequest(transport::Notification::kWriteImm);
+  auto request = session_->MakeRequest(Notification::kWriteImm);
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{5000}, uint64_t{1} << 62}) {
     request.window_bytes = bytes;
-    EXPECT_FALSE(executor->OpenSession(0, request, transport::Notification::kWriteImm).ok());
+    EXPECT_FALSE(executor->OpenSession(0, request, Notification::kWriteImm).ok());
   }
   EXPECT_TRUE(Open(executor.get()).ok());
 }
@@ -318,7 +315,7 @@ TEST_P(WorkerTest, ALeaseEndsItsOwnSessionsOnly) {
   }
   EXPECT_TRUE(absl::IsNotFound(served.worker->CloseSession(2, handles[0])));
   EXPECT_TRUE(absl::IsNotFound(
-      served.worker->SwitchNotification(2, handles[0], transport::Notification::kWriteImm, "")));
+      served.worker->SwitchNotification(2, handles[0], Notification::kWriteImm, "")));
   served.worker->CloseLease(1);
   EXPECT_EQ(served.worker->Counters().live_sessions, 1u);
   EXPECT_TRUE(absl::IsNotFound(served.worker->CloseSession(1, handles[0])));
@@ -331,19 +328,17 @@ TEST_P(WorkerTest, ALeaseEndsItsOwnSessionsOnly) {
 TEST_P(WorkerTest, AClientCannotSwitchToWhatTheWorkersUserForbade) {
   WorkerOptions options;
   options.window_bytes = kWindow;
-  options.notification = transport::Notification::kSendAfterWrite;
+  options.notification = Notification::kSendAfterWrite;
   ServedWorker served(GetParam(), options);
   auto request = RequestFor(*served.worker);
-  request.notification = transport::Notification::kAuto;
+  request.notification = Notification::kAuto;
   auto reply = served.worker->OpenSession(1, request);
   ASSERT_TRUE(reply.ok()) << reply.status();
-  EXPECT_EQ(reply->notification, transport::Notification::kSendAfterWrite);
+  EXPECT_EQ(reply->notification, Notification::kSendAfterWrite);
   EXPECT_TRUE(absl::IsFailedPrecondition(
-      served.worker->SwitchNotification(1, reply->handle, transport::Notification::kWriteImm, "")));
+      served.worker->SwitchNotification(1, reply->handle, Notification::kWriteImm, "")));
   EXPECT_TRUE(
-      served.worker
-          ->SwitchNotification(1, reply->handle, transport::Notification::kSendAfterWrite, "")
-          .ok());
+      served.worker->SwitchNotification(1, reply->handle, Notification::kSendAfterWrite, "").ok());
 }
 
 TEST_P(WorkerTest, OneOldSessionKeepsNobodyOutHoweverManyComeAndGo) {

@@ -31,10 +31,10 @@ class Tenant {
     EXPECT_TRUE(session.ok()) << session.status();
     session_ = *std::move(session);
     reactor_->set_handler(session_.get());
-    auto reply = endpoint->OpenSession(
-        session_->MakeRequest(transport::Notification::kWriteImm),
-        transport::Notification::kWriteImm, *transport::HostBuffer::Allocate(kWindow),
-        *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
+    auto reply =
+        endpoint->OpenSession(session_->MakeRequest(Notification::kWriteImm),
+                              Notification::kWriteImm, *transport::HostBuffer::Allocate(kWindow),
+                              *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
     EXPECT_TRUE(reply.ok()) << reply.status();
     number_ = reply->request_session;
     // What it rings for is of a session that is not there.

@@ -238,7 +238,7 @@ TEST_P(HeaderRepeatTest, AProbeSaysHowTheExecutorAnswers) {
 // Somebody who can ring, and perhaps write, forges upper halves.
 class ForgedRepeatTest : public testing::Test {
  protected:
-  static constexpr Way kWay = {"ShmWriteImm", "shm", transport::Notification::kWriteImm};
+  static constexpr Way kWay = {"ShmWriteImm", "shm", Notification::kWriteImm};
   static constexpr uint32_t kEpoch = 7;
 
   void SetUp() override {

@@ -17,7 +17,7 @@ namespace {
 struct Path {
   const char* name;
   const char* provider;
-  transport::Notification notification;
+  Notification notification;
 
   ClientOptions options() const {
     ClientOptions options;
@@ -34,11 +34,10 @@ class NoAllocationTest : public testing::TestWithParam<Path> {};
 INSTANTIATE_TEST_SUITE_P(
     Paths, NoAllocationTest,
     testing::Values(Path{"TcpWriteImm", transport::WithImmediates("tcp;ofi_rxm"),
-                         transport::Notification::kWriteImm},
-                    Path{"TcpSendAfterWrite", "tcp;ofi_rxm",
-                         transport::Notification::kSendAfterWrite},
-                    Path{"ShmWriteImm", "shm", transport::Notification::kWriteImm},
-                    Path{"ShmSendAfterWrite", "shm", transport::Notification::kSendAfterWrite}),
+                         Notification::kWriteImm},
+                    Path{"TcpSendAfterWrite", "tcp;ofi_rxm", Notification::kSendAfterWrite},
+                    Path{"ShmWriteImm", "shm", Notification::kWriteImm},
+                    Path{"ShmSendAfterWrite", "shm", Notification::kSendAfterWrite}),
     [](const testing::TestParamInfo<Path>& info) { return info.param.name; });
 
 // What both sides allocate during the calmest of several bursts: a heartbeat, or a pool that grows,

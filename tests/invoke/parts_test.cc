@@ -15,8 +15,6 @@
 namespace invoker {
 namespace {
 
-using transport::Notification;
-
 TEST(NegotiateNotification, FollowsTheTable) {
   constexpr Notification kAuto = Notification::kAuto;
   constexpr Notification kImm = Notification::kWriteImm;
@@ -34,9 +32,9 @@ TEST(NegotiateNotification, FollowsTheTable) {
   };
   for (const auto& row : kTable) {
     const auto result = NegotiateNotification(row.worker, row.client, row.best);
-    SCOPED_TRACE(testing::Message() << transport::NotificationName(row.worker) << " "
-                                    << transport::NotificationName(row.client) << " "
-                                    << transport::NotificationName(row.best));
+    SCOPED_TRACE(testing::Message()
+                 << NotificationName(row.worker) << " " << NotificationName(row.client) << " "
+                 << NotificationName(row.best));
     if (row.result == kAuto) {
       EXPECT_TRUE(absl::IsFailedPrecondition(result.status())) << result.status();
     } else {

@@ -43,10 +43,10 @@ class PolledEndpointsTest : public testing::Test {
 
   SessionKey OpenSession(ExecutorEndpoint* endpoint, uint16_t fabric) {
     EXPECT_TRUE(endpoint->Open().ok());
-    const auto reply = endpoint->OpenSession(
-        client_->MakeRequest(transport::Notification::kWriteImm),
-        transport::Notification::kWriteImm, *transport::HostBuffer::Allocate(kWindow),
-        *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
+    const auto reply =
+        endpoint->OpenSession(client_->MakeRequest(Notification::kWriteImm),
+                              Notification::kWriteImm, *transport::HostBuffer::Allocate(kWindow),
+                              *transport::HostBuffer::Allocate(kWindow), DataKeys(), nullptr);
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply.ok() ? SessionKey{reply->request_session, reply->epoch, fabric} : SessionKey();
   }

@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "invoker/client.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/service/server.h"
+#include "src/invoke/worker/worker.h"
 #include "tests/invoke/test_functions.h"
 
 namespace invoker {

@@ -32,7 +32,7 @@ class SessionNumbersTest : public testing::Test {
 
   // A session with that number, as the next epoch.
   SessionKey Add(uint16_t number) {
-    const auto request = client_->MakeRequest(transport::Notification::kWriteImm);
+    const auto request = client_->MakeRequest(Notification::kWriteImm);
     ExecutorSession::Parts parts;
     parts.reactor = reactor_.get();
     parts.functions = &registry_;

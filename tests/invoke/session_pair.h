@@ -27,17 +27,17 @@ namespace invoker {
 struct Way {
   const char* name;
   const char* provider;
-  transport::Notification notification;
+  Notification notification;
   bool eager = false;  // whole messages inside the send, where they fit
 };
 
 inline const Way kWays[] = {
-    {"TcpWriteImm", transport::WithImmediates("tcp;ofi_rxm"), transport::Notification::kWriteImm},
-    {"TcpSendAfterWrite", "tcp;ofi_rxm", transport::Notification::kSendAfterWrite},
-    {"ShmWriteImm", "shm", transport::Notification::kWriteImm},
-    {"ShmSendAfterWrite", "shm", transport::Notification::kSendAfterWrite},
-    {"TcpEager", "tcp;ofi_rxm", transport::Notification::kSendAfterWrite, true},
-    {"ShmEager", "shm", transport::Notification::kSendAfterWrite, true},
+    {"TcpWriteImm", transport::WithImmediates("tcp;ofi_rxm"), Notification::kWriteImm},
+    {"TcpSendAfterWrite", "tcp;ofi_rxm", Notification::kSendAfterWrite},
+    {"ShmWriteImm", "shm", Notification::kWriteImm},
+    {"ShmSendAfterWrite", "shm", Notification::kSendAfterWrite},
+    {"TcpEager", "tcp;ofi_rxm", Notification::kSendAfterWrite, true},
+    {"ShmEager", "shm", Notification::kSendAfterWrite, true},
 };
 
 inline std::string NameOfWay(const testing::TestParamInfo<Way>& info) { return info.param.name; }

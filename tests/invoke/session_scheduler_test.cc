@@ -53,7 +53,7 @@ class SessionSchedulerTest : public testing::Test, public transport::ReactorHand
     uint64_t next_sequence = 1;
   };
   Opened Open() {
-    const auto request = client_->MakeRequest(transport::Notification::kWriteImm);
+    const auto request = client_->MakeRequest(Notification::kWriteImm);
     Opened opened;
     opened.next_sequence = request.first_sequence;
     ExecutorSession::Parts parts;

@@ -252,7 +252,7 @@ TEST_P(SessionTest, ADrainingExecutorRunsNothingAndSaysSo) {
 // The driver has been away for longer than the deadline, and finds the response and the deadline's
 // tick at once.
 TEST(SessionDeadlineTest, AResponseThatIsThereBeatsTheDeadline) {
-  const Way shm = {"ShmWriteImm", "shm", transport::Notification::kWriteImm};
+  const Way shm = {"ShmWriteImm", "shm", Notification::kWriteImm};
   SessionPair pair(shm, {});
   pair.CheckEcho("so that the peers know each other");
   const int64_t deadline_ns = transport::MonotonicNs() + 50'000'000;

@@ -26,7 +26,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
-using transport::Notification;
 
 constexpr char kTcp[] = "tcp;ofi_rxm";
 constexpr char kShm[] = "shm";

@@ -182,16 +182,15 @@ class BillingHost final : public bootstrap::SessionHost {
     leases_.push_back(lease);
     return worker_->OpenSession(lease, request);
   }
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override {
     return worker_->SwitchNotification(lease, handle, notification, reason);
   }
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
     return worker_->CloseSession(lease, handle);
   }
-  bootstrap::Usage CloseLease(uint64_t lease) override {
-    const bootstrap::Usage usage = worker_->CloseLease(lease);
+  ResourceUsage CloseLease(uint64_t lease) override {
+    const ResourceUsage usage = worker_->CloseLease(lease);
     absl::MutexLock lock(&mutex_);
     bills_[lease] = usage;
     return usage;
@@ -201,7 +200,7 @@ class BillingHost final : public bootstrap::SessionHost {
     absl::MutexLock lock(&mutex_);
     return leases_.back();
   }
-  std::map<uint64_t, bootstrap::Usage> bills() {
+  std::map<uint64_t, ResourceUsage> bills() {
     absl::MutexLock lock(&mutex_);
     return bills_;
   }
@@ -210,7 +209,7 @@ class BillingHost final : public bootstrap::SessionHost {
   Worker* const worker_;
   absl::Mutex mutex_;
   std::vector<uint64_t> leases_;
-  std::map<uint64_t, bootstrap::Usage> bills_;
+  std::map<uint64_t, ResourceUsage> bills_;
 };
 
 TEST_P(UsageTest, EachLeaseHasItsOwnBill) {
@@ -263,7 +262,7 @@ TEST_P(UsageTest, TheLastTurnsAreOnTheBill) {
     ASSERT_TRUE(client.ok()) << client.status();
     const RemoteFunction echo = Find(**client, "echo");
     for (int i = 0; i < 3; ++i) ASSERT_TRUE((*client)->Invoke(echo, std::string("12345")).ok());
-    const bootstrap::Usage bill = served_->worker->CloseLease(host.NewestLease());
+    const ResourceUsage bill = served_->worker->CloseLease(host.NewestLease());
     EXPECT_EQ(bill.calls, 3u);
     EXPECT_EQ(bill.bytes_in, 15u);
     EXPECT_GT(bill.function_time, absl::ZeroDuration());

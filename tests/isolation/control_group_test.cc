@@ -322,7 +322,7 @@ TEST(ControlGroupKernel, AnExecutorAndWhatItStartsHaveOneLimit) {
     ASSERT_TRUE(client.ok()) << client.status();
     Future call = (*client)->InvokeAsync(*(*client)->Function(function), "");
     const ExecutorEnd end = executor.WaitForEnd();
-    EXPECT_EQ(end.cause, bootstrap::LeaseEndCause::kMemoryLimit) << end.reason;
+    EXPECT_EQ(end.cause, LeaseEndCause::kMemoryLimit) << end.reason;
     EXPECT_THAT(end.reason, HasSubstr(absl::StrCat("in function \"", function, "\"")));
     (*client)->Close();
   }

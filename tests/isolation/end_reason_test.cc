@@ -7,8 +7,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::LeaseEndCause;
 using testing::HasSubstr;
 
 // The form that waitpid(2) gives.

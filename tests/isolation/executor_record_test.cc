@@ -16,8 +16,8 @@ TEST(ExecutorRecord, ItsEndIsToldWhileMoreIsSaid) {
   auto ends = ControlSocket::Pair();
   auto page = MappedPage::Create();
   ASSERT_TRUE(ends.ok() && page.ok());
-  ExecutorRecord record(7, bootstrap::ExecutorKind::kNative, /*sandboxed=*/false,
-                        std::move(ends->first), std::move(page->first), nullptr);
+  ExecutorRecord record(7, ExecutorKind::kNative, /*sandboxed=*/false, std::move(ends->first),
+                        std::move(page->first), nullptr);
   ControlSocket other(std::move(ends->second), ControlSocket::Takes::kDescriptors);
   isolation::v1::FromExecutor closed;
   closed.mutable_session_closed()->set_handle(5);
@@ -38,7 +38,7 @@ TEST(ExecutorRecord, ItsEndIsToldWhileMoreIsSaid) {
   };
   events.on_ended = [&](const ExecutorEnd& end) {
     ended = true;
-    EXPECT_EQ(end.cause, bootstrap::LeaseEndCause::kCrashed) << end.reason;
+    EXPECT_EQ(end.cause, LeaseEndCause::kCrashed) << end.reason;
   };
   record.Take({}, std::move(events));
   ASSERT_GT(fill(), 0);

@@ -15,8 +15,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::LeaseEndCause;
 using testing::Contains;
 using testing::HasSubstr;
 

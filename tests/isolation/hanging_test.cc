@@ -20,9 +20,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::CodeKind;
-using bootstrap::LeaseEndCause;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -88,7 +85,7 @@ TEST(HangingTest, AnExecutorThatDoesNotComeUpIsKilledAndTheNextOneMay) {
   auto spawner = ExecutorSpawner::Start(options);
   ASSERT_TRUE(spawner.ok()) << spawner.status();
   file.Create();
-  const absl::Status status = (*spawner)->Spawn(bootstrap::ExecutorKind::kNative, {}, {}).status();
+  const absl::Status status = (*spawner)->Spawn(ExecutorKind::kNative, {}, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("was not ready after 10s, and was killed"));
   file.Remove();
@@ -113,9 +110,8 @@ TEST(HangingTest, AStartCanBeEnded) {
     starting.Notify();
   };
   absl::Status status;
-  std::thread spawning([&] {
-    status = (*spawner)->Spawn(bootstrap::ExecutorKind::kNative, {}, std::move(events)).status();
-  });
+  std::thread spawning(
+      [&] { status = (*spawner)->Spawn(ExecutorKind::kNative, {}, std::move(events)).status(); });
   starting.WaitForNotification();
   end_start();
   spawning.join();
@@ -204,7 +200,7 @@ TEST_F(HangingLoadTest, WhatWaitsForNoFunctionIsAnsweredBeforeWhatDoes) {
   EXPECT_TRUE(begun_.Wait(kPatience));
   absl::Notification switched;
   std::thread switching([&] {
-    const transport::Notification notification = transport::Notification::kSendAfterWrite;
+    const Notification notification = Notification::kSendAfterWrite;
     EXPECT_FALSE(process.SwitchNotification(session, notification, "the test asks for it").ok());
     switched.Notify();
   });

@@ -22,8 +22,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::LeaseEndCause;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;

@@ -46,7 +46,7 @@ WatchedExecutor::WatchedExecutor(ExecutorSpawner* spawner, const ExecutorTerms& 
     end_ = end;
     ended_.Notify();
   };
-  auto process = spawner->Spawn(bootstrap::ExecutorKind::kNative, terms, std::move(events));
+  auto process = spawner->Spawn(ExecutorKind::kNative, terms, std::move(events));
   EXPECT_TRUE(process.ok()) << process.status();
   if (process.ok()) process_ = *std::move(process);
 }
@@ -114,7 +114,7 @@ uint64_t IsolatedServer::last_session() {
 }
 
 absl::Status IsolatedServer::SwitchNotification(uint64_t, uint64_t handle,
-                                                transport::Notification notification,
+                                                Notification notification,
                                                 absl::string_view reason) {
   return executor_->SwitchNotification(handle, notification, reason);
 }
@@ -137,7 +137,7 @@ absl::Status IsolatedServer::ForgetWindow(uint64_t, uint64_t handle, uint16_t nu
   return executor_->ForgetWindow(handle, number);
 }
 
-bootstrap::Usage IsolatedServer::CloseLease(uint64_t lease) {
+ResourceUsage IsolatedServer::CloseLease(uint64_t lease) {
   std::vector<uint64_t> handles;
   {
     absl::MutexLock lock(&mutex_);

@@ -67,15 +67,14 @@ class IsolatedServer final : public bootstrap::SessionHost {
   bootstrap::WorkerInfo Info() const override { return info_; }
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       uint64_t lease, const bootstrap::OpenSessionRequest& request) override;
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override;
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override;
   absl::StatusOr<uint16_t> RegisterWindow(uint64_t lease, uint64_t handle,
                                           const bootstrap::WindowDescriptor& window, bool readable,
                                           bool writable) override;
   absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override;
-  bootstrap::Usage CloseLease(uint64_t lease) override;
+  ResourceUsage CloseLease(uint64_t lease) override;
 
  private:
   ExecutorProcess* const executor_;

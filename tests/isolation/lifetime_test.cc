@@ -102,11 +102,11 @@ TEST(Lifetime, AnExecutorThatIsStoppedIsKilledUnlessItGoesOn) {
   ASSERT_EQ(kill(stays.process().pid(), SIGSTOP), 0);
   ASSERT_EQ(kill(goes_on.process().pid(), SIGCONT), 0);
   const ExecutorEnd end = stays.WaitForEnd();
-  EXPECT_EQ(end.cause, bootstrap::LeaseEndCause::kCrashed);
+  EXPECT_EQ(end.cause, LeaseEndCause::kCrashed);
   EXPECT_THAT(end.reason, HasSubstr("was stopped by a signal"));
   EXPECT_FALSE(goes_on.ended());
   goes_on.process().Stop(absl::Seconds(20));
-  EXPECT_EQ(goes_on.WaitForEnd().cause, bootstrap::LeaseEndCause::kReleased);
+  EXPECT_EQ(goes_on.WaitForEnd().cause, LeaseEndCause::kReleased);
 }
 
 TEST(Lifetime, WhenTheServerIsKilledNothingIsLeft) {
@@ -163,9 +163,9 @@ TEST(Lifetime, AWaitingExecutorThatDiesIsNotHandedOut) {
   for (const pid_t pid : Descendants()) waiting = std::max(waiting, pid);
   ASSERT_EQ(kill(waiting, SIGKILL), 0);
   ASSERT_TRUE(WaitUntilGone(waiting));
-  auto process = spawner->Spawn(bootstrap::ExecutorKind::kNative, {}, {});
+  auto process = spawner->Spawn(ExecutorKind::kNative, {}, {});
   // It is known to be dead, or is found to be.
-  if (!process.ok()) process = spawner->Spawn(bootstrap::ExecutorKind::kNative, {}, {});
+  if (!process.ok()) process = spawner->Spawn(ExecutorKind::kNative, {}, {});
   ASSERT_TRUE(process.ok()) << process.status();
   EXPECT_NE((*process)->pid(), waiting);
 }
@@ -178,8 +178,8 @@ TEST(Lifetime, FunctionsAreLoadedIntoOneExecutorOnly) {
   WatchedExecutor other(spawner.get());
   ASSERT_TRUE(executor.ok() && other.ok());
   const size_t before = executor.process().Functions()->size();
-  auto all = executor.process().Load("tests/functions/test_functions.so",
-                                     bootstrap::CodeKind::kLibrary, "test");
+  auto all =
+      executor.process().Load("tests/functions/test_functions.so", CodeKind::kLibrary, "test");
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_GT(all->size(), before);
   EXPECT_EQ(other.process().Functions()->size(), before);
@@ -187,11 +187,11 @@ TEST(Lifetime, FunctionsAreLoadedIntoOneExecutorOnly) {
   EXPECT_EQ(*server.Call("test.echo", "loaded"), "loaded");
   const absl::Status again =
       executor.process()
-          .Load("tests/functions/test_functions.so", bootstrap::CodeKind::kLibrary, "test")
+          .Load("tests/functions/test_functions.so", CodeKind::kLibrary, "test")
           .status();
   EXPECT_EQ(again.code(), absl::StatusCode::kAlreadyExists) << again;
   EXPECT_EQ(executor.process()
-                .Load("tests/isolation/no_such_file", bootstrap::CodeKind::kLibrary, "x")
+                .Load("tests/isolation/no_such_file", CodeKind::kLibrary, "x")
                 .status()
                 .code(),
             absl::StatusCode::kNotFound);
@@ -212,8 +212,8 @@ TEST(Lifetime, RootRunsExecutorsAsNobody) {
   EXPECT_EQ(*server.Call("bad.user"), absl::StrCat(getpwnam("nobody")->pw_uid));
   EXPECT_EQ(*server.Call("hostile.kill_parent"), "Operation not permitted");
   // By a descriptor: the path may lead through what nobody may not see.
-  auto all = executor.process().Load("tests/functions/test_functions.so",
-                                     bootstrap::CodeKind::kLibrary, "test");
+  auto all =
+      executor.process().Load("tests/functions/test_functions.so", CodeKind::kLibrary, "test");
   EXPECT_TRUE(all.ok()) << all.status();
 }
 
@@ -245,7 +245,7 @@ TEST(Lifetime, RootCanGiveEachExecutorAUserOfItsOwn) {
   std::vector<std::unique_ptr<ExecutorProcess>> more;
   absl::Status status;
   while (status.ok() && more.size() < kUsers) {
-    auto process = spawner->Spawn(bootstrap::ExecutorKind::kNative, {}, {});
+    auto process = spawner->Spawn(ExecutorKind::kNative, {}, {});
     status = process.status();
     if (process.ok()) more.push_back(*std::move(process));
   }

@@ -16,8 +16,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::LeaseEndCause;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;

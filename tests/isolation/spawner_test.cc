@@ -13,8 +13,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::LeaseEndCause;
 using testing::HasSubstr;
 
 class SpawnerTest : public testing::TestWithParam<const char*> {

@@ -104,7 +104,7 @@ class FakeProcess final : public ExecutorProcess {
 
   pid_t pid() const override { return 0; }
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Functions() override { return Infos(); }
-  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string&, bootstrap::CodeKind,
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string&, CodeKind,
                                                             const std::string& name) override {
     if (absl::Status status = MayWait(); !status.ok()) return status;
     {
@@ -127,8 +127,7 @@ class FakeProcess final : public ExecutorProcess {
     reply.functions = Infos();
     return reply;
   }
-  absl::Status SwitchNotification(uint64_t handle, transport::Notification,
-                                  absl::string_view) override {
+  absl::Status SwitchNotification(uint64_t handle, Notification, absl::string_view) override {
     return Known(handle);
   }
   absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t handle, uint64_t) override {
@@ -160,7 +159,7 @@ class FakeProcess final : public ExecutorProcess {
   void Stop(absl::Duration) override {
     absl::MutexLock lock(&mutex_);
     stoppers_.emplace_back([life = life_] {
-      life->End({bootstrap::LeaseEndCause::kReleased, "told to stop", absl::ZeroDuration()});
+      life->End({LeaseEndCause::kReleased, "told to stop", absl::ZeroDuration()});
     });
   }
 
@@ -194,8 +193,7 @@ class FakeSpawner final : public ExecutorSpawner {
  public:
   explicit FakeSpawner(FakeMachine* machine) : machine_(machine) {}
 
-  absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(bootstrap::ExecutorKind,
-                                                         const ExecutorTerms&,
+  absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(ExecutorKind, const ExecutorTerms&,
                                                          ExecutorProcess::Events events) override {
     const auto ended = std::make_shared<bool>(false);  // guarded by the machine's mutex
     if (events.on_starting) {

@@ -16,10 +16,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "invoker/worker.h"
 #include "src/accounting/usage_book.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/function/function_library.h"
+#include "src/invoke/worker/worker.h"
 #include "src/isolation/spawner/executor_spawner.h"
 #include "src/lease/lease_host.h"
 #include "src/lease/spawner_source.h"

@@ -109,7 +109,7 @@ int Main(const std::string& server, const std::string& how) {
   if (how != "none") return HoldSession(server, how);
   auto client = bootstrap::BootstrapClient::Connect(server, kPatience);
   if (!client.ok()) return Fail(client.status());
-  bootstrap::LeaseTerms terms;
+  LeaseTerms terms;
   terms.executors = 1;
   terms.wait = kPatience;
   auto lease = bootstrap::Lease::Acquire(client->get(), terms, {}, kPatience);

@@ -13,8 +13,6 @@ namespace invoker {
 namespace {
 
 using bootstrap::kPatience;
-using bootstrap::LeaseEndCause;
-using bootstrap::LeaseTerms;
 using bootstrap::SampleRequest;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -28,7 +26,7 @@ class Heard final : public bootstrap::SessionHost::LeaseObserver {
     Add(terms.ok() ? absl::StrCat("granted ", terms->executors)
                    : absl::StrCat("refused ", terms.status().ToString()));
   }
-  void OnEnded(const bootstrap::LeaseEnd& end) override {
+  void OnEnded(const LeaseEnd& end) override {
     Add(absl::StrCat("ended ", static_cast<int>(end.cause), " ", end.reason));
   }
 
@@ -139,12 +137,12 @@ TEST_F(LeaseHostTest, ALeaseTakesCapacityUntilItIsClosedAndGetsItsBill) {
   EXPECT_TRUE(records[0].open);
   EXPECT_EQ(records[0].executors, 3u);
   EXPECT_EQ(records[0].usage.calls, 30u);
-  const absl::StatusOr<bootstrap::Usage> usage = host_.LeaseUsage(1);
+  const absl::StatusOr<ResourceUsage> usage = host_.LeaseUsage(1);
   ASSERT_TRUE(usage.ok()) << usage.status();
   EXPECT_EQ(usage->calls, 30u);
   EXPECT_GT(usage->lease_time, absl::ZeroDuration());
   EXPECT_TRUE(absl::IsNotFound(host_.LeaseUsage(2).status()));
-  const bootstrap::Usage bill = host_.CloseLease(1);
+  const ResourceUsage bill = host_.CloseLease(1);
   EXPECT_EQ(bill.calls, 30u);
   EXPECT_TRUE(absl::IsNotFound(host_.LeaseUsage(1).status()));
   EXPECT_EQ(bill.cpu_time, absl::Seconds(6));
@@ -253,7 +251,7 @@ TEST_F(LeaseHostTest, SessionsOfDifferentExecutorsHaveDifferentHandles) {
                     nullptr, nullptr});
   const uint64_t a = OpenSession(1, 0), b = OpenSession(1, 1);
   EXPECT_NE(a, b);
-  EXPECT_TRUE(host_.SwitchNotification(1, b, transport::Notification::kWriteImm, "").ok());
+  EXPECT_TRUE(host_.SwitchNotification(1, b, Notification::kWriteImm, "").ok());
   // The fakes tell by it which of them they are.
   const auto number_of_b = host_.RegisterWindow(1, b, {}, true, false);
   ASSERT_TRUE(number_of_b.ok());
@@ -273,21 +271,21 @@ TEST_F(LeaseHostTest, SessionsOfDifferentExecutorsHaveDifferentHandles) {
 TEST_F(LeaseHostTest, CodeIsLoadedIntoEveryExecutorOrTheLeaseEnds) {
   const auto heard = Open(2);
   EXPECT_EQ(heard->Line(0), "granted 2");
-  const auto functions = host_.Load(1, "/f.so", bootstrap::CodeKind::kLibrary, "f");
+  const auto functions = host_.Load(1, "/f.so", CodeKind::kLibrary, "f");
   ASSERT_TRUE(functions.ok()) << functions.status();
   EXPECT_EQ(functions->size(), 2u);
   {
     absl::MutexLock lock(&machine_.mutex);
     machine_.refuse_load = {true, true};
   }
-  EXPECT_EQ(host_.Load(1, "/g.so", bootstrap::CodeKind::kLibrary, "g").status().code(),
+  EXPECT_EQ(host_.Load(1, "/g.so", CodeKind::kLibrary, "g").status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(heard->All(), ElementsAre("granted 2"));
   {
     absl::MutexLock lock(&machine_.mutex);
     machine_.refuse_load = {false, true};
   }
-  EXPECT_EQ(host_.Load(1, "/g.so", bootstrap::CodeKind::kLibrary, "g").status().code(),
+  EXPECT_EQ(host_.Load(1, "/g.so", CodeKind::kLibrary, "g").status().code(),
             absl::StatusCode::kAborted);
   EXPECT_THAT(heard->Line(1), HasSubstr("cannot all load the same code: cannot be loaded"));
 }
@@ -299,15 +297,14 @@ TEST_F(LeaseHostTest, CodeThatIsLoadedAtTheSameTimeGetsTheSameIdsInEveryExecutor
   const auto load = [this](absl::string_view what) {
     for (int i = 0; i < kEach; ++i) {
       const std::string name = absl::StrCat(what, i);
-      const auto functions =
-          host_.Load(1, absl::StrCat("/", name), bootstrap::CodeKind::kLibrary, name);
+      const auto functions = host_.Load(1, absl::StrCat("/", name), CodeKind::kLibrary, name);
       EXPECT_TRUE(functions.ok()) << functions.status();
     }
   };
   std::thread other([&load] { load("a"); });
   load("b");
   other.join();
-  const auto last = host_.Load(1, "/c.so", bootstrap::CodeKind::kLibrary, "c");
+  const auto last = host_.Load(1, "/c.so", CodeKind::kLibrary, "c");
   ASSERT_TRUE(last.ok()) << last.status();
   EXPECT_EQ(last->size(), 2u + 2 * kEach);
   EXPECT_THAT(heard->All(), ElementsAre("granted 4"));
@@ -376,8 +373,7 @@ TEST_F(LeaseHostTest, RequestsThatWaitForAFunctionEndWhenTheLeaseIsRetired) {
   }
   absl::Status closed, loaded;
   std::thread closer([&] { closed = host_.CloseSession(1, session); });
-  std::thread loader(
-      [&] { loaded = host_.Load(1, "/f.so", bootstrap::CodeKind::kLibrary, "f").status(); });
+  std::thread loader([&] { loaded = host_.Load(1, "/f.so", CodeKind::kLibrary, "f").status(); });
   machine_.AwaitWaiting(3);
   host_.RetireLease(1);
   closer.join();

@@ -7,10 +7,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::ExecutorKind;
-using bootstrap::LeaseTerms;
-using bootstrap::Polling;
 using ::testing::HasSubstr;
 
 LeasePolicy SomePolicy() {

@@ -24,15 +24,13 @@
 namespace invoker {
 namespace {
 
-using bootstrap::LeaseEndCause;
-
 constexpr char kBadFunctions[] = "tests/isolation/functions/bad_functions.so";
 
 class LeaseTest : public ServerTest, public testing::WithParamInterface<const char*> {
  protected:
   ServerProcess* Start(std::vector<std::string> more = {}) {
     const passwd* user = getpwuid(geteuid());
-    ServerOptions options;
+    ServerProcessOptions options;
     options.provider = GetParam();
     options.functions = {kTestFunctions, kRendezvousFunction, kBadFunctions};
     options.more = std::move(more);
@@ -90,7 +88,7 @@ TEST_P(LeaseTest, EveryExecutorCanBeCalledAndTheBillCountsIt) {
     EXPECT_EQ(response->text(), absl::StrCat("to ", i));
   }
   EXPECT_TRUE(lease->status().ok()) << lease->status();
-  absl::StatusOr<bootstrap::LeaseEnd> bill = lease->Release();
+  absl::StatusOr<LeaseEnd> bill = lease->Release();
   ASSERT_TRUE(bill.ok()) << bill.status();
   EXPECT_EQ(bill->cause, LeaseEndCause::kReleased);
   EXPECT_EQ(bill->usage.calls, 3u);
@@ -128,7 +126,7 @@ TEST_P(LeaseTest, ACrashEndsEveryCallOfItsLeaseWithTheReasonAndNoOther) {
     EXPECT_TRUE(absl::IsAborted(later)) << later;
     EXPECT_EQ(GetCallFate(later), CallFate::kNotSent) << later;
   }
-  absl::StatusOr<bootstrap::LeaseEnd> bill = lease->Release();
+  absl::StatusOr<LeaseEnd> bill = lease->Release();
   ASSERT_TRUE(bill.ok()) << bill.status();
   EXPECT_EQ(bill->cause, LeaseEndCause::kCrashed);
   EXPECT_TRUE(other->executor(0).Invoke(FunctionOf(*other, "test.echo"), "alive").ok());
@@ -173,7 +171,7 @@ TEST_P(LeaseTest, UsageIsToldWhileTheLeaseIsOpenAndAfterItsEnd) {
   ASSERT_NE(other, nullptr);
   const RemoteFunction echo = FunctionOf(*lease, "test.echo");
   for (size_t i = 0; i < 2; ++i) ASSERT_TRUE(lease->executor(i).Invoke(echo, "12345").ok());
-  absl::StatusOr<bootstrap::Usage> usage = lease->Usage();
+  absl::StatusOr<ResourceUsage> usage = lease->Usage();
   // Executors show what they have counted a little later.
   while (usage.ok() && usage->calls < 2) usage = lease->Usage();
   ASSERT_TRUE(usage.ok()) << usage.status();
@@ -182,15 +180,15 @@ TEST_P(LeaseTest, UsageIsToldWhileTheLeaseIsOpenAndAfterItsEnd) {
   EXPECT_GT(usage->lease_time, absl::ZeroDuration());
   EXPECT_FALSE(lease->end().has_value());
   // This lease's alone.
-  absl::StatusOr<bootstrap::Usage> others = other->Usage();
+  absl::StatusOr<ResourceUsage> others = other->Usage();
   ASSERT_TRUE(others.ok()) << others.status();
   EXPECT_EQ(others->calls, 0u);
 
   EXPECT_FALSE(lease->executor(0).Invoke(FunctionOf(*lease, "bad.null"), "").ok());
-  const absl::optional<bootstrap::LeaseEnd> end = lease->end();
+  const absl::optional<LeaseEnd> end = lease->end();
   ASSERT_TRUE(end.has_value());
   EXPECT_EQ(end->cause, LeaseEndCause::kCrashed);
-  const absl::StatusOr<bootstrap::Usage> bill = lease->Usage();
+  const absl::StatusOr<ResourceUsage> bill = lease->Usage();
   ASSERT_TRUE(bill.ok()) << bill.status();
   EXPECT_GE(bill->calls, 2u);
   EXPECT_EQ(bill->lease_time, end->usage.lease_time);
@@ -305,7 +303,7 @@ TEST_P(LeaseTest, ALeaseEndsWhenItsTimeIsOver) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_EQ(GetCallFate(status), CallFate::kMaybeExecuted);
   EXPECT_TRUE(absl::IsUnavailable(lease->status())) << lease->status();
-  absl::StatusOr<bootstrap::LeaseEnd> bill = lease->Release();
+  absl::StatusOr<LeaseEnd> bill = lease->Release();
   ASSERT_TRUE(bill.ok()) << bill.status();
   EXPECT_EQ(bill->cause, LeaseEndCause::kTtl);
 }

@@ -83,7 +83,7 @@ bool Eventually(const Condition& condition) {
 inline absl::StatusOr<std::unique_ptr<ServerProcess>> StartLeasedServer(
     const std::string& provider, int cores, std::vector<std::string> more = {},
     const std::vector<std::string>& functions = {}) {
-  ServerOptions options;
+  ServerProcessOptions options;
   options.functions.insert(options.functions.end(), functions.begin(), functions.end());
   options.provider = provider;
   options.more = std::move(more);

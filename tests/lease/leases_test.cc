@@ -65,7 +65,7 @@ TEST(LeasesTest, TheSecondClientGetsItsLeaseOnceTheFirstHasGivenItsOwnBack) {
   queued.WaitForNotification();
   const auto bill = (*first)->Release();
   ASSERT_TRUE(bill.ok()) << bill.status();
-  EXPECT_EQ(bill->cause, bootstrap::LeaseEndCause::kReleased);
+  EXPECT_EQ(bill->cause, LeaseEndCause::kReleased);
   EXPECT_EQ(bill->usage.calls, 2u);
   EXPECT_GT(bill->usage.lease_time, absl::ZeroDuration());
   EXPECT_GT(bill->usage.cpu_time, absl::ZeroDuration());

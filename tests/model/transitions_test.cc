@@ -18,7 +18,7 @@
 namespace invoker {
 namespace {
 
-constexpr Way kWay = {"TcpWriteImm", "tcp;ofi_rxm", transport::Notification::kWriteImm};
+constexpr Way kWay = {"TcpWriteImm", "tcp;ofi_rxm", Notification::kWriteImm};
 constexpr int64_t kHourNs = 3'600'000'000'000;
 
 struct Line {

@@ -18,7 +18,6 @@ namespace invoker::bootstrap {
 namespace {
 
 using security::AccessControl;
-using security::ClientCredentials;
 using security::IssuedFiles;
 using security::TestAuthority;
 using security::TestFiles;
@@ -239,8 +238,7 @@ TEST_F(AccessTest, NoTenantReachesAnotherOnesLease) {
   const absl::Status unknown = (*bob)->CloseSession(id ^ 1, opened->handle, kPatience);
   const std::vector<absl::Status> refusals = {
       (*bob)->OpenSession(id, SampleRequest(), kPatience).status(),
-      (*bob)->SwitchNotification(id, opened->handle, transport::Notification::kWriteImm, "",
-                                 kPatience),
+      (*bob)->SwitchNotification(id, opened->handle, Notification::kWriteImm, "", kPatience),
       (*bob)->FindRequest(id, opened->handle, 1, kPatience).status(),
       (*bob)->CloseSession(id, opened->handle, kPatience),
       (*bob)->RegisterWindow(id, opened->handle, {1, 4096, 2}, true, true, kPatience).status(),

@@ -98,7 +98,7 @@ class LimitsTest : public ::testing::Test {
 
   security::TestFiles files_;
   security::TestAuthority authority_{&files_, "authority"};
-  security::ClientCredentials credentials_;
+  ClientCredentials credentials_;
   FakeHost host_;
   std::unique_ptr<Server> server_;
   std::vector<int> idle_;

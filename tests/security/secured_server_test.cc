@@ -22,8 +22,6 @@
 
 namespace invoker {
 namespace {
-
-using security::ClientCredentials;
 using security::IssuedFiles;
 using security::TestAuthority;
 using security::TestFiles;
@@ -64,7 +62,7 @@ class SecuredServerTest : public ServerTest {
   ServerProcess* Start(std::vector<std::string> more = {}) {
     const IssuedFiles issued = authority_.Issue("server");
     server_key_ = issued.key;
-    ServerOptions options;
+    ServerProcessOptions options;
     options.provider = "tcp;ofi_rxm";
     options.functions = {kTestFunctions};
     options.more = {"--tls-cert=" + issued.certificate, "--tls-key=" + issued.key,
@@ -210,14 +208,14 @@ TEST_F(SecuredServerTest, ALeaseIsItsTenantsInEveryService) {
   const std::vector<absl::Status> refusals = {
       carol->GetLeaseUsage(id, kPatience).status(),
       carol->Upload(id, sha256, code, kPatience).status(),
-      carol->Load(id, sha256, bootstrap::CodeKind::kLibrary, "x", kPatience).status()};
+      carol->Load(id, sha256, CodeKind::kLibrary, "x", kPatience).status()};
   for (const absl::Status& refusal : refusals) {
     EXPECT_EQ(refusal.code(), absl::StatusCode::kNotFound) << refusal;
     EXPECT_THAT(std::string(refusal.message()), HasSubstr("lease is not known"));
   }
   for (const absl::Status& refusal :
        {bob->Upload(id, sha256, code, kPatience).status(),
-        bob->Load(id, sha256, bootstrap::CodeKind::kPython, "x", kPatience).status(),
+        bob->Load(id, sha256, CodeKind::kPython, "x", kPatience).status(),
         bob->Contribute({}, kPatience).status(), bob->GetUsage("alice", kPatience).status()}) {
     EXPECT_EQ(refusal.code(), absl::StatusCode::kPermissionDenied) << refusal;
     EXPECT_THAT(std::string(refusal.message()), HasSubstr("policy"));
@@ -305,7 +303,7 @@ TEST_F(SecuredServerTest, AServerShowsItsTokenWhereItAddsItsUsage) {
   ServerProcess* there = Start({"--usage-counters"});
   ASSERT_NE(there, nullptr);
   const ClientCredentials alice = As(kAlice);
-  ServerOptions options;
+  ServerProcessOptions options;
   options.provider = "tcp;ofi_rxm";
   options.functions = {kTestFunctions};
   options.more = {"--usage-to=" + there->address(), "--usage-tls-ca=" + alice.tls_ca,

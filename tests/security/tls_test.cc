@@ -14,8 +14,6 @@
 
 namespace invoker::bootstrap {
 namespace {
-
-using security::ClientCredentials;
 using security::IssuedFiles;
 using security::TestAuthority;
 using security::TestFiles;

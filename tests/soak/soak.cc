@@ -142,7 +142,7 @@ absl::Status Soak::Start() {
   counts_ = static_cast<const faults::LiveCounts*>(counts);
   const std::string usage_path = directory_ + "/usage";
   bills_ = std::make_unique<Bills>(usage_path);
-  ServerOptions server;
+  ServerProcessOptions server;
   server.provider = options_.provider;
   server.window = "256K";
   server.executors = 2;

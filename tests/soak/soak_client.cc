@@ -155,7 +155,7 @@ absl::Status RunLease(const std::string& server, const ClientOptions& options, b
                       ClientRecord* record, uint32_t number, uint64_t seed, uint64_t calls) {
   LeaseOptions lease_options;
   lease_options.client = options;
-  lease_options.polling = bootstrap::Polling::kAdaptive;
+  lease_options.polling = Polling::kAdaptive;
   lease_options.hot_timeout = kHotTimeout;
   lease_options.wait = absl::InfiniteDuration();
   lease_options.tenant = TenantOf(number);
@@ -165,7 +165,7 @@ absl::Status RunLease(const std::string& server, const ClientOptions& options, b
   if (absl::Status status = client.Run(calls, false); !status.ok()) return status;
   // Its end is for the server to notice.
   if (!release) std::_Exit(0);
-  const absl::StatusOr<bootstrap::LeaseEnd> end = (*lease)->Release();
+  const absl::StatusOr<LeaseEnd> end = (*lease)->Release();
   if (!end.ok()) return end.status();
   record->billed = end->usage.calls;
   return absl::OkStatus();

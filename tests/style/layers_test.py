@@ -37,14 +37,19 @@ def test_the_two_sides_of_a_call_never_meet():
         ("src/invoke/executor/bulk/a.cc", "src/invoke/session/b.h"),
         ("src/invoke/executor/a.cc", "src/invoke/client.h"),
         ("src/invoke/session/a.cc", "src/invoke/executor/b.h"),
-        ("src/invoke/client.h", "src/invoke/worker.h"),
+        ("src/invoke/client.h", "src/invoke/server.h"),
     ):
         assert len(layers.forbidden_includes({name: f'#include "{included}"\n'})) == 1, name
 
 
 def test_a_file_without_a_layer_is_a_problem():
     assert "no layer" in layers.forbidden_includes({"src/other/a.h": ""})[0]
-    assert "no layer" in layers.forbidden_includes({"src/invoke/private.h": ""})[0]
+
+
+def test_a_public_header_includes_public_headers_only():
+    for included, problems in (("src/invoke/client/lost.h", 1), ("invoker/response.h", 0)):
+        found = layers.forbidden_includes({"src/invoke/client.h": f'#include "{included}"\n'})
+        assert len(found) == problems, included
 
 
 def test_a_circle_is_found():

@@ -18,6 +18,10 @@ def test_public_headers_compile_alone():
     assert "\n".join(public_headers.problems(ROOT, HEADERS)) == ""
 
 
+def test_the_root_of_the_folder_has_public_headers_only():
+    assert sorted(HEADERS) == sorted(f"src/invoke/{path.name}" for path in (ROOT / "src/invoke").glob("*.h"))
+
+
 def test_examples_and_documents_include_public_headers_only():
     sources = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.cc"), *ROOT.glob("examples/**/*.h")]
     included = {(header, path.name) for path in sources for header in _INCLUDE.findall(path.read_text())}

@@ -29,7 +29,7 @@ using testing::StartsWith;
 constexpr char kInvoker[] = "tools/invoker";
 
 // What sessions with the test's server have.
-const std::string kStrongest(transport::NotificationName(transport::StrongestOn("tcp;ofi_rxm")));
+const std::string kStrongest(NotificationName(transport::StrongestOn("tcp;ofi_rxm")));
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

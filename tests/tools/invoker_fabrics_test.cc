@@ -83,8 +83,8 @@ TEST(InvokerFabrics, VerifiesEveryFabricOfTheMachine) {
     ASSERT_TRUE(observed.is_object());
     if (!observed["ok"].get<bool>()) continue;
     passed.insert(fabric["provider"]);
-    const bool immediates = transport::StrongestOn(fabric["provider"].get<std::string>()) ==
-                            transport::Notification::kWriteImm;
+    const bool immediates =
+        transport::StrongestOn(fabric["provider"].get<std::string>()) == Notification::kWriteImm;
     EXPECT_EQ(observed["immediate_crossed"].get<bool>(), immediates);
     EXPECT_TRUE(observed["send_after_write_crossed"].get<bool>());
     if (immediates) {

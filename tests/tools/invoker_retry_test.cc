@@ -19,7 +19,7 @@ using testing::HasSubstr;
 class InvokerRetryTest : public ServerTest {
  protected:
   void SetUp() override {
-    ServerOptions options;
+    ServerProcessOptions options;
     options.provider = "tcp;ofi_rxm";
     doomed_ = StartServer(options);
     other_ = StartServer(options);

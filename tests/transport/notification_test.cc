@@ -1,4 +1,4 @@
-#include "src/transport/provider/notification.h"
+#include "invoker/notification.h"
 
 #include "gtest/gtest.h"
 

@@ -37,8 +37,7 @@ constexpr size_t kChunkBytes = 48 << 10;
 // The service Bootstrap.
 
 absl::StatusOr<std::unique_ptr<BootstrapClient>> BootstrapClient::Connect(
-    absl::string_view target, absl::Duration timeout,
-    const security::ClientCredentials& credentials) {
+    absl::string_view target, absl::Duration timeout, const ClientCredentials& credentials) {
   absl::StatusOr<HostPort> address = ParseHostPort(target);
   if (!address.ok()) return address.status();
   if (address->port == 0) {
@@ -96,7 +95,7 @@ absl::StatusOr<OpenSessionReply> BootstrapClient::OpenSession(uint64_t lease,
 }
 
 absl::Status BootstrapClient::SwitchNotification(uint64_t lease, uint64_t handle,
-                                                 transport::Notification notification,
+                                                 Notification notification,
                                                  absl::string_view reason, absl::Duration timeout) {
   v1::SwitchNotificationRequest request;
   request.set_lease(lease);
@@ -239,7 +238,8 @@ absl::StatusOr<std::vector<UsageRecord>> BootstrapClient::GetUsage(absl::string_
   return records;
 }
 
-absl::StatusOr<Usage> BootstrapClient::GetLeaseUsage(uint64_t lease, absl::Duration timeout) {
+absl::StatusOr<ResourceUsage> BootstrapClient::GetLeaseUsage(uint64_t lease,
+                                                             absl::Duration timeout) {
   UnaryCall call(*channel_, "tell about usage", timeout);
   v1::GetUsageRequest request;
   request.set_lease(lease);

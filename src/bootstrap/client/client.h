@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "invoker/client_credentials.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/security/client_credentials.h"
 
 namespace invoker::bootstrap {
 
@@ -34,8 +34,7 @@ class BootstrapClient {
   // would not either. UNAUTHENTICATED: one side does not accept the other's certificate, or the
   // server wants a token.
   static absl::StatusOr<std::unique_ptr<BootstrapClient>> Connect(
-      absl::string_view target, absl::Duration timeout,
-      const security::ClientCredentials& credentials = {});
+      absl::string_view target, absl::Duration timeout, const ClientCredentials& credentials = {});
   ~BootstrapClient();
   BootstrapClient(const BootstrapClient&) = delete;
   BootstrapClient& operator=(const BootstrapClient&) = delete;
@@ -51,9 +50,8 @@ class BootstrapClient {
   absl::StatusOr<OpenSessionReply> OpenSession(uint64_t lease, const OpenSessionRequest& request,
                                                absl::Duration timeout);
   // `reason` is for the worker's log; empty: nothing to say.
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification, absl::string_view reason,
-                                  absl::Duration timeout);
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
+                                  absl::string_view reason, absl::Duration timeout);
   // What has become of a request that was written into the session's window.
   absl::StatusOr<RequestState> FindRequest(uint64_t lease, uint64_t handle, uint64_t sequence,
                                            absl::Duration timeout);
@@ -83,7 +81,7 @@ class BootstrapClient {
   // What peers have sent to the worker over its fabrics and was dropped, by reason.
   absl::StatusOr<std::vector<DropCount>> GetDropped(absl::Duration timeout);
   // What the lease has used so far. NOT_FOUND if it is not open any more.
-  absl::StatusOr<Usage> GetLeaseUsage(uint64_t lease, absl::Duration timeout);
+  absl::StatusOr<ResourceUsage> GetLeaseUsage(uint64_t lease, absl::Duration timeout);
   // FAILED_PRECONDITION if the server takes no other servers' usage.
   absl::StatusOr<ContributionTarget> Contribute(const Contribution& contribution,
                                                 absl::Duration timeout);

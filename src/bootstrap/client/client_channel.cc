@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/client/failure.h"
 #include "src/bootstrap/messages/answer_mark.h"
+#include "src/security/client_credentials.h"
 #include "src/security/token.h"
 
 namespace invoker::bootstrap {
@@ -25,8 +26,7 @@ constexpr int kMaxReplyBytes = 16 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
 
 // In plaintext only where nobody else can listen, unless the user insists.
-absl::Status CheckPlaintext(const HostPort& address,
-                            const security::ClientCredentials& credentials) {
+absl::Status CheckPlaintext(const HostPort& address, const ClientCredentials& credentials) {
   if (credentials.tls() || credentials.plaintext || IsLoopback(address.host)) {
     return absl::OkStatus();
   }
@@ -49,8 +49,8 @@ absl::Status CheckPlaintext(const HostPort& address,
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<ClientChannel>> ClientChannel::Make(
-    const HostPort& address, const security::ClientCredentials& credentials) {
-  absl::StatusOr<security::ClientCredentials> complete = security::Complete(credentials);
+    const HostPort& address, const ClientCredentials& credentials) {
+  absl::StatusOr<ClientCredentials> complete = security::Complete(credentials);
   if (!complete.ok()) return complete.status();
   if (absl::Status status = CheckPlaintext(address, *complete); !status.ok()) return status;
   std::shared_ptr<ClientChannel> made(new ClientChannel(address, *complete));
@@ -68,8 +68,7 @@ absl::StatusOr<std::shared_ptr<ClientChannel>> ClientChannel::Make(
   return made;
 }
 
-ClientChannel::ClientChannel(const HostPort& address,
-                             const security::ClientCredentials& credentials)
+ClientChannel::ClientChannel(const HostPort& address, const ClientCredentials& credentials)
     : address_(address), name_(FormatHostPort(address)), credentials_(credentials) {}
 
 security::CertificatePaths ClientChannel::paths() const {

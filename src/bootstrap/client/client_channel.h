@@ -20,10 +20,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "invoker/client_credentials.h"
 #include "src/bootstrap/client/session_token_pool.h"
 #include "src/bootstrap/messages/host_port.h"
 #include "src/security/certificates.h"
-#include "src/security/client_credentials.h"
 #include "src/security/watched_file.h"
 
 // gRPC's headers cost ten seconds a file: those who need more than the names include them.
@@ -39,8 +39,8 @@ class ClientChannel {
  public:
   // Connects at the first call. INVALID_ARGUMENT, NOT_FOUND or FAILED_PRECONDITION if the
   // credentials cannot be used, or would have to be sent to another machine in plaintext.
-  static absl::StatusOr<std::shared_ptr<ClientChannel>> Make(
-      const HostPort& address, const security::ClientCredentials& credentials);
+  static absl::StatusOr<std::shared_ptr<ClientChannel>> Make(const HostPort& address,
+                                                             const ClientCredentials& credentials);
 
   const std::string& name() const { return name_; }  // "HOST:PORT"
   // For a new call; one that is under way keeps its own.
@@ -72,7 +72,7 @@ class ClientChannel {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  ClientChannel(const HostPort& address, const security::ClientCredentials& credentials);
+  ClientChannel(const HostPort& address, const ClientCredentials& credentials);
 
   security::CertificatePaths paths() const;
   void Connect(const security::Certificates& certificates) const
@@ -80,7 +80,7 @@ class ClientChannel {
 
   const HostPort address_;
   const std::string name_;
-  const security::ClientCredentials credentials_;
+  const ClientCredentials credentials_;
   mutable absl::Mutex mutex_;
   mutable std::vector<security::FileStamp> stamps_ ABSL_GUARDED_BY(mutex_);
   mutable std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);

@@ -49,9 +49,8 @@ absl::Status GetSessionNumber(absl::string_view field, uint32_t value, uint16_t*
   return absl::OkStatus();
 }
 
-absl::Status GetNotification(v1::Notification value, bool allow_auto,
-                             transport::Notification* notification) {
-  absl::StatusOr<transport::Notification> result = FromProto(value, allow_auto);
+absl::Status GetNotification(v1::Notification value, bool allow_auto, Notification* notification) {
+  absl::StatusOr<Notification> result = FromProto(value, allow_auto);
   if (!result.ok()) return result.status();
   *notification = *result;
   return absl::OkStatus();
@@ -128,28 +127,28 @@ absl::StatusOr<DataAuth> FromProto(v1::DataAuth auth) {
   return static_cast<DataAuth>(auth);
 }
 
-v1::Notification ToProto(transport::Notification notification) {
+v1::Notification ToProto(Notification notification) {
   switch (notification) {
-    case transport::Notification::kAuto:
+    case Notification::kAuto:
       return v1::NOTIFICATION_AUTO;
-    case transport::Notification::kWriteImm:
+    case Notification::kWriteImm:
       return v1::NOTIFICATION_WRITE_IMM;
-    case transport::Notification::kSendAfterWrite:
+    case Notification::kSendAfterWrite:
       return v1::NOTIFICATION_SEND_AFTER_WRITE;
   }
   return v1::NOTIFICATION_UNSPECIFIED;
 }
 
-absl::StatusOr<transport::Notification> FromProto(v1::Notification notification, bool allow_auto) {
+absl::StatusOr<Notification> FromProto(v1::Notification notification, bool allow_auto) {
   switch (notification) {
     case v1::NOTIFICATION_AUTO:
-      if (allow_auto) return transport::Notification::kAuto;
+      if (allow_auto) return Notification::kAuto;
       return absl::InvalidArgumentError(
           "notification is \"auto\"; here it must be \"write_imm\" or \"send_after_write\"");
     case v1::NOTIFICATION_WRITE_IMM:
-      return transport::Notification::kWriteImm;
+      return Notification::kWriteImm;
     case v1::NOTIFICATION_SEND_AFTER_WRITE:
-      return transport::Notification::kSendAfterWrite;
+      return Notification::kSendAfterWrite;
     default:  // whatever number the other side sent
       return absl::InvalidArgumentError(
           absl::StrCat("notification has the unknown value ", static_cast<int>(notification)));

@@ -12,9 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "invoker/notification.h"
 #include "proto/bootstrap.pb.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/transport/provider/notification.h"
 
 namespace invoker::bootstrap {
 
@@ -35,9 +35,9 @@ FabricIdentity FromProto(const v1::FabricIdentity& message);
 v1::DataAuth ToProto(DataAuth auth);
 absl::StatusOr<DataAuth> FromProto(v1::DataAuth auth);
 
-v1::Notification ToProto(transport::Notification notification);
+v1::Notification ToProto(Notification notification);
 // kAuto is a request, not a method: a caller that needs a method passes allow_auto = false.
-absl::StatusOr<transport::Notification> FromProto(v1::Notification notification, bool allow_auto);
+absl::StatusOr<Notification> FromProto(v1::Notification notification, bool allow_auto);
 
 v1::RequestState ToProto(RequestState state);
 absl::StatusOr<RequestState> FromProto(v1::RequestState state);

@@ -197,7 +197,7 @@ absl::StatusOr<LeaseTerms> FromProto(const v1::LeaseTerms& message) {
   return terms;
 }
 
-v1::Usage ToProto(const Usage& usage) {
+v1::Usage ToProto(const ResourceUsage& usage) {
   v1::Usage message;
   message.set_lease_us(ToMicroseconds(usage.lease_time));
   message.set_cpu_us(ToMicroseconds(usage.cpu_time));
@@ -210,8 +210,8 @@ v1::Usage ToProto(const Usage& usage) {
   return message;
 }
 
-Usage FromProto(const v1::Usage& message) {
-  Usage usage;
+ResourceUsage FromProto(const v1::Usage& message) {
+  ResourceUsage usage;
   usage.lease_time = FromMicroseconds(message.lease_us());
   usage.cpu_time = FromMicroseconds(message.cpu_us());
   usage.memory_byte_seconds = message.memory_byte_seconds();

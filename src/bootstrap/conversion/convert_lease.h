@@ -24,9 +24,9 @@ v1::LeaseTerms ToProto(const LeaseTerms& terms);
 // INVALID_ARGUMENT names the field.
 absl::StatusOr<LeaseTerms> FromProto(const v1::LeaseTerms& message);
 
-v1::Usage ToProto(const Usage& usage);
+v1::Usage ToProto(const ResourceUsage& usage);
 // Whatever numbers came: the largest that a duration holds, at most.
-Usage FromProto(const v1::Usage& message);
+ResourceUsage FromProto(const v1::Usage& message);
 
 v1::LeaseEvent::Ended ToProto(const LeaseEnd& end);
 // A cause that this release does not know is kServer.

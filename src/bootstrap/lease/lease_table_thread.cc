@@ -79,7 +79,7 @@ void LeaseTable::Close(uint64_t lease) {
   lock.lock();
   if (entry.phase != Phase::kNew) {
     lock.unlock();
-    const Usage usage = host_->CloseLease(lease);
+    const ResourceUsage usage = host_->CloseLease(lease);
     lock.lock();
     entry.end.usage = usage;
   }

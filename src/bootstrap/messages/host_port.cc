@@ -222,6 +222,15 @@ absl::StatusOr<HostPort> ResolveListenAddress(const HostPort& address) {
   return HostPort{host, address.port};
 }
 
+absl::StatusOr<std::string> InterfaceToListenOn(absl::string_view listen) {
+  absl::StatusOr<HostPort> address = ParseHostPort(listen);
+  if (!address.ok()) return address.status();
+  address = ResolveListenAddress(*address);
+  if (!address.ok()) return address.status();
+  const bool any = address->host == "0.0.0.0" || address->host == "::";
+  return any ? std::string() : address->host;
+}
+
 absl::StatusOr<int> OpenConnection(const HostPort& address, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   absl::StatusOr<AddressList> list = Lookup(address, 0);

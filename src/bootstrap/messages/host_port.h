@@ -2,7 +2,7 @@
 //
 // HOST is a name, an IPv4 address, or an IPv6 address in brackets. Functions here are free of
 // state; all but TryConnect, OpenConnection,
-// LeadsToLoopback and ResolveListenAddress are pure.
+// LeadsToLoopback, ResolveListenAddress and InterfaceToListenOn are pure.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_MESSAGES_HOST_PORT_H_
 #define INVOKER_SRC_BOOTSTRAP_MESSAGES_HOST_PORT_H_
@@ -42,6 +42,10 @@ absl::StatusOr<bool> LeadsToLoopback(const std::string& host);
 // moment ago. Blocks for as long as the resolver does. ALREADY_EXISTS if another socket listens
 // there; INVALID_ARGUMENT if the host is unknown or not this machine's.
 absl::StatusOr<HostPort> ResolveListenAddress(const HostPort& address);
+
+// The numeric address of the one interface that "HOST:PORT" is to be listened on at; "" for every
+// interface. Errors as ResolveListenAddress.
+absl::StatusOr<std::string> InterfaceToListenOn(absl::string_view listen);
 
 // Why an address could not be listened on, for the system's `error`; OK for 0.
 absl::Status ListenError(int error, const HostPort& address);

@@ -13,13 +13,11 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "src/bootstrap/messages/data_auth.h"
+#include "invoker/data_auth.h"
+#include "invoker/lease_terms.h"
+#include "invoker/notification.h"
+#include "src/bootstrap/messages/data_keys.h"
 #include "src/bootstrap/messages/function_filter.h"
-#include "src/transport/provider/notification.h"
-
-namespace invoker::security {
-struct Tenant;
-}  // namespace invoker::security
 
 namespace invoker::bootstrap {
 
@@ -96,57 +94,12 @@ struct Capacity {
   uint32_t waiting = 0;  // leases that wait in line
 };
 
-enum class Polling {
-  kDefault,   // the worker's own
-  kHot,       // always busy-polling while it has a session
-  kWarm,      // blocks whenever there is nothing to do
-  kAdaptive,  // hot for the hot timeout after the last message, then warm
-};
-
-enum class ExecutorKind {
-  kNative,
-  kPython,  // runs Python functions, and native ones as well
-};
-
-// What a client wants; as granted, what it got.
-struct LeaseTerms {
-  uint32_t executors = 0;  // the lease's own, a process each; 0: share the worker's
-  ExecutorKind kind = ExecutorKind::kNative;
-  uint64_t memory_bytes = 0;  // for each; 0: the worker's default
-  Polling polling = Polling::kDefault;
-  absl::Duration hot_timeout;  // for kAdaptive; may be infinite
-  absl::Duration ttl;          // the lease ends after it; 0: the worker's choice
-  absl::Duration call_limit;   // a function that runs longer ends the lease; 0: the worker's most
-  absl::Duration wait;         // in line, for capacity; 0: not at all; may be infinite
-  std::string tenant;          // whose bill; at most kMaxTenantBytes printable characters
-  // The client gives the worker up after so long a silence, and wants heartbeats that are frequent
-  // enough for that; 0 or infinite: after what the worker says.
-  absl::Duration peer_timeout;
-  // What the tenant may do, by the server's policy; nullptr: there is none. The service's to fill
-  // in: it does not travel.
-  std::shared_ptr<const security::Tenant> allowed;
-};
-
 // How many heartbeats fit into the time after which a silent peer is given up.
 inline constexpr int kHeartbeatsPerTimeout = 5;
 // How often a client looks meanwhile whether its calls get stuck, for each of them.
 inline constexpr int kLooksPerHeartbeat = 2;
 
 inline constexpr size_t kMaxTenantBytes = 128;
-
-// What was used, by one lease or summed over a tenant's.
-struct Usage {
-  // Measured by the server from outside the executors: no function can change these.
-  absl::Duration lease_time;  // executors x time that the lease was held
-  absl::Duration cpu_time;    // the executors' processes, polling included
-  uint64_t memory_byte_seconds = 0;
-  // Counted by the executors.
-  uint64_t calls = 0;
-  absl::Duration function_time;
-  absl::Duration polling_time;
-  uint64_t bytes_in = 0;
-  uint64_t bytes_out = 0;
-};
 
 struct UsageRecord {
   std::string tenant;
@@ -155,7 +108,7 @@ struct UsageRecord {
   uint64_t lease = 0;
   uint32_t executors = 0;
   bool open = false;
-  Usage usage;
+  ResourceUsage usage;
   bool contributed = false;  // a sum of what other servers have added here
 };
 
@@ -175,8 +128,8 @@ struct Contribution {
 
 inline constexpr size_t kMaxContributedTenants = 256;
 
-// One row of counters for a tenant: the fields of Usage in their order, in microseconds and, of
-// function and polling time, nanoseconds.
+// One row of counters for a tenant: the fields of ResourceUsage in their order, in microseconds
+// and, of function and polling time, nanoseconds.
 inline constexpr uint32_t kCountersPerRow = 8;
 
 // Where to. As secret as any memory key.
@@ -190,37 +143,13 @@ struct ContributionTarget {
   std::vector<uint32_t> first_counters;  // each tenant's row begins here
 };
 
-// Why a lease ended.
-enum class LeaseEndCause {
-  kReleased,
-  kExpired,  // no heartbeat for too long
-  kTtl,
-  kCrashed,  // an executor was ended by a signal
-  kExited,   // a function ended its process
-  kMemoryLimit,
-  kCallLimit,
-  kServer,  // the worker's own doing: it stops, or could not go on
-};
-
-struct LeaseEnd {
-  LeaseEndCause cause = LeaseEndCause::kServer;
-  std::string reason;  // for people: which executor, function, signal or limit
-  Usage usage;
-};
-
-enum class CodeKind {
-  kLibrary,  // a shared library: of invoker_get_module, or of rFaaS functions
-  kPython,   // a function by cloudpickle
-};
-
 struct WorkerInfo {
   uint32_t protocol_version = kProtocolVersion;
   std::string software_version;
   std::vector<FabricOffer> fabrics;  // what the worker takes to be the best first
   std::vector<UnservedFabric> unserved;
-  transport::Notification notification =
-      transport::Notification::kAuto;  // what the worker was told to use
-  uint64_t window_bytes = 0;           // largest window per session and direction
+  Notification notification = Notification::kAuto;  // what the worker was told to use
+  uint64_t window_bytes = 0;                        // largest window per session and direction
   uint32_t executors = 0;
   uint64_t host_identity = 0;  // tells a client on the same host from one that is not
   bool draining = false;
@@ -237,7 +166,7 @@ struct OpenSessionRequest {
   uint64_t window_bytes = 0;         // wanted per direction; must equal response_window.length
   uint64_t first_sequence = 1;       // the first request's
   uint16_t response_session = 0;  // the session number the executor puts into response immediates
-  transport::Notification notification = transport::Notification::kAuto;
+  Notification notification = Notification::kAuto;
   // Why the client has given up write-with-immediate on this fabric before it opened this session;
   // empty if it has not. For the worker's log.
   std::string downgrade_reason;
@@ -262,7 +191,7 @@ struct OpenSessionReply {
   uint16_t request_session = 0;  // the session number the client puts into request immediates
   uint32_t epoch = 0;            // goes into every header of this session
   // What the first probe uses: kWriteImm or kSendAfterWrite.
-  transport::Notification notification = transport::Notification::kWriteImm;
+  Notification notification = Notification::kWriteImm;
   // The most bytes that the executor's endpoint takes inside a message; 0: none.
   uint32_t eager_bytes = 0;
   std::vector<FunctionInfo> functions;  // what the session can call; an id is a position here

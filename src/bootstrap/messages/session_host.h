@@ -60,8 +60,7 @@ class SessionHost {
   // Makes the executor notify by `notification` from now on, for the client's `reason`, which may
   // be empty and is printable. NOT_FOUND if the session is not of this lease.
   virtual absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                          transport::Notification notification,
-                                          absl::string_view reason) = 0;
+                                          Notification notification, absl::string_view reason) = 0;
 
   // What has become of a request of the session. Does not wait for a function that runs.
   virtual absl::StatusOr<RequestState> FindRequest(uint64_t lease, uint64_t handle,
@@ -103,7 +102,7 @@ class SessionHost {
   }
 
   // What an open lease has used so far. NOT_FOUND if it is not open.
-  virtual absl::StatusOr<Usage> LeaseUsage(uint64_t lease) {
+  virtual absl::StatusOr<ResourceUsage> LeaseUsage(uint64_t lease) {
     (void)lease;
     return absl::FailedPreconditionError("this worker keeps no accounts of open leases");
   }
@@ -118,7 +117,7 @@ class SessionHost {
 
   // Fences and frees whatever the lease still has, takes it out of the line, and tells what it
   // used. The lease may have no sessions.
-  virtual Usage CloseLease(uint64_t lease) = 0;
+  virtual ResourceUsage CloseLease(uint64_t lease) = 0;
 };
 
 }  // namespace invoker::bootstrap

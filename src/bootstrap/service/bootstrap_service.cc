@@ -40,7 +40,7 @@ grpc::Status BootstrapService::SwitchNotification(grpc::ServerContext* context,
                                                   const v1::SwitchNotificationRequest* message,
                                                   v1::SwitchNotificationReply*) {
   Mark(context);
-  absl::StatusOr<transport::Notification> notification =
+  absl::StatusOr<Notification> notification =
       FromProto(message->notification(), /*allow_auto=*/false);
   if (!notification.ok()) return ToGrpc(notification.status());
   absl::StatusOr<LeaseTable::Use> use = AcquireFor(*context, access_, table_, message->lease());

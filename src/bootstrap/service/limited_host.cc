@@ -234,8 +234,8 @@ absl::Status LimitedHost::CloseSession(uint64_t lease, uint64_t handle) {
   return status;
 }
 
-Usage LimitedHost::CloseLease(uint64_t lease) {
-  Usage usage = host_->CloseLease(lease);
+ResourceUsage LimitedHost::CloseLease(uint64_t lease) {
+  ResourceUsage usage = host_->CloseLease(lease);
   absl::MutexLock lock(&mutex_);
   const auto mine = leases_.find(lease);
   if (mine == leases_.end()) return usage;

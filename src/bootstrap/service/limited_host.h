@@ -53,10 +53,9 @@ class LimitedHost final : public SessionHost {
                                                const OpenSessionRequest& request) override
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CloseSession(uint64_t lease, uint64_t handle) override ABSL_LOCKS_EXCLUDED(mutex_);
-  Usage CloseLease(uint64_t lease) override ABSL_LOCKS_EXCLUDED(mutex_);
+  ResourceUsage CloseLease(uint64_t lease) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override {
     return host_->SwitchNotification(lease, handle, notification, reason);
   }
@@ -79,7 +78,9 @@ class LimitedHost final : public SessionHost {
   std::vector<UsageRecord> GetUsage(absl::string_view tenant) override {
     return host_->GetUsage(tenant);
   }
-  absl::StatusOr<Usage> LeaseUsage(uint64_t lease) override { return host_->LeaseUsage(lease); }
+  absl::StatusOr<ResourceUsage> LeaseUsage(uint64_t lease) override {
+    return host_->LeaseUsage(lease);
+  }
   std::vector<DropCount> DroppedMessages() const override { return host_->DroppedMessages(); }
   void RetireLease(uint64_t lease) override { host_->RetireLease(lease); }
 

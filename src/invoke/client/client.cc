@@ -267,7 +267,7 @@ absl::Status Client::status() const { return driver_->status(); }
 const std::string& Client::server() const { return connection_->server(); }
 const std::string& Client::provider() const { return driver_->reactor().profile().provider; }
 const std::string& Client::fabric_choice() const { return connection_->fabric_choice(); }
-transport::Notification Client::notification() const { return driver_->notification(); }
+Notification Client::notification() const { return driver_->notification(); }
 const std::string& Client::downgrade_reason() const { return connection_->downgrade_reason(); }
 uint64_t Client::pieces_up_to() const { return driver_->pieces_up_to(); }
 uint64_t Client::method_trials() const { return driver_->method_trials(); }

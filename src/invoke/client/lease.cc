@@ -20,8 +20,8 @@ constexpr absl::Duration kBillTimeout = absl::Seconds(20);
 // For a lease that is dropped, whose bill nobody reads.
 constexpr absl::Duration kDropTimeout = absl::Seconds(2);
 
-bootstrap::LeaseTerms TermsOf(const LeaseOptions& options) {
-  bootstrap::LeaseTerms terms;
+LeaseTerms TermsOf(const LeaseOptions& options) {
+  LeaseTerms terms;
   terms.executors = options.executors;
   terms.kind = options.kind;
   terms.memory_bytes = options.memory_bytes;
@@ -85,12 +85,12 @@ absl::Status Lease::Upload(const std::string& path, absl::Duration timeout) {
   absl::StatusOr<std::string> code = ReadCode(path);
   if (!code.ok()) return code.status();
   const size_t slash = path.rfind('/');
-  return UploadCode(*code, bootstrap::CodeKind::kLibrary,
+  return UploadCode(*code, CodeKind::kLibrary,
                     slash == std::string::npos ? path : path.substr(slash + 1), timeout);
 }
 
-absl::Status Lease::UploadCode(absl::string_view code, bootstrap::CodeKind kind,
-                               absl::string_view name, absl::Duration timeout) {
+absl::Status Lease::UploadCode(absl::string_view code, CodeKind kind, absl::string_view name,
+                               absl::Duration timeout) {
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> functions =
       UploadAndLoad(held_->contact().bootstrap(), held_->id(), code, kind, name, timeout);
   if (!functions.ok()) return functions.status();
@@ -106,30 +106,30 @@ absl::Status Lease::status() const {
   return absl::UnavailableError(lost.message());
 }
 
-absl::StatusOr<bootstrap::Usage> Lease::Usage() const {
+absl::StatusOr<ResourceUsage> Lease::Usage() const {
   if (released_) {
     return absl::FailedPreconditionError(
         "the lease has been released, and the bill came with that");
   }
-  if (const absl::optional<bootstrap::LeaseEnd> over = end(); over.has_value()) return over->usage;
-  absl::StatusOr<bootstrap::Usage> usage =
+  if (const absl::optional<LeaseEnd> over = end(); over.has_value()) return over->usage;
+  absl::StatusOr<ResourceUsage> usage =
       held_->contact().bootstrap()->GetLeaseUsage(held_->id(), kBillTimeout);
   if (usage.ok()) return usage;
   // It may have ended meanwhile.
-  if (const absl::optional<bootstrap::LeaseEnd> over = end(); over.has_value()) return over->usage;
+  if (const absl::optional<LeaseEnd> over = end(); over.has_value()) return over->usage;
   if (absl::Status lost = status(); !lost.ok()) return lost;
   return usage;
 }
 
-absl::optional<bootstrap::LeaseEnd> Lease::end() const { return held_->end(); }
+absl::optional<LeaseEnd> Lease::end() const { return held_->end(); }
 
-const bootstrap::LeaseTerms& Lease::terms() const { return held_->terms(); }
+const LeaseTerms& Lease::terms() const { return held_->terms(); }
 
 const std::string& Lease::server() const { return held_->contact().target(); }
 
-absl::StatusOr<bootstrap::LeaseEnd> Lease::Release() { return ReleaseWithin(kBillTimeout); }
+absl::StatusOr<LeaseEnd> Lease::Release() { return ReleaseWithin(kBillTimeout); }
 
-absl::StatusOr<bootstrap::LeaseEnd> Lease::ReleaseWithin(absl::Duration limit) {
+absl::StatusOr<LeaseEnd> Lease::ReleaseWithin(absl::Duration limit) {
   if (released_.exchange(true)) {
     return absl::FailedPreconditionError("the lease has been released already");
   }

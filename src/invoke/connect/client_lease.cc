@@ -17,12 +17,12 @@ ClientLease::ClientLease(std::shared_ptr<const WorkerContact> contact, absl::Dur
 ClientLease::~ClientLease() = default;
 
 absl::StatusOr<std::shared_ptr<ClientLease>> ClientLease::Acquire(
-    std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
-    absl::Duration timeout, std::function<void(uint32_t)> on_queued) {
+    std::shared_ptr<const WorkerContact> contact, const LeaseTerms& terms, absl::Duration timeout,
+    std::function<void(uint32_t)> on_queued) {
   std::shared_ptr<ClientLease> held(new ClientLease(std::move(contact), terms.peer_timeout));
   bootstrap::LeaseEvents events;
   events.on_queued = std::move(on_queued);
-  events.on_ended = [raw = held.get()](const bootstrap::LeaseEnd& end) {
+  events.on_ended = [raw = held.get()](const LeaseEnd& end) {
     absl::MutexLock lock(&raw->mutex_);
     raw->end_ = end;
   };
@@ -63,7 +63,7 @@ absl::Status ClientLease::status() const {
   return lost_;
 }
 
-absl::optional<bootstrap::LeaseEnd> ClientLease::end() const {
+absl::optional<LeaseEnd> ClientLease::end() const {
   absl::MutexLock lock(&mutex_);
   return end_;
 }

@@ -30,14 +30,14 @@ class ClientLease {
  public:
   // Blocks until the worker has granted it, for `timeout` at most, and terms.wait beyond that.
   static absl::StatusOr<std::shared_ptr<ClientLease>> Acquire(
-      std::shared_ptr<const WorkerContact> contact, const bootstrap::LeaseTerms& terms,
-      absl::Duration timeout, std::function<void(uint32_t ahead)> on_queued = {});
+      std::shared_ptr<const WorkerContact> contact, const LeaseTerms& terms, absl::Duration timeout,
+      std::function<void(uint32_t ahead)> on_queued = {});
   // Gives it back and does not wait. Not on a thread of its own, such as that of a callback.
   ~ClientLease();
 
   uint64_t id() const { return lease_->id(); }
   // The granted ones.
-  const bootstrap::LeaseTerms& terms() const { return lease_->terms(); }
+  const LeaseTerms& terms() const { return lease_->terms(); }
   const WorkerContact& contact() const { return *contact_; }
   const std::shared_ptr<const WorkerContact>& shared_contact() const { return contact_; }
 
@@ -49,12 +49,10 @@ class ClientLease {
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // How the worker has ended it, and the bill; nothing if it has not, or has not said so.
-  absl::optional<bootstrap::LeaseEnd> end() const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::optional<LeaseEnd> end() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Gives it back and waits for the bill, as bootstrap::Lease::Release. Not on a thread of its own.
-  absl::StatusOr<bootstrap::LeaseEnd> Release(absl::Duration timeout) {
-    return lease_->Release(timeout);
-  }
+  absl::StatusOr<LeaseEnd> Release(absl::Duration timeout) { return lease_->Release(timeout); }
 
  private:
   ClientLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout);
@@ -70,7 +68,7 @@ class ClientLease {
   mutable absl::Mutex mutex_;
   std::vector<std::shared_ptr<SessionWatch>> watches_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<bootstrap::LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
   const absl::Duration ask_timeout_;
   uint64_t answers_ = 0;  // at the last heartbeat; the lease's thread's
   // Ask the worker what has become of requests, since the lease's thread must not wait. While an

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view s
   if (absl::Status status = (*contact)->Usable(); !status.ok()) return status;
   absl::StatusOr<std::shared_ptr<ClientLease>> lease = [&] {
     ConnectStep step(options.times, &ConnectTimes::lease);
-    bootstrap::LeaseTerms terms;
+    LeaseTerms terms;
     terms.peer_timeout = options.peer_timeout;
     return ClientLease::Acquire(*std::move(contact), terms, options.connect_timeout);
   }();

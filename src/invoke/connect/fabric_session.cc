@@ -14,9 +14,6 @@
 namespace invoker {
 namespace {
 
-using transport::Notification;
-using transport::NotificationName;
-
 // Long enough for a busy worker, short enough for a user who presses Ctrl-C.
 constexpr absl::Duration kCloseTimeout = absl::Seconds(2);
 

@@ -73,7 +73,7 @@ class FabricSession {
 
   absl::Status OpenEndpoint(const transport::FabricChoice& choice);
   // A downgrade's reason, if the worker has not heard of it yet.
-  absl::Status OpenSession(transport::Notification wanted, absl::string_view downgrade_reason);
+  absl::Status OpenSession(Notification wanted, absl::string_view downgrade_reason);
   absl::Status Prove();
   absl::Status Probe();
   bool BothAuto() const;

@@ -117,9 +117,9 @@ class Executor {
   // calling thread. `meter` shows the session's usage, and is let go of when the session has ended;
   // nullptr: it is not shown.
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
-      size_t fabric, const bootstrap::OpenSessionRequest& request,
-      transport::Notification notification, std::shared_ptr<UsageMeter> meter = nullptr);
-  absl::Status SwitchNotification(SessionKey key, transport::Notification notification);
+      size_t fabric, const bootstrap::OpenSessionRequest& request, Notification notification,
+      std::shared_ptr<UsageMeter> meter = nullptr);
+  absl::Status SwitchNotification(SessionKey key, Notification notification);
   // Does not wait for a function that runs: see RequestSearch.
   absl::StatusOr<bootstrap::RequestState> FindRequest(SessionKey key, uint64_t sequence);
   absl::Status CloseSession(SessionKey key);

@@ -156,7 +156,7 @@ void ExecutorEndpoint::EndSession(uint16_t number) {
 }
 
 absl::StatusOr<bootstrap::OpenSessionReply> ExecutorEndpoint::OpenSession(
-    const bootstrap::OpenSessionRequest& request, transport::Notification notification,
+    const bootstrap::OpenSessionRequest& request, Notification notification,
     transport::HostBuffer request_window, transport::HostBuffer response_staging,
     const DataKeys& data_keys, std::shared_ptr<UsageMeter> meter) {
   assert(shared_->thread.IsSame());

@@ -84,7 +84,7 @@ class ExecutorEndpoint final : public transport::ReactorHandler {
 
   // See Executor::OpenSession.
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
-      const bootstrap::OpenSessionRequest& request, transport::Notification notification,
+      const bootstrap::OpenSessionRequest& request, Notification notification,
       transport::HostBuffer request_window, transport::HostBuffer response_staging,
       const DataKeys& data_keys, std::shared_ptr<UsageMeter> meter);
   ExecutorSession* Find(SessionKey key) const { return sessions_.Find(key); }

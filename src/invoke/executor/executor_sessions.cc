@@ -19,8 +19,8 @@ absl::Status SessionHasEnded() { return absl::NotFoundError("the session has end
 }  // namespace
 
 absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
-    size_t fabric, const bootstrap::OpenSessionRequest& request,
-    transport::Notification notification, std::shared_ptr<UsageMeter> meter) {
+    size_t fabric, const bootstrap::OpenSessionRequest& request, Notification notification,
+    std::shared_ptr<UsageMeter> meter) {
   const absl::Status draining = absl::UnavailableError("the worker is shutting down");
   if (shared_.draining.load(std::memory_order_relaxed)) return draining;
   EndpointSet& set = ForNewSession(fabric);
@@ -85,7 +85,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Executor::OpenSession(
   return reply;
 }
 
-absl::Status Executor::SwitchNotification(SessionKey key, transport::Notification notification) {
+absl::Status Executor::SwitchNotification(SessionKey key, Notification notification) {
   absl::Status status = SessionHasEnded();
   thread_.Run([&] {
     if (ExecutorEndpoint* endpoint = endpoints_.Find(key); endpoint != nullptr) {

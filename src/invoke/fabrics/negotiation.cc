@@ -4,9 +4,6 @@
 
 namespace invoker {
 
-using transport::Notification;
-using transport::NotificationName;
-
 absl::StatusOr<Notification> NegotiateNotification(Notification worker, Notification client,
                                                    Notification best) {
   if (worker != Notification::kAuto && client != Notification::kAuto && worker != client) {

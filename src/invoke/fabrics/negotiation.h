@@ -4,15 +4,14 @@
 #define INVOKER_SRC_INVOKE_FABRICS_NEGOTIATION_H_
 
 #include "absl/status/statusor.h"
-#include "src/transport/provider/notification.h"
+#include "invoker/notification.h"
 
 namespace invoker {
 
 // What the first probe is to use: never kAuto. FAILED_PRECONDITION if the sides insist on different
 // ones, or on one that the fabric does not have (`best` is the strongest that its profile claims).
-absl::StatusOr<transport::Notification> NegotiateNotification(transport::Notification worker,
-                                                              transport::Notification client,
-                                                              transport::Notification best);
+absl::StatusOr<Notification> NegotiateNotification(Notification worker, Notification client,
+                                                   Notification best);
 
 }  // namespace invoker
 

@@ -104,8 +104,7 @@ void Narrow(const transport::SelfTestResult& test, FabricChoice* fabric,
   transport::Profile& profile = fabric->profile;
   if (test.notification == profile.notification) return;
   notes->push_back(absl::StrCat(profile.provider, " is served with ",
-                                transport::NotificationName(test.notification), ": ",
-                                test.immediate_failure));
+                                NotificationName(test.notification), ": ", test.immediate_failure));
   profile.notification = test.notification;
 }
 

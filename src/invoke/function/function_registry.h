@@ -23,19 +23,9 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "invoker/function.h"
+#include "invoker/function_entry.h"
 
 namespace invoker {
-
-struct FunctionEntry {
-  std::string name;
-  invoker_function function = nullptr;
-  void* context = nullptr;  // handed to the function in invoker_call
-  std::string doc;          // one line for people, often empty
-  std::string library;      // where it came from, for messages
-  // Whether a request only asks for more of an earlier call's answer, and so is taken while the
-  // worker drains, too. Null: none does.
-  bool (*asks_for_more)(absl::Span<const std::uint8_t> input) = nullptr;
-};
 
 class FunctionRegistry {
  public:

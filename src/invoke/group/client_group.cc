@@ -8,7 +8,15 @@
 #include "src/invoke/client/call_starter.h"
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/group/call_tries.h"
+#include "src/invoke/group/deferred_calls.h"
+#include "src/invoke/group/executor_loads.h"
+#include "src/invoke/group/group_access.h"
+#include "src/invoke/group/group_call.h"
 #include "src/invoke/group/group_call_starter.h"
+#include "src/invoke/group/group_function_ids.h"
+#include "src/invoke/group/group_tries.h"
+#include "src/invoke/group/reconnector.h"
+#include "src/invoke/group/retired_clients.h"
 #include "src/invoke/group/start_on_executor.h"
 #include "src/invoke/session/call_deadline.h"
 #include "src/invoke/session/driver/call_driver.h"
@@ -42,10 +50,22 @@ ClientGroup::ClientGroup(std::vector<std::shared_ptr<Client>> clients, size_t ow
     : owned_(owned),
       leases_(std::move(leases)),
       loads_(std::make_shared<ExecutorLoads>(PointersTo(clients))),
+      access_(std::make_shared<GroupAccess>()),
       clients_(std::move(clients)),
-      retired_(loads_) {}
+      deferred_(std::make_unique<DeferredCalls>()),
+      retired_(std::make_unique<RetiredClients>(loads_)) {}
 
 ClientGroup::~ClientGroup() { Close(); }
+
+size_t ClientGroup::size() const { return loads_->size(); }
+
+size_t ClientGroup::left() const { return loads_->left(); }
+
+Client& ClientGroup::client(size_t index) const { return loads_->client(index); }
+
+uint32_t ClientGroup::calls(size_t index) const { return loads_->calls(index); }
+
+absl::Status ClientGroup::status() const { return loads_->status(); }
 
 void ClientGroup::Close() {
   {
@@ -60,7 +80,7 @@ void ClientGroup::Close() {
     driver->Fail(absl::CancelledError("the group has been closed"));
   }
   reconnector_.reset();
-  deferred_.Stop();
+  deferred_->Stop();
   for (size_t i = 0; i < owned_; ++i) client(i).Close();
   for (size_t i = owned_; i < size(); ++i) client(i).connection().EndCalls();
   access_->AwaitNobody();
@@ -69,7 +89,7 @@ void ClientGroup::Close() {
 // All that there are; while the group is closing, no others come.
 std::vector<std::shared_ptr<CallDriver>> ClientGroup::ListDrivers() {
   absl::MutexLock lock(&functions_mutex_);
-  std::vector<std::shared_ptr<CallDriver>> drivers = retired_.drivers();
+  std::vector<std::shared_ptr<CallDriver>> drivers = retired_->drivers();
   for (size_t i = 0; i < size(); ++i) drivers.push_back(client(i).connection().driver());
   return drivers;
 }
@@ -84,12 +104,13 @@ absl::Status ClientGroup::Reconnect(const ClientOptions& options) {
       });
   if (absl::Status status = reconnector_->Start(); !status.ok()) return status;
   loads_->set_on_lost([raw = reconnector_.get()](size_t executor) { raw->Lost(executor); });
-  for (size_t i = 0; i < owned_; ++i) Watch(loads_->session(i));
+  for (size_t i = 0; i < owned_; ++i) Watch(i);
   return absl::OkStatus();
 }
 
 // So that a loss is known before a call finds it out.
-void ClientGroup::Watch(ExecutorLoads::Session session) {
+void ClientGroup::Watch(size_t executor) {
+  const ExecutorLoads::Session session = loads_->session(executor);
   session.client().connection().set_on_ended(
       [loads = loads_, session](const absl::Status& reason) { loads->Lose(session, reason); });
 }
@@ -106,10 +127,10 @@ absl::Status ClientGroup::Replace(size_t executor, std::unique_ptr<Client> clien
   }
   for (size_t i = 0; i < functions_.size(); ++i) functions_[i]->Set(executor, found[i]);
   const ExecutorLoads::Session old = loads_->session(executor);
-  retired_.Add(old, std::exchange(clients_[executor], std::move(client)));
-  const ExecutorLoads::Session session = loads_->Follow(executor, clients_[executor].get());
+  retired_->Add(old, std::exchange(clients_[executor], std::move(client)));
+  loads_->Follow(executor, clients_[executor].get());
   lock.Release();
-  Watch(session);
+  Watch(executor);
   return absl::OkStatus();
 }
 
@@ -205,11 +226,20 @@ absl::StatusOr<GroupFuture> GroupCallStarter::Start(ClientGroup& group,
                                                     const CallInput& input,
                                                     const CallOptions& options, CallDone& done) {
   auto call = std::make_shared<GroupCall>(
-      GroupCall::Group{group.loads_, group.access_, &group.deferred_}, function.ids_, options);
+      GroupCall::Group{group.loads_, group.access_, group.deferred_.get()}, function.ids_, options);
   absl::Status status = call->Start(input, done);
   if (!status.ok()) return status;
   return GroupFuture(std::move(call));
 }
+
+const std::string& GroupFunction::name() const { return ids_->name(); }
+
+GroupFuture::GroupFuture(absl::Status status) : status_(std::move(status)) {}
+GroupFuture::GroupFuture(std::unique_ptr<GroupTries> tries) : tries_(std::move(tries)) {}
+GroupFuture::GroupFuture(std::shared_ptr<GroupCall> call) : call_(std::move(call)) {}
+GroupFuture::GroupFuture(GroupFuture&&) noexcept = default;
+GroupFuture& GroupFuture::operator=(GroupFuture&&) noexcept = default;
+GroupFuture::~GroupFuture() = default;
 
 absl::StatusOr<Response> GroupFuture::Get() {
   if (tries_ != nullptr) return std::exchange(tries_, nullptr)->Get();
@@ -255,10 +285,10 @@ std::vector<absl::StatusOr<std::string>> ClientGroup::Map(const GroupFunction& f
   return results;
 }
 
-std::vector<absl::StatusOr<bootstrap::LeaseEnd>> ClientGroup::Release() {
-  std::vector<absl::StatusOr<bootstrap::LeaseEnd>> ends;
+std::vector<absl::StatusOr<LeaseEnd>> ClientGroup::Release() {
+  std::vector<absl::StatusOr<LeaseEnd>> ends;
   for (const std::shared_ptr<Lease>& lease : leases_) {
-    absl::StatusOr<bootstrap::LeaseEnd> end = lease->Release();
+    absl::StatusOr<LeaseEnd> end = lease->Release();
     if (!end.ok()) {
       end = absl::Status(end.status().code(),
                          absl::StrCat(lease->server(), ": ", end.status().message()));

@@ -74,7 +74,7 @@ absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOpt
                                               sessions, " executors, which none has"));
     }
   }
-  bootstrap::LeaseTerms terms;
+  LeaseTerms terms;
   terms.peer_timeout = options.peer_timeout;
   absl::StatusOr<std::shared_ptr<ClientLease>> lease =
       ClientLease::Acquire(*std::move(contact), terms, options.connect_timeout);

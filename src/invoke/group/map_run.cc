@@ -1,4 +1,4 @@
-#include "src/invoke/group/map_run.h"
+#include "invoker/map_run.h"
 
 #include <algorithm>
 #include <deque>
@@ -10,6 +10,8 @@
 #include "absl/synchronization/mutex.h"
 #include "invoker/call_fate.h"
 #include "src/invoke/client/call_starter.h"
+#include "src/invoke/group/executor_loads.h"
+#include "src/invoke/group/group_function_ids.h"
 #include "src/invoke/session/call_deadline.h"
 
 namespace invoker {

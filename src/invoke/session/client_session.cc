@@ -47,8 +47,7 @@ ClientSession::~ClientSession() {
   if (peer_ != nullptr) reactor_->peers().Release(peer_);
 }
 
-bootstrap::OpenSessionRequest ClientSession::MakeRequest(
-    transport::Notification notification) const {
+bootstrap::OpenSessionRequest ClientSession::MakeRequest(Notification notification) const {
   bootstrap::OpenSessionRequest request;
   request.endpoint_address = reactor_->address();
   request.response_window = reader_.descriptor();

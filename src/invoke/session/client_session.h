@@ -58,15 +58,13 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   ~ClientSession() override;
 
   // What the worker must know of this side.
-  bootstrap::OpenSessionRequest MakeRequest(transport::Notification notification) const;
+  bootstrap::OpenSessionRequest MakeRequest(Notification notification) const;
 
   // Takes the worker's half: from here on calls can be started.
   absl::Status Attach(const bootstrap::OpenSessionReply& reply);
 
-  void SetNotification(transport::Notification notification) {
-    sender_.SetNotification(notification);
-  }
-  transport::Notification notification() const { return sender_.notification(); }
+  void SetNotification(Notification notification) { sender_.SetNotification(notification); }
+  Notification notification() const { return sender_.notification(); }
 
   // One turn: polls the reactor, which tells this session what has arrived, and posts what has been
   // queued. Returns the number of completions.

@@ -26,7 +26,7 @@ void RequestSender::Attach(const bootstrap::OpenSessionReply& reply, fi_addr_t w
                  transport::GetNotifier(notification_, reactor_->profile().send_order), owner);
 }
 
-void RequestSender::SetNotification(transport::Notification notification) {
+void RequestSender::SetNotification(Notification notification) {
   notification_ = notification;
   batch_->set_notifier(transport::GetNotifier(notification, reactor_->profile().send_order));
 }

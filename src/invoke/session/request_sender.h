@@ -41,8 +41,8 @@ class RequestSender {
               transport::OperationOwner* owner);
   bool attached() const { return batch_.has_value(); }
 
-  void SetNotification(transport::Notification notification);
-  transport::Notification notification() const { return notification_; }
+  void SetNotification(Notification notification);
+  Notification notification() const { return notification_; }
 
   // Encodes the request of a call and queues it; Flush posts it. `deadline_us`: see RequestHeader.
   // With `alone`, the input stays until the call has ended and no other request is to leave along
@@ -128,7 +128,7 @@ class RequestSender {
   const MessageAuthenticator* authenticator_ = nullptr;
   transport::OperationOwner* owner_ = nullptr;
   uint32_t epoch_ = 0;
-  transport::Notification notification_ = transport::Notification::kWriteImm;
+  Notification notification_ = Notification::kWriteImm;
   uint64_t pieces_up_to_ = 0;
 };
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "invoker/response.h"
 
 namespace invoker {
 
@@ -41,18 +42,6 @@ struct DropCounters {
   // By endpoint.
   uint64_t unknown_session = 0;  // a doorbell of none that is open, or no doorbell at all
   uint64_t stray_message = 0;    // sent to an endpoint, and nothing that may be acted on
-};
-
-// At a client: responses.
-struct ResponseDropCounters {
-  uint64_t unknown_session = 0;  // a doorbell of another session, or no doorbell of a response
-  uint64_t outside_window = 0;
-  uint64_t not_a_header = 0;
-  uint64_t no_such_call = 0;  // none is under way whose response goes there
-  uint64_t wrong_epoch = 0;
-  uint64_t wrong_sequence = 0;  // another call's than the one whose place it is
-  uint64_t too_long = 0;
-  uint64_t bad_tag = 0;
 };
 
 // Every counter is here, in the order in which they are shown.

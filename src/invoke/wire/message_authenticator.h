@@ -13,7 +13,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "src/bootstrap/messages/data_auth.h"
+#include "invoker/data_auth.h"
+#include "src/bootstrap/messages/data_keys.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/fabric/memory_region.h"
 

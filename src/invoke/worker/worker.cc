@@ -1,13 +1,13 @@
-#include "invoker/worker.h"
+#include "src/invoke/worker/worker.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "invoker/version.h"
 #include "src/invoke/fabrics/fabric_identity.h"
 #include "src/invoke/fabrics/host_identity.h"
 #include "src/invoke/fabrics/negotiation.h"
-#include "src/invoke/wire/version.h"
 #include "src/invoke/worker/session_closing.h"
 #include "src/transport/discovery/discovery.h"
 
@@ -127,7 +127,7 @@ void Worker::Note(absl::string_view note) {
 
 bootstrap::WorkerInfo Worker::Info() const {
   bootstrap::WorkerInfo info;
-  info.software_version = kVersion;
+  info.software_version = Version();
   for (const transport::FabricChoice& fabric : served_.fabrics) {
     info.fabrics.push_back(MakeOffer(fabric));
   }
@@ -195,7 +195,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> Worker::OpenSession(
   absl::StatusOr<size_t> fabric = FindFabric(request.fabric.provider);
   if (!fabric.ok()) return fabric.status();
   const transport::Profile& profile = served_.fabrics[*fabric].profile;
-  absl::StatusOr<transport::Notification> notification =
+  absl::StatusOr<Notification> notification =
       NegotiateNotification(options_.notification, request.notification, profile.notification);
   if (!notification.ok()) return notification.status();
   Executor* executor = LeastLoaded(*fabric);
@@ -253,8 +253,7 @@ absl::StatusOr<Worker::Session> Worker::FindSession(uint64_t lease, uint64_t han
   return found->second;
 }
 
-absl::Status Worker::SwitchNotification(uint64_t lease, uint64_t handle,
-                                        transport::Notification notification,
+absl::Status Worker::SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                         absl::string_view reason) {
   absl::StatusOr<Session> session = FindSession(lease, handle);
   if (!session.ok()) return session.status();
@@ -272,7 +271,7 @@ absl::Status Worker::SwitchNotification(uint64_t lease, uint64_t handle,
       found->second.notification = notification;
     }
   }
-  if (notification == transport::Notification::kSendAfterWrite) {
+  if (notification == Notification::kSendAfterWrite) {
     ReportDowngrade(session->key.fabric, reason);
   }
   return status;
@@ -309,7 +308,7 @@ absl::Status Worker::ForgetWindow(uint64_t lease, uint64_t handle, uint16_t numb
   return executors_[session->executor]->ForgetWindow(session->key, number);
 }
 
-bootstrap::Usage Worker::CloseLease(uint64_t lease) {
+ResourceUsage Worker::CloseLease(uint64_t lease) {
   std::vector<Session> closing;
   Bill bill;
   {
@@ -339,7 +338,7 @@ bootstrap::Usage Worker::CloseLease(uint64_t lease) {
     one->Await(absl::Nanoseconds(std::max<int64_t>(until_ns - transport::MonotonicNs(), 0)));
   }
   const UsageCounters used = bill.Sum();
-  bootstrap::Usage usage;
+  ResourceUsage usage;
   usage.calls = used.calls;
   usage.function_time = absl::Nanoseconds(used.function_ns);
   usage.bytes_in = used.bytes_in;

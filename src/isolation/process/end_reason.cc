@@ -11,8 +11,6 @@
 namespace invoker {
 namespace {
 
-using bootstrap::LeaseEndCause;
-
 std::string SignalName(int signal) {
   const char* name = sigabbrev_np(signal);
   return name != nullptr ? absl::StrCat("signal ", signal, " (SIG", name, ")")

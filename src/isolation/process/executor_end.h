@@ -12,7 +12,7 @@ namespace invoker {
 
 struct ExecutorEnd {
   // kReleased: it was told to stop, and did.
-  bootstrap::LeaseEndCause cause = bootstrap::LeaseEndCause::kServer;
+  LeaseEndCause cause = LeaseEndCause::kServer;
   // For people: which function ran, which signal, exit status or limit.
   std::string reason;
   absl::Duration cpu_time;  // that the kernel counted for the process and its children

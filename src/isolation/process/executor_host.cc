@@ -43,7 +43,7 @@ absl::StatusOr<WorkerOptions> ToOptions(const Environment& environment) {
   options.addresses.given = environment.given_address();
   options.addresses.preferred_ip = environment.preferred_ip();
   options.executors = 1;
-  absl::StatusOr<transport::Notification> notification =
+  absl::StatusOr<Notification> notification =
       bootstrap::FromProto(environment.notification(), /*allow_auto=*/true);
   if (!notification.ok()) return notification.status();
   options.notification = *notification;
@@ -224,7 +224,7 @@ absl::Status ExecutorHost::Do(const ToExecutor& request, std::vector<UniqueFd> f
       return absl::OkStatus();
     }
     case ToExecutor::kSwitchNotification: {
-      absl::StatusOr<transport::Notification> notification =
+      absl::StatusOr<Notification> notification =
           bootstrap::FromProto(request.switch_notification().notification(), /*allow_auto=*/false);
       if (!notification.ok()) return notification.status();
       return worker_->SwitchNotification(kLease, request.switch_notification().handle(),

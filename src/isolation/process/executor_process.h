@@ -18,10 +18,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "invoker/notification.h"
 #include "src/bootstrap/messages/messages.h"
 #include "src/invoke/wire/drop_counters.h"
 #include "src/isolation/process/executor_end.h"
-#include "src/transport/provider/notification.h"
 
 namespace invoker {
 
@@ -68,12 +68,12 @@ class ExecutorProcess {
   virtual absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Functions() = 0;
   // Like bootstrap::SessionHost's.
   virtual absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string& path,
-                                                                    bootstrap::CodeKind kind,
+                                                                    CodeKind kind,
                                                                     const std::string& name) = 0;
   // The reply's handle is unique within this process only.
   virtual absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       const bootstrap::OpenSessionRequest& request) = 0;
-  virtual absl::Status SwitchNotification(uint64_t handle, transport::Notification notification,
+  virtual absl::Status SwitchNotification(uint64_t handle, Notification notification,
                                           absl::string_view reason) = 0;
   virtual absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t handle,
                                                               uint64_t sequence) = 0;

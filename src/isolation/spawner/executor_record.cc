@@ -212,7 +212,7 @@ void ExecutorRecord::OnSpawned(pid_t pid) {
 }
 
 void ExecutorRecord::OnNotSpawned(const absl::Status& why) {
-  Finish({bootstrap::LeaseEndCause::kServer, std::string(why.message()), {}}, {});
+  Finish({LeaseEndCause::kServer, std::string(why.message()), {}}, {});
 }
 
 bool ExecutorRecord::OnReadable() {
@@ -309,7 +309,7 @@ void ExecutorRecord::OnEnded(int wait_status, absl::Duration cpu_time) {
 void ExecutorRecord::OnLost() {
   // Nobody else is left to do it.
   transport::RemoveFilesOfTheDead(owner_);
-  Finish({bootstrap::LeaseEndCause::kServer,
+  Finish({LeaseEndCause::kServer,
           "the process that executors are forked from has ended, and they with it",
           {}},
          {});

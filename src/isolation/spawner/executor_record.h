@@ -32,8 +32,8 @@ namespace invoker {
 class ExecutorRecord {
  public:
   // `group`: nullptr if executors have none here.
-  ExecutorRecord(uint64_t id, bootstrap::ExecutorKind kind, bool sandboxed, UniqueFd socket,
-                 MappedPage page, std::unique_ptr<ExecutorGroup> group)
+  ExecutorRecord(uint64_t id, ExecutorKind kind, bool sandboxed, UniqueFd socket, MappedPage page,
+                 std::unique_ptr<ExecutorGroup> group)
       : id_(id),
         kind_(kind),
         sandboxed_(sandboxed),
@@ -42,7 +42,7 @@ class ExecutorRecord {
         group_(std::move(group)) {}
 
   uint64_t id() const { return id_; }
-  bootstrap::ExecutorKind kind() const { return kind_; }
+  ExecutorKind kind() const { return kind_; }
   // Whose process it is. Set before anybody else has this.
   uid_t owner() const { return owner_; }
   void set_owner(uid_t owner) { owner_ = owner; }
@@ -126,7 +126,7 @@ class ExecutorRecord {
   absl::Status EndedStatus() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t id_;
-  const bootstrap::ExecutorKind kind_;
+  const ExecutorKind kind_;
   uid_t owner_ = 0;
   const bool sandboxed_;
   ControlSocket socket_;

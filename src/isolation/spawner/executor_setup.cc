@@ -22,8 +22,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::ExecutorKind;
 using isolation::v1::Environment;
 
 constexpr absl::string_view kProgram = "invoker_executor";

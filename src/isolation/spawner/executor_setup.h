@@ -37,12 +37,10 @@ struct ExecutorSetup {
   ExecutorUser user;                           // the user that executors run as
   std::vector<UniqueFd> libraries;             // open files, in the order of the options
   std::unique_ptr<ControlGroups> groups;       // nullptr: there are none here
-  std::array<Kind, 2> kinds;                   // by bootstrap::ExecutorKind
+  std::array<Kind, 2> kinds;                   // by ExecutorKind
 
-  Kind& KindOf(bootstrap::ExecutorKind kind) { return kinds[static_cast<size_t>(kind)]; }
-  const Kind& KindOf(bootstrap::ExecutorKind kind) const {
-    return kinds[static_cast<size_t>(kind)];
-  }
+  Kind& KindOf(ExecutorKind kind) { return kinds[static_cast<size_t>(kind)]; }
+  const Kind& KindOf(ExecutorKind kind) const { return kinds[static_cast<size_t>(kind)]; }
 };
 
 }  // namespace invoker

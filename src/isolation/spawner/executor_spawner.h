@@ -11,8 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "invoker/worker.h"
 #include "src/bootstrap/messages/messages.h"
+#include "src/invoke/worker/worker.h"
 #include "src/isolation/process/executor_process.h"
 
 namespace invoker {
@@ -58,7 +58,7 @@ class ExecutorSpawner {
   // Takes one from the pool, or starts one. Blocks until it can take sessions, for three times the
   // start limit at most; then it is UNAVAILABLE. Any thread. `events` may come before this returns.
   virtual absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(
-      bootstrap::ExecutorKind kind, const ExecutorTerms& terms, ExecutorProcess::Events events) = 0;
+      ExecutorKind kind, const ExecutorTerms& terms, ExecutorProcess::Events events) = 0;
 
   // For people, at the start: which limits are in force here and which are not (cgroups, user).
   virtual std::vector<std::string> Notes() const = 0;

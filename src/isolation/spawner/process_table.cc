@@ -17,8 +17,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::ExecutorKind;
 using isolation::v1::ToTemplate;
 
 class Spawner final : public ExecutorSpawner {

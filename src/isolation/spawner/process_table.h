@@ -36,7 +36,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   ProcessTable& operator=(const ProcessTable&) = delete;
   ~ProcessTable();
 
-  absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(bootstrap::ExecutorKind kind,
+  absl::StatusOr<std::unique_ptr<ExecutorProcess>> Spawn(ExecutorKind kind,
                                                          const ExecutorTerms& terms,
                                                          ExecutorProcess::Events events)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -64,8 +64,8 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   };
   enum class Use { kPool, kLease };
 
-  static constexpr std::array<bootstrap::ExecutorKind, 2> kKinds = {
-      bootstrap::ExecutorKind::kNative, bootstrap::ExecutorKind::kPython};
+  static constexpr std::array<ExecutorKind, 2> kKinds = {ExecutorKind::kNative,
+                                                         ExecutorKind::kPython};
   // The numbers of events: a kind's template, the wake-up, or a record's id.
   static constexpr uint64_t kWakeEvent = 2;
   static constexpr uint64_t kFirstRecordEvent = 16;
@@ -74,30 +74,28 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
       : options_(options), setup_(std::move(setup)) {}
 
   absl::Status Prepare();
-  static absl::string_view KindName(bootstrap::ExecutorKind kind);
-  absl::Status StartTemplate(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  static absl::string_view KindName(ExecutorKind kind);
+  absl::Status StartTemplate(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   bool Watch(int fd, uint64_t number);
-  Kind& KindOf(bootstrap::ExecutorKind kind) { return kinds_[static_cast<size_t>(kind)]; }
-  bool IsPoolFull(bootstrap::ExecutorKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  Kind& KindOf(ExecutorKind kind) { return kinds_[static_cast<size_t>(kind)]; }
+  bool IsPoolFull(ExecutorKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return KindOf(kind).pool.size() >= setup_.KindOf(kind).prestart;
   }
   // A nullptr for a pool that is full.
-  absl::StatusOr<RecordPtr> StartOne(bootstrap::ExecutorKind kind, Use use)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<RecordPtr> StartOne(ExecutorKind kind, Use use) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Launch(const RecordPtr& record, TemplateProcess* process,
                       const std::vector<int>& descriptors) ABSL_LOCKS_EXCLUDED(mutex_);
   // One of the users that executors may run as, and that no executor runs as now.
   absl::StatusOr<uid_t> ChooseUser() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<RecordPtr> TakeOne(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Refill(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<RecordPtr> TakeOne(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Refill(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   RecordPtr Find(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The thread's.
   void ThreadMain();
-  void OnTemplate(bootstrap::ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnTemplateLost(bootstrap::ExecutorKind kind, absl::string_view why)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  void StartAgainLater(bootstrap::ExecutorKind kind, absl::string_view why);
+  void OnTemplate(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnTemplateLost(ExecutorKind kind, absl::string_view why) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StartAgainLater(ExecutorKind kind, absl::string_view why);
   // Starts templates whose time has come; says when to come back.
   absl::Time LookAtTemplates() ABSL_LOCKS_EXCLUDED(mutex_);
   // The same while the spawner ends.
@@ -111,7 +109,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   const ExecutorSetup setup_;
   UniqueFd events_;  // epoll
   UniqueFd wake_;
-  std::array<Kind, 2> kinds_;  // by bootstrap::ExecutorKind
+  std::array<Kind, 2> kinds_;  // by ExecutorKind
   std::atomic<uint64_t> next_id_{1};
 
   absl::Mutex mutex_;  // pools too

@@ -14,8 +14,6 @@
 
 namespace invoker {
 namespace {
-
-using bootstrap::ExecutorKind;
 using isolation::v1::FromTemplate;
 
 }  // namespace

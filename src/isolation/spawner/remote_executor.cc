@@ -27,7 +27,7 @@ absl::StatusOr<std::vector<bootstrap::FunctionInfo>> RemoteExecutor::Functions()
 }
 
 absl::StatusOr<std::vector<bootstrap::FunctionInfo>> RemoteExecutor::Load(const std::string& path,
-                                                                          bootstrap::CodeKind kind,
+                                                                          CodeKind kind,
                                                                           const std::string& name) {
   // The process may be another user's, or see another /tmp.
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -39,9 +39,8 @@ absl::StatusOr<std::vector<bootstrap::FunctionInfo>> RemoteExecutor::Load(const 
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
   request.mutable_load()->set_path(error ? path : absolute.string());
-  request.mutable_load()->set_kind(kind == bootstrap::CodeKind::kPython
-                                       ? bootstrap::v1::CODE_KIND_PYTHON
-                                       : bootstrap::v1::CODE_KIND_LIBRARY);
+  request.mutable_load()->set_kind(kind == CodeKind::kPython ? bootstrap::v1::CODE_KIND_PYTHON
+                                                             : bootstrap::v1::CODE_KIND_LIBRARY);
   request.mutable_load()->set_name(name);
   // A library's constructors run, or a pickle's.
   record_->BeginLoad();
@@ -81,8 +80,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> RemoteExecutor::OpenSession(
   return reply;
 }
 
-absl::Status RemoteExecutor::SwitchNotification(uint64_t handle,
-                                                transport::Notification notification,
+absl::Status RemoteExecutor::SwitchNotification(uint64_t handle, Notification notification,
                                                 absl::string_view reason) {
   ToExecutor request;
   request.mutable_switch_notification()->set_handle(handle);

@@ -22,12 +22,11 @@ class RemoteExecutor final : public ExecutorProcess {
 
   pid_t pid() const override { return record_->pid(); }
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Functions() override;
-  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string& path,
-                                                            bootstrap::CodeKind kind,
+  absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string& path, CodeKind kind,
                                                             const std::string& name) override;
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       const bootstrap::OpenSessionRequest& request) override;
-  absl::Status SwitchNotification(uint64_t handle, transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t handle, Notification notification,
                                   absl::string_view reason) override;
   absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t handle, uint64_t sequence) override;
   absl::Status CloseSession(uint64_t handle) override;

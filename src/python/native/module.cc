@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "src/invoke/wire/version.h"
+#include "invoker/version.h"
 #include "src/python/native/calls/bound_function.h"
 #include "src/python/native/calls/connect_options.h"
 #include "src/python/native/calls/native_caller.h"
@@ -37,7 +37,7 @@ using invoker::python::WayFrom;
 
 PYBIND11_MODULE(_invoker, module) {
   module.doc() = "The native half of the package invoker. Use the package.";
-  module.attr("__version__") = invoker::kVersion;
+  module.attr("__version__") = invoker::Version();
   if (!invoker::python::PrepareMemoryType()) throw py::error_already_set();
   if (!invoker::python::PreparePythonFunctions()) throw py::error_already_set();
   invoker::python::PrepareForkMarks();
@@ -178,7 +178,9 @@ PYBIND11_MODULE(_invoker, module) {
         options.executors = executors;
         options.hot_timeout_s = hot_timeout;
         options.peer_timeout_s = peer_timeout;
-        options.tls = {text(0), text(1), text(2)};
+        options.tls_cert = text(0);
+        options.tls_key = text(1);
+        options.tls_client_ca = text(2);
         options.token_file = text(3);
         options.policy_file = text(4);
         options.allow_plaintext = security[5].cast<bool>();

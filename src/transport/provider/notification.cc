@@ -1,6 +1,6 @@
-#include "src/transport/provider/notification.h"
+#include "invoker/notification.h"
 
-namespace invoker::transport {
+namespace invoker {
 
 absl::string_view NotificationName(Notification notification) {
   switch (notification) {
@@ -25,4 +25,4 @@ bool ParseNotification(absl::string_view text, Notification* notification) {
   return false;
 }
 
-}  // namespace invoker::transport
+}  // namespace invoker

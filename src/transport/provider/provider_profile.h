@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "invoker/notification.h"
 #include "src/transport/base/libfabric.h"
-#include "src/transport/provider/notification.h"
 
 namespace invoker::transport {
 

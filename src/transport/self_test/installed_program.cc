@@ -20,14 +20,24 @@ std::string DirectoryOf(absl::string_view path) {
 
 std::vector<std::string> Places() {
   std::vector<std::string> places;
+  const auto add = [&places](std::string place) {
+    if (std::find(places.begin(), places.end(), place) == places.end()) {
+      places.push_back(std::move(place));
+    }
+  };
   char path[PATH_MAX];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  if (size > 0) places.push_back(DirectoryOf({path, static_cast<size_t>(size)}));
+  if (size > 0) {
+    const std::string directory = DirectoryOf({path, static_cast<size_t>(size)});
+    add(directory);
+    add(directory + "../lib/invoker/");
+  }
   Dl_info library;
   if (dladdr(reinterpret_cast<void*>(&Places), &library) != 0 && library.dli_fname != nullptr) {
-    std::string place = DirectoryOf(library.dli_fname);
-    if (!place.empty() && std::find(places.begin(), places.end(), place) == places.end()) {
-      places.push_back(std::move(place));
+    const std::string directory = DirectoryOf(library.dli_fname);
+    // A library is in lib/, or in a folder of lib/ that is named after the architecture.
+    for (const char* from_library : {"", "invoker/", "../invoker/"}) {
+      if (!directory.empty()) add(directory + from_library);
     }
   }
   return places;

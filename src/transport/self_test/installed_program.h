@@ -10,9 +10,10 @@
 
 namespace invoker::transport {
 
-// The path of the executable file `name`: beside this process's program, or else beside the shared
-// library that this code is in (a Python extension, say). NOT_FOUND says where it was looked for;
-// `purpose` completes "there is no program NAME, which ...". Any thread.
+// The path of the executable file `name`: beside this process's program or in ../lib/invoker, or
+// else beside the shared library that this code is in (a Python extension, say) or in the folder
+// lib/invoker that was installed with it. NOT_FOUND says where it was looked for; `purpose`
+// completes "there is no program NAME, which ...". Any thread.
 absl::StatusOr<std::string> FindInstalledProgram(absl::string_view name, absl::string_view purpose);
 
 }  // namespace invoker::transport

@@ -19,8 +19,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "invoker/notification.h"
 #include "src/transport/discovery/discovery.h"
-#include "src/transport/provider/notification.h"
 #include "src/transport/provider/provider_profile.h"
 #include "src/transport/self_test/method_trial.h"
 

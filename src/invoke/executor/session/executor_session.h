@@ -60,7 +60,7 @@ class ExecutorSession final : public transport::OperationOwner,
     uint16_t number = 0;  // in request immediates
     uint32_t epoch = 0;
     uint64_t first_sequence = 1;
-    transport::Notification notification = transport::Notification::kWriteImm;
+    Notification notification = Notification::kWriteImm;
     DataAuth data_auth = DataAuth::kOff;
     DataKeys data_keys;  // unless data_auth is kOff
     // Both as large as the client's window.
@@ -114,9 +114,7 @@ class ExecutorSession final : public transport::OperationOwner,
   bootstrap::RequestState FindRequest(uint64_t sequence);
   const MessageBatch& responses() const { return responses_.batch(); }
 
-  void SetNotification(transport::Notification notification) {
-    responses_.SetNotification(notification);
-  }
+  void SetNotification(Notification notification) { responses_.SetNotification(notification); }
 
   SessionUsage& usage() { return usage_; }
   const ExecutorSessionCounters& counters() const { return usage_.counters(); }

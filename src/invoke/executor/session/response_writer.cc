@@ -29,7 +29,7 @@ ResponseWriter::ResponseWriter(const Parts& parts, transport::MemoryRegion stagi
              transport::GetNotifier(parts.notification, parts.reactor->profile().send_order),
              owner) {}
 
-void ResponseWriter::SetNotification(transport::Notification notification) {
+void ResponseWriter::SetNotification(Notification notification) {
   batch_.set_notifier(transport::GetNotifier(notification, reactor_->profile().send_order));
 }
 

@@ -29,7 +29,7 @@ class ResponseWriter {
     transport::RemoteWindow window;  // the client's, for responses
     uint16_t session = 0;            // the client's number for the session
     uint32_t epoch = 0;
-    transport::Notification notification = transport::Notification::kWriteImm;
+    Notification notification = Notification::kWriteImm;
   };
 
   // All pointers outlive the writer. `staging` has the layout of the client's window. `owner` hears
@@ -93,7 +93,7 @@ class ResponseWriter {
   // of the path: operations of other sessions may hold it up.
   bool IsHeldUp(uint64_t sequence);
 
-  void SetNotification(transport::Notification notification);
+  void SetNotification(Notification notification);
   const MessageBatch& batch() const { return batch_; }
   // For the session's end: nothing is written after this.
   transport::MemoryRegion TakeStaging() { return std::move(staging_); }

@@ -86,12 +86,12 @@ absl::Status CallDriver::Attach(const bootstrap::OpenSessionReply& reply) {
   return session_->Attach(reply);
 }
 
-bootstrap::OpenSessionRequest CallDriver::MakeRequest(transport::Notification notification) {
+bootstrap::OpenSessionRequest CallDriver::MakeRequest(Notification notification) {
   Visit visit(this);
   return session_->MakeRequest(notification);
 }
 
-void CallDriver::SetNotification(transport::Notification notification) {
+void CallDriver::SetNotification(Notification notification) {
   Visit visit(this);
   session_->SetNotification(notification);
 }

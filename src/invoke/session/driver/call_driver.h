@@ -50,8 +50,8 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // Before the first call, by one thread: registers the windows, and takes the worker's half.
   absl::Status Prepare(const ClientSession::Options& options);
   absl::Status Attach(const bootstrap::OpenSessionReply& reply);
-  bootstrap::OpenSessionRequest MakeRequest(transport::Notification notification);
-  void SetNotification(transport::Notification notification);
+  bootstrap::OpenSessionRequest MakeRequest(Notification notification);
+  void SetNotification(Notification notification);
   // FailedPosts::Hold, once the session is open.
   void HoldFailures(absl::Duration hold);
 
@@ -64,7 +64,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   const WindowGeometry& geometry() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return session_->geometry();
   }
-  transport::Notification notification() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  Notification notification() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return session_->notification();
   }
   DataAuth data_auth() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return session_->data_auth(); }

@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "invoker/notification.h"
 #include "src/python/native/errors.h"
 #include "src/python/native/server/native_server.h"
-#include "src/transport/provider/notification.h"
 
 namespace invoker::python {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 namespace py = pybind11;
 
 // The fields of invoker._calls.connecting.Credentials.
-security::ClientCredentials CredentialsFrom(const py::tuple& fields) {
+ClientCredentials CredentialsFrom(const py::tuple& fields) {
   const auto text = [&fields](size_t field) { return fields[field].cast<std::string>(); };
   return {text(0), text(1), text(2), text(3), text(4), fields[5].cast<bool>()};
 }
@@ -39,7 +39,7 @@ Way WayFrom(const py::tuple& fields) {
   ClientOptions& options = way.options;
   options.provider = text(1);
   options.fabric_address = text(2);
-  if (!transport::ParseNotification(text(3), &options.notification)) {
+  if (!ParseNotification(text(3), &options.notification)) {
     Raise(absl::InvalidArgumentError(absl::StrCat(
         "notify=\"", text(3), "\" is not one of \"auto\", \"write_imm\", \"send_after_write\"")));
   }

@@ -38,7 +38,7 @@ py::dict NativeClient::DroppedResponses() const {
 }
 
 std::string NativeClient::notification() const {
-  return std::string(transport::NotificationName(Get()->notification()));
+  return std::string(NotificationName(Get()->notification()));
 }
 
 double NativeClient::Ping(int64_t size, std::optional<double> timeout_s) {

@@ -18,16 +18,15 @@ namespace py = pybind11;
 constexpr absl::Duration kLoadTimeout = absl::Minutes(5);
 
 struct PollingName {
-  bootstrap::Polling polling;
+  Polling polling;
   const char* name;
 };
-constexpr PollingName kPollingNames[] = {{bootstrap::Polling::kDefault, ""},
-                                         {bootstrap::Polling::kHot, "hot"},
-                                         {bootstrap::Polling::kWarm, "warm"},
-                                         {bootstrap::Polling::kAdaptive, "adaptive"}};
+constexpr PollingName kPollingNames[] = {{Polling::kDefault, ""},
+                                         {Polling::kHot, "hot"},
+                                         {Polling::kWarm, "warm"},
+                                         {Polling::kAdaptive, "adaptive"}};
 
-const char* CauseName(bootstrap::LeaseEndCause cause) {
-  using bootstrap::LeaseEndCause;
+const char* CauseName(LeaseEndCause cause) {
   switch (cause) {
     case LeaseEndCause::kReleased:
       return "released";
@@ -61,8 +60,7 @@ absl::Duration SecondsIn(const py::dict& terms, const char* name) {
 LeaseOptions OptionsOf(const py::dict& terms) {
   LeaseOptions options;
   options.executors = Term<uint32_t>(terms, "executors");
-  options.kind = Term<bool>(terms, "python") ? bootstrap::ExecutorKind::kPython
-                                             : bootstrap::ExecutorKind::kNative;
+  options.kind = Term<bool>(terms, "python") ? ExecutorKind::kPython : ExecutorKind::kNative;
   options.memory_bytes = Term<uint64_t>(terms, "memory");
   const auto polling = Term<std::string>(terms, "polling");
   for (const PollingName& known : kPollingNames) {
@@ -76,7 +74,7 @@ LeaseOptions OptionsOf(const py::dict& terms) {
   return options;
 }
 
-py::dict DictOf(const bootstrap::Usage& usage) {
+py::dict DictOf(const ResourceUsage& usage) {
   py::dict dict;
   dict["lease_time"] = absl::ToDoubleSeconds(usage.lease_time);
   dict["cpu_time"] = absl::ToDoubleSeconds(usage.cpu_time);
@@ -89,7 +87,7 @@ py::dict DictOf(const bootstrap::Usage& usage) {
   return dict;
 }
 
-py::dict DictOf(const bootstrap::LeaseEnd& end) {
+py::dict DictOf(const LeaseEnd& end) {
   py::dict dict = DictOf(end.usage);
   dict["cause"] = CauseName(end.cause);
   dict["reason"] = end.reason;
@@ -143,8 +141,7 @@ std::vector<std::string> NativeLease::Load(const py::bytes& code, bool python,
   Py_ssize_t size = 0;
   if (PyBytes_AsStringAndSize(code.ptr(), &data, &size) != 0) throw py::error_already_set();
   const absl::string_view bytes(data, static_cast<size_t>(size));
-  const bootstrap::CodeKind kind =
-      python ? bootstrap::CodeKind::kPython : bootstrap::CodeKind::kLibrary;
+  const CodeKind kind = python ? CodeKind::kPython : CodeKind::kLibrary;
   const absl::Status status =
       WithoutGil([&] { return lease->UploadCode(bytes, kind, name, kLoadTimeout); });
   if (!status.ok()) Raise(status);
@@ -157,10 +154,10 @@ py::object NativeLease::Ended() const {
 }
 
 py::dict NativeLease::Terms() const {
-  const bootstrap::LeaseTerms terms = Get()->terms();
+  const LeaseTerms terms = Get()->terms();
   py::dict dict;
   dict["executors"] = terms.executors;
-  dict["python"] = terms.kind == bootstrap::ExecutorKind::kPython;
+  dict["python"] = terms.kind == ExecutorKind::kPython;
   dict["memory"] = terms.memory_bytes;
   for (const PollingName& known : kPollingNames) {
     if (terms.polling == known.polling) dict["polling"] = known.name;
@@ -173,8 +170,8 @@ py::dict NativeLease::Terms() const {
 
 py::dict NativeLease::Usage() const {
   const std::shared_ptr<Lease> lease = Get();
-  const absl::StatusOr<bootstrap::Usage> usage = WithoutGil([&] { return lease->Usage(); });
-  if (const absl::optional<bootstrap::LeaseEnd> end = lease->end(); end.has_value()) {
+  const absl::StatusOr<ResourceUsage> usage = WithoutGil([&] { return lease->Usage(); });
+  if (const absl::optional<LeaseEnd> end = lease->end(); end.has_value()) {
     return DictOf(*end);
   }
   if (!usage.ok()) Raise(usage.status());
@@ -184,11 +181,11 @@ py::dict NativeLease::Usage() const {
 py::dict NativeLease::Release() {
   const std::shared_ptr<Lease> lease = Get();
   lease_ = nullptr;
-  const absl::StatusOr<bootstrap::LeaseEnd> end = WithoutGil([&] { return lease->Release(); });
+  const absl::StatusOr<LeaseEnd> end = WithoutGil([&] { return lease->Release(); });
   if (end.ok()) return DictOf(*end);
   // Nothing of it is known: zeros would look like a bill.
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  py::dict dict = DictOf(bootstrap::LeaseEnd());
+  py::dict dict = DictOf(LeaseEnd());
   for (const auto& entry : dict) dict[entry.first] = kUnknown;
   dict["cause"] = "unknown";
   dict["reason"] = absl::StrCat("the bill could not be had: ", end.status().message());

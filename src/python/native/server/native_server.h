@@ -12,9 +12,9 @@
 #include <tuple>
 #include <vector>
 
+#include "invoker/server.h"
 #include "src/python/native/server/fork_mark.h"
 #include "src/python/native/server/python_function.h"
-#include "src/security/certificates.h"
 
 namespace invoker::python {
 
@@ -31,8 +31,9 @@ class NativeServer {
     uint64_t window_bytes = 0;  // 0: the default
     uint32_t executors = 1;
     double hot_timeout_s = 0;
-    // Fields of bootstrap::ServerOptions and security::AccessOptions.
-    security::CertificatePaths tls;
+    std::string tls_cert;
+    std::string tls_key;
+    std::string tls_client_ca;
     std::string token_file;
     std::string policy_file;
     bool allow_plaintext = false;
@@ -71,17 +72,15 @@ class NativeServer {
   uint64_t CallsRun();
 
  private:
-  class Serving;
-
   NativeServer();
-  std::shared_ptr<Serving> Take();
-  void Leave(std::shared_ptr<Serving> serving);
+  std::shared_ptr<Server> Take();
+  void Leave(std::shared_ptr<Server> serving);
 
   ForkMark mark_;
   std::string address_;
   std::vector<std::string> providers_;
   std::vector<std::unique_ptr<PythonFunction>> functions_;  // outlive what runs them
-  std::shared_ptr<Serving> serving_;                        // under the GIL; nullptr once closed
+  std::shared_ptr<Server> serving_;                         // under the GIL; nullptr once closed
 };
 
 }  // namespace invoker::python

@@ -3,14 +3,15 @@
 // A session uses one of these, fixed when it opens and the same in both directions. kAuto is only a
 // request: what a session really uses is always one of the other two.
 
-#ifndef INVOKER_SRC_TRANSPORT_PROVIDER_NOTIFICATION_H_
-#define INVOKER_SRC_TRANSPORT_PROVIDER_NOTIFICATION_H_
+#ifndef INVOKER_SRC_INVOKE_NOTIFICATION_H_
+#define INVOKER_SRC_INVOKE_NOTIFICATION_H_
 
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "invoker/export.h"
 
-namespace invoker::transport {
+namespace invoker {
 
 enum class Notification : uint8_t {
   kAuto = 0,            // write-with-immediate if a probe proves it, else send-after-write
@@ -19,12 +20,12 @@ enum class Notification : uint8_t {
 };
 
 // "auto", "write_imm", "send_after_write": the spelling of the --notify flag and of every message.
-absl::string_view NotificationName(Notification notification);
+INVOKER_EXPORT absl::string_view NotificationName(Notification notification);
 
 // Parses NotificationName's spelling. Returns false, and leaves `notification` alone, for anything
 // else.
-bool ParseNotification(absl::string_view text, Notification* notification);
+INVOKER_EXPORT bool ParseNotification(absl::string_view text, Notification* notification);
 
-}  // namespace invoker::transport
+}  // namespace invoker
 
-#endif  // INVOKER_SRC_TRANSPORT_PROVIDER_NOTIFICATION_H_
+#endif  // INVOKER_SRC_INVOKE_NOTIFICATION_H_

@@ -1,13 +1,8 @@
-// How much of a message on the data path is under a keyed tag, and the keys of a session's tags.
-//
-// Values; any thread. The keys are secrets of the session: never log them, and wipe them when they
-// are not needed any more.
+// How much of a message on the data path is under a keyed tag.
 
-#ifndef INVOKER_SRC_BOOTSTRAP_MESSAGES_DATA_AUTH_H_
-#define INVOKER_SRC_BOOTSTRAP_MESSAGES_DATA_AUTH_H_
+#ifndef INVOKER_SRC_INVOKE_DATA_AUTH_H_
+#define INVOKER_SRC_INVOKE_DATA_AUTH_H_
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -42,15 +37,6 @@ constexpr std::optional<DataAuth> ParseDataAuth(absl::string_view name) {
   return std::nullopt;
 }
 
-inline constexpr size_t kDataKeyBytes = 16;
-using DataKey = std::array<std::byte, kDataKeyBytes>;
-
-// One key for each direction, so that no message can be sent back as if it were an answer.
-struct DataKeys {
-  DataKey request = {};
-  DataKey response = {};
-};
-
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_BOOTSTRAP_MESSAGES_DATA_AUTH_H_
+#endif  // INVOKER_SRC_INVOKE_DATA_AUTH_H_

@@ -18,13 +18,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "invoker/notification.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/invoke/executor/executor.h"
 #include "src/invoke/fabrics/fabric_finder.h"
 #include "src/invoke/fabrics/served_fabrics.h"
 #include "src/invoke/function/function_registry.h"
 #include "src/invoke/worker/endpoint_watch.h"
-#include "src/transport/provider/notification.h"
 
 namespace invoker {
 
@@ -43,7 +43,7 @@ struct WorkerOptions {
   // invoker_self_test then, beside the worker's own program or where `self_test.program` says.
   transport::SelfTestOptions self_test;
   uint32_t executors = 1;  // threads, each with endpoints of its own
-  transport::Notification notification = transport::Notification::kAuto;
+  Notification notification = Notification::kAuto;
   uint64_t window_bytes = kDefaultWindowBytes;  // most that a session may have, per direction
   // Memory for the input and output of bulk calls at a time, of all executors together. Calls that
   // want more together wait for one another; one that wants more by itself is refused.
@@ -85,8 +85,7 @@ class Worker final : public bootstrap::SessionHost {
   bootstrap::WorkerInfo Info() const override;
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       uint64_t lease, const bootstrap::OpenSessionRequest& request) override;
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle,
-                                  transport::Notification notification,
+  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
                                   absl::string_view reason) override;
   absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t lease, uint64_t handle,
                                                       uint64_t sequence) override;
@@ -97,7 +96,7 @@ class Worker final : public bootstrap::SessionHost {
   absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override;
   // Tells all that the lease has used, its last turns included, unless an executor that has a
   // session of it runs a function for longer than kBillGrace: then what it had shown before.
-  bootstrap::Usage CloseLease(uint64_t lease) override;
+  ResourceUsage CloseLease(uint64_t lease) override;
 
   // Offers further functions from now on, on every executor and in every session: all of them,
   // under the next ids, or, if one is refused, none. What they point into must outlive the worker.
@@ -157,7 +156,7 @@ class Worker final : public bootstrap::SessionHost {
     uint64_t lease;
     uint32_t executor;
     Executor::SessionKey key;
-    transport::Notification notification;
+    Notification notification;
   };
 
   Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served);

@@ -1,15 +1,13 @@
 // One function over many inputs, on several executors at the same time.
-//
-//   invoker::MapRun run = group->StartMap(*thumbnail, NextFile, options);
-//   while (std::optional<invoker::MapResult> result = run.Next()) Store(*result);
+// ClientGroup::StartMap (client_group.h) starts a run.
 //
 // A run keeps its executors busy without a thread of its own: a call that ends starts the next one,
 // with an input that has been fetched before. It holds no more than `max_in_flight` inputs that
 // wait, and four times as many calls and results that nobody has taken; until some are taken, it
 // starts nothing.
 
-#ifndef INVOKER_SRC_INVOKE_GROUP_MAP_RUN_H_
-#define INVOKER_SRC_INVOKE_GROUP_MAP_RUN_H_
+#ifndef INVOKER_SRC_INVOKE_MAP_RUN_H_
+#define INVOKER_SRC_INVOKE_MAP_RUN_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +21,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "invoker/client.h"
-#include "src/invoke/group/executor_loads.h"
-#include "src/invoke/group/group_function_ids.h"
+#include "invoker/export.h"
 
 namespace invoker {
+
+class ExecutorLoads;
+class GroupFunctionIds;
 
 struct MapOptions {
   // Calls under way at once, on all executors together; 0: two for each executor, so that it need
@@ -75,7 +75,7 @@ struct MapResult {
 };
 
 // Movable. One thread at a time. Must go before the group that it runs on.
-class MapRun {
+class INVOKER_EXPORT MapRun {
  public:
   MapRun(MapRun&&) noexcept;
   MapRun& operator=(MapRun&&) noexcept;
@@ -113,4 +113,4 @@ class MapRun {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_GROUP_MAP_RUN_H_
+#endif  // INVOKER_SRC_INVOKE_MAP_RUN_H_
