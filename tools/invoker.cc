@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "invoker/version.h"
 #include "tools/invoker_cli.h"
+#include "tools/security_options.h"
 
 namespace invoker::tools {
 namespace {
@@ -43,7 +45,11 @@ int Main(int argc, char** argv) {
   }
   // After the commands, or each would have it too.
   app.set_help_all_flag("--help-all", "Print the help of every command and exit");
-  if (const int code = Parse(&app, argc, argv); code >= 0) return code;
+  const Configuration configuration = {
+      "INVOKER_",
+      UsersConfigurationFile("config"),
+      {std::begin(kCredentialOptions), std::end(kCredentialOptions)}};
+  if (const int code = Parse(&app, configuration, argc, argv); code >= 0) return code;
   for (const auto& [command, run] : commands) {
     if (command->parsed()) return run();
   }

@@ -37,6 +37,7 @@
 #include "src/lease/lease_host.h"
 #include "src/lease/spawner_source.h"
 #include "src/security/access_control.h"
+#include "src/security/certificates.h"
 #include "tools/log_throttle.h"
 #include "tools/options.h"
 #include "tools/protobuf_log.h"
@@ -298,6 +299,20 @@ absl::Status Serve(ServerSettings settings, int signal_fd) {
   return absl::OkStatus();
 }
 
+// What a start would find out before it tries a fabric.
+absl::Status Check(const ServerSettings& settings) {
+  std::vector<std::unique_ptr<FunctionLibrary>> libraries;
+  absl::Status status = LoadFunctions(settings.functions, &libraries).status();
+  if (status.ok()) status = bootstrap::InterfaceToListenOn(settings.listen).status();
+  if (status.ok()) status = security::LoadCertificates(settings.tls).status();
+  if (status.ok()) {
+    status = security::AccessControl::Open({settings.token_file, settings.policy_file, LogLine})
+                 .status();
+  }
+  if (status.ok()) LogLine("the options can be used");
+  return status;
+}
+
 // Blocks the signals that end the server, in this thread and in all that it starts, so that only
 // the descriptor sees them. A fabric library that installs handlers of its own then cannot take its
 // files away under running calls.
@@ -327,9 +342,14 @@ int Main(int argc, char** argv) {
   ServerSettings settings;
   ServerFlags flags;
   AddServerOptions(&app, &settings, &flags);
-  if (const int code = Parse(&app, argc, argv); code >= 0) return code;
+  bool check_only = false;
+  app.add_flag("--check-config", check_only,
+               "say whether the options and the files that they name can be used, and end")
+      ->configurable(false);
+  const Configuration configuration = {"INVOKER_SERVER_", "/etc/invoker/server.conf"};
+  if (const int code = Parse(&app, configuration, argc, argv); code >= 0) return code;
   absl::Status status = Settle(app, flags, &settings);
-  if (status.ok()) status = Serve(std::move(settings), signal_fd);
+  if (status.ok()) status = check_only ? Check(settings) : Serve(std::move(settings), signal_fd);
   if (status.ok()) return kExitOk;
   Log(kProgram, absl::StrCat("error: ", status.message()));
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;

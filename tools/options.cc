@@ -82,6 +82,41 @@ std::string WithDashes(absl::string_view argument) {
   return normal;
 }
 
+std::vector<std::string> Normal(int argc, char** argv) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  for (std::string& argument : arguments) {
+    if (argument == "--") break;
+    argument = WithDashes(argument);
+  }
+  return arguments;
+}
+
+// `origins` says where options are from that were not on the command line.
+int ParseArguments(CLI::App* app, const std::vector<std::string>& arguments,
+                   const std::map<std::string, std::string>& origins) {
+  app->failure_message([&origins](const CLI::App* program, const CLI::Error& error) {
+    const std::string message = error.what();
+    std::string where;
+    for (const auto& [option, origin] : origins) {
+      const size_t at = message.find(option);
+      if (at == std::string::npos) continue;
+      const char behind = message.c_str()[at + option.size()];
+      if (absl::ascii_isalnum(behind) || behind == '-') continue;
+      where = absl::StrCat(" (from ", origin, ")");
+    }
+    return absl::StrCat(program->get_name(), ": error: ", message, where, "; see ",
+                        program->get_name(), " --help\n");
+  });
+  std::vector<const char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+  try {
+    app->parse(static_cast<int>(pointers.size()), pointers.data());
+  } catch (const CLI::ParseError& error) {
+    return app->exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  return -1;
+}
+
 }  // namespace
 
 CLI::Option* AddDuration(CLI::App* app, const std::string& name, absl::Duration* value,
@@ -149,23 +184,23 @@ CLI::Option* AddBytes(CLI::App* app, const std::string& name, std::optional<uint
 }
 
 int Parse(CLI::App* app, int argc, char** argv) {
-  app->failure_message([](const CLI::App* program, const CLI::Error& error) {
-    return absl::StrCat(program->get_name(), ": error: ", error.what(), "; see ",
-                        program->get_name(), " --help\n");
-  });
-  std::vector<std::string> arguments(argv, argv + argc);
-  for (std::string& argument : arguments) {
-    if (argument == "--") break;
-    argument = WithDashes(argument);
-  }
-  std::vector<const char*> pointers;
-  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
-  try {
-    app->parse(argc, pointers.data());
-  } catch (const CLI::ParseError& error) {
-    return app->exit(error) == 0 ? kExitOk : kExitUsage;
-  }
-  return -1;
+  return ParseArguments(app, Normal(argc, argv), {});
+}
+
+int Parse(CLI::App* app, const Configuration& configuration, int argc, char** argv) {
+  std::string unused;
+  app->add_option("--config", unused,
+                  absl::StrCat("a file with options; \"none\": no file. By default ",
+                               configuration.variable_prefix, "CONFIG, or else ",
+                               configuration.default_file))
+      ->type_name("FILE")
+      ->configurable(false);
+  std::vector<std::string> arguments = Normal(argc, argv);
+  const absl::StatusOr<std::map<std::string, std::string>> origins =
+      AddConfiguredOptions(app, configuration, &arguments);
+  if (origins.ok()) return ParseArguments(app, arguments, *origins);
+  Log(app->get_name(), absl::StrCat("error: ", origins.status().message()));
+  return kExitUsage;
 }
 
 void Log(absl::string_view program, absl::string_view message) {

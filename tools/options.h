@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "invoker/data_auth.h"
 #include "invoker/notification.h"
+#include "tools/configuration.h"
 
 namespace invoker::tools {
 
@@ -41,6 +42,8 @@ CLI::Option* AddBytes(CLI::App* app, const std::string& name, std::optional<uint
 // -1 to go on, or the status to exit with. Help and version go to standard output with kExitOk; an
 // error goes to standard error, with a pointer to --help.
 int Parse(CLI::App* app, int argc, char** argv);
+// The same, with an option --config, for what the command line does not give.
+int Parse(CLI::App* app, const Configuration& configuration, int argc, char** argv);
 
 // One line on standard error: "invoker_server: message", without the control characters in it.
 void Log(absl::string_view program, absl::string_view message);

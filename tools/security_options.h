@@ -11,6 +11,10 @@
 
 namespace invoker::tools {
 
+// Their long names; their variables are read where connections are made.
+inline constexpr const char* kCredentialOptions[] = {"tls-ca",          "tls-cert",   "tls-key",
+                                                     "tls-server-name", "token-file", "plaintext"};
+
 // --tls-ca, --tls-cert, --tls-key, --tls-server-name, --token-file and --plaintext; with `prefix`
 // "usage_": --usage-tls-ca and so on. What is not given is taken from the environment later
 // (security::Complete), so that a token's file need not be named in every command.
