@@ -2,7 +2,7 @@
 
 install_targets=(
   //tools:invoker //tools:invoker_server //tools:invoker_executor //tools:invoker_self_test
-  //src/invoke:libinvoker.so
+  //src/invoke:libinvoker.so //src/python/invoker
 )
 
 invoker_version() {
@@ -38,6 +38,18 @@ put_text() {
 
 manual_page() {
   help2man --no-info --no-discard-stderr --section=1 --name="$2" --help-option="${3:---help}" --source="Invoker $(invoker_version)" "$1"
+}
+
+# install_python FOLDER
+install_python() {
+  local root=$1 file
+  while read -r file; do
+    case $file in
+      *.py | *.pyi | */py.typed) put "$here/bazel-bin/src/python/$file" 644 "$(dirname "$file")" ;;
+      *) put "$here/bazel-bin/src/python/$file" 755 "$(dirname "$file")" ;;
+    esac
+  done < <(cd "$here/bazel-bin/src/python" && find invoker \( -name _objs -o -name __pycache__ -o -name '*.runfiles' \) -prune -o \( -name '*.py' -o \
+    -name '*.pyi' -o -name py.typed -o -name '_invoker.so' -o -name invoker_self_test \) -print)
 }
 
 # install_tree DESTDIR PREFIX LIBDIR
