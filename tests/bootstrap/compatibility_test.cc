@@ -50,7 +50,42 @@ TEST(CompatibilityTest, AcceptsTheLargestWindowAndAddress) {
 TEST(CompatibilityTest, NamesBothProtocolVersions) {
   OpenSessionRequest request = SampleRequest();
   request.protocol_version = 4711;
-  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker: 5", "client: 4711");
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker speaks protocol version 5",
+                "the client protocol version 4711");
+}
+
+TEST(CompatibilityTest, TheNewestVersionThatBothSpeakIsTaken) {
+  const auto agreed = [](ProtocolVersions worker, ProtocolVersions client) {
+    return AgreeOnVersion(worker, client).value_or(0);
+  };
+  EXPECT_EQ(agreed({5, 5}, {5, 5}), 5u);
+  EXPECT_EQ(agreed({5, 7}, {5, 6}), 6u);
+  EXPECT_EQ(agreed({5, 6}, {5, 7}), 6u);
+  EXPECT_EQ(agreed({5, 6}, {6, 9}), 6u);
+  EXPECT_EQ(agreed({4, 5}, {6, 7}), 0u);
+  EXPECT_EQ(agreed({6, 7}, {4, 5}), 0u);
+}
+
+TEST(CompatibilityTest, TheSideThatIsBehindIsToBeUpgraded) {
+  const std::string worker(AgreeOnVersion({4, 5}, {6, 7}).status().message());
+  EXPECT_THAT(worker, HasSubstr("the worker speaks protocol versions 4 to 5, the client protocol "
+                                "versions 6 to 7; upgrade the worker"));
+  const std::string client(AgreeOnVersion({6, 6}, {4, 5}).status().message());
+  EXPECT_THAT(client, HasSubstr("upgrade the client"));
+}
+
+TEST(CompatibilityTest, AWorkerTakesEachVersionThatItSpeaks) {
+  WorkerInfo worker = SampleInfo();
+  worker.protocol_versions = {4, 6};
+  OpenSessionRequest request = SampleRequest();
+  for (const uint32_t version : {4, 5, 6}) {
+    request.protocol_version = version;
+    EXPECT_TRUE(CheckCompatible(worker, request).ok()) << version;
+  }
+  for (const uint32_t version : {3, 7}) {
+    request.protocol_version = version;
+    EXPECT_FALSE(CheckCompatible(worker, request).ok()) << version;
+  }
 }
 
 TEST(CompatibilityTest, NamesBothProviders) {

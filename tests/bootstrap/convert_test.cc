@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/bootstrap/messages/compatibility.h"
 #include "tests/bootstrap/fake_host.h"
 
 namespace invoker::bootstrap {
@@ -46,7 +47,8 @@ TEST(ConvertTest, WorkerInfoSurvivesTheRoundTrip) {
   info.unserved = {{"sockets", "it\ndied"}};
   const absl::StatusOr<WorkerInfo> result = FromProto(Reparse(ToProto(info)));
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->protocol_version, info.protocol_version);
+  EXPECT_EQ(result->protocol_versions.newest, info.protocol_versions.newest);
+  EXPECT_EQ(result->protocol_versions.oldest, info.protocol_versions.oldest);
   EXPECT_EQ(result->software_version, info.software_version);
   ASSERT_EQ(result->fabrics.size(), info.fabrics.size());
   for (size_t i = 0; i < info.fabrics.size(); ++i) {
@@ -185,11 +187,29 @@ TEST(ConvertTest, RefusesSessionNumbersOfMoreThan16Bits) {
 TEST(ConvertTest, NamesBothVersionsOfAnotherReleasesWorker) {
   v1::GetWorkerInfoReply info = ToProto(SampleInfo());
   info.set_protocol_version(9);
+  info.set_oldest_protocol_version(8);
   info.clear_fabrics();
   const absl::Status status = FromProto(info).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("worker speaks protocol version 9"), HasSubstr("this client 5")));
+              AllOf(HasSubstr("worker speaks protocol versions 8 to 9"),
+                    HasSubstr("the client protocol version 5"), HasSubstr("upgrade the client")));
+}
+
+TEST(ConvertTest, ANewerWorkerThatSpeaksAnOlderVersionIsRead) {
+  WorkerInfo newer = SampleInfo();
+  newer.protocol_versions = {kProtocolVersion, kProtocolVersion + 3};
+  const absl::StatusOr<WorkerInfo> info = FromProto(ToProto(newer));
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(AgreeOnVersion(info->protocol_versions, {}).value(), kProtocolVersion);
+}
+
+TEST(ConvertTest, AWorkerThatNamesOneVersionSpeaksOne) {
+  v1::GetWorkerInfoReply message = ToProto(SampleInfo());
+  message.clear_oldest_protocol_version();
+  const absl::StatusOr<WorkerInfo> info = FromProto(message);
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->protocol_versions.oldest, kProtocolVersion);
 }
 
 TEST(ConvertTest, ReadsOnlyTheVersionOfAnotherReleasesRequest) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "src/bootstrap/messages/compatibility.h"
 
 namespace invoker::bootstrap {
 namespace {
@@ -183,7 +184,8 @@ absl::StatusOr<RequestState> FromProto(v1::RequestState state) {
 
 v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
   v1::GetWorkerInfoReply message;
-  message.set_protocol_version(info.protocol_version);
+  message.set_protocol_version(info.protocol_versions.newest);
+  message.set_oldest_protocol_version(info.protocol_versions.oldest);
   message.set_software_version(info.software_version);
   for (const FabricOffer& offer : info.fabrics) {
     v1::FabricOffer* fabric = message.add_fabrics();
@@ -218,12 +220,13 @@ v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
 
 absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
   WorkerInfo info;
-  info.protocol_version = message.protocol_version();
-  if (info.protocol_version != kProtocolVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "client and worker are of different releases: the worker speaks protocol version ",
-        info.protocol_version, ", this client ", kProtocolVersion,
-        "; install the same release on both sides"));
+  info.protocol_versions.newest = message.protocol_version();
+  info.protocol_versions.oldest = message.oldest_protocol_version() == 0
+                                      ? message.protocol_version()
+                                      : message.oldest_protocol_version();
+  // Another version's fields may mean something else.
+  if (const auto agreed = AgreeOnVersion(info.protocol_versions, {}); !agreed.ok()) {
+    return agreed.status();
   }
   info.software_version = message.software_version();
   absl::Status status = GetOffers(message, &info.fabrics);
@@ -274,7 +277,10 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
   OpenSessionRequest request;
   request.protocol_version = message.protocol_version();
   // Another version's fields may mean something else: CheckCompatible refuses it by this one.
-  if (request.protocol_version != kProtocolVersion) return request;
+  if (request.protocol_version < kOldestProtocolVersion ||
+      request.protocol_version > kProtocolVersion) {
+    return request;
+  }
   request.fabric = FromProto(message.fabric());
   request.response_window = GetWindow(message.response_window());
   request.window_bytes = message.window_bytes();

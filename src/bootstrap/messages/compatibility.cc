@@ -1,5 +1,6 @@
 #include "src/bootstrap/messages/compatibility.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ std::string VersionText(uint32_t version) {
   return absl::StrCat(version >> 16, ".", version & 0xffff);
 }
 
+std::string VersionsText(const ProtocolVersions& versions) {
+  if (versions.oldest == versions.newest) return absl::StrCat("protocol version ", versions.newest);
+  return absl::StrCat("protocol versions ", versions.oldest, " to ", versions.newest);
+}
+
 class Differences {
  public:
   template <typename Value>
@@ -24,7 +30,6 @@ class Differences {
     found_.push_back(
         absl::StrCat(what, " (worker: ", Text(worker), ", client: ", Text(client), ")"));
   }
-  bool empty() const { return found_.empty(); }
   std::string Join() const { return absl::StrJoin(found_, ", "); }
 
  private:
@@ -79,6 +84,16 @@ absl::Status CheckRequest(const WorkerInfo& worker, const OpenSessionRequest& cl
 
 }  // namespace
 
+absl::StatusOr<uint32_t> AgreeOnVersion(const ProtocolVersions& worker,
+                                        const ProtocolVersions& client) {
+  const uint32_t newest = std::min(worker.newest, client.newest);
+  if (newest >= std::max(worker.oldest, client.oldest)) return newest;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the releases of client and worker are too far apart: the worker speaks ",
+                   VersionsText(worker), ", the client ", VersionsText(client), "; upgrade the ",
+                   worker.newest < client.newest ? "worker" : "client"));
+}
+
 std::string DescribeDifferences(const FabricIdentity& worker, const FabricIdentity& client,
                                 bool same_host) {
   Differences fabric;
@@ -103,14 +118,11 @@ absl::Status CheckSameFabric(const FabricIdentity& worker, const FabricIdentity&
 }
 
 absl::Status CheckCompatible(const WorkerInfo& worker, const OpenSessionRequest& client) {
-  Differences software;
-  software.Compare("protocol version", worker.protocol_version, client.protocol_version);
-  if (!software.empty()) {
-    // The other fields may mean something else in another version, so nothing is said about them.
-    return absl::FailedPreconditionError(
-        absl::StrCat("client and worker are of different releases: they differ in ",
-                     software.Join(), "; install the same release on both sides"));
-  }
+  // The other fields may mean something else in another version, so nothing is said about them.
+  const absl::Status spoken =
+      AgreeOnVersion(worker.protocol_versions, {client.protocol_version, client.protocol_version})
+          .status();
+  if (!spoken.ok()) return spoken;
   if (absl::Status status = CheckFabric(worker.fabrics, client.fabric); !status.ok()) return status;
   return CheckRequest(worker, client);
 }

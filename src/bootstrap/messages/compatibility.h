@@ -8,9 +8,15 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "src/bootstrap/messages/messages.h"
 
 namespace invoker::bootstrap {
+
+// The newest version that both speak. FAILED_PRECONDITION, with both sides' versions, if there is
+// none.
+absl::StatusOr<uint32_t> AgreeOnVersion(const ProtocolVersions& worker,
+                                        const ProtocolVersions& client);
 
 // Every difference with both sides' values, in words; empty: there is none. Compares provider,
 // protocol, its version and the address format; and, between processes of one host, the layout of
@@ -22,10 +28,10 @@ std::string DescribeDifferences(const FabricIdentity& worker, const FabricIdenti
 absl::Status CheckSameFabric(const FabricIdentity& worker, const FabricIdentity& client,
                              bool same_host);
 
-// FAILED_PRECONDITION, with both sides' values, if the protocol version differs or the fabric is
-// none of the worker's. The client's host is taken to be the worker's if the fabric reaches no
-// other. INVALID_ARGUMENT if the request makes no sense in itself or asks for a larger window than
-// the worker gives.
+// FAILED_PRECONDITION, with both sides' values, if the worker does not speak the version or the
+// fabric is none of the worker's. The client's host is taken to be the worker's if the fabric
+// reaches no other. INVALID_ARGUMENT if the request makes no sense in itself or asks for a larger
+// window than the worker gives.
 absl::Status CheckCompatible(const WorkerInfo& worker, const OpenSessionRequest& client);
 
 }  // namespace invoker::bootstrap

@@ -22,8 +22,16 @@
 namespace invoker::bootstrap {
 
 // Version of the bootstrap messages and of the data path's wire format together. Raised whenever
-// either changes.
+// either changes so that the other side must know.
 inline constexpr uint32_t kProtocolVersion = 5;
+// The oldest one that is still spoken; docs/reference/compatibility.md says for how long.
+inline constexpr uint32_t kOldestProtocolVersion = 5;
+
+// Those that one side speaks.
+struct ProtocolVersions {
+  uint32_t oldest = kOldestProtocolVersion;
+  uint32_t newest = kProtocolVersion;
+};
 
 // The largest raw endpoint address that is accepted: four times the largest that any provider is
 // known to use.
@@ -144,7 +152,7 @@ struct ContributionTarget {
 };
 
 struct WorkerInfo {
-  uint32_t protocol_version = kProtocolVersion;
+  ProtocolVersions protocol_versions;
   std::string software_version;
   std::vector<FabricOffer> fabrics;  // what the worker takes to be the best first
   std::vector<UnservedFabric> unserved;
@@ -159,7 +167,7 @@ struct WorkerInfo {
 };
 
 struct OpenSessionRequest {
-  uint32_t protocol_version = kProtocolVersion;
+  uint32_t protocol_version = kProtocolVersion;  // AgreeOnVersion's
   FabricIdentity fabric;
   std::string endpoint_address;      // raw bytes from fi_getname
   WindowDescriptor response_window;  // where the executor writes responses

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/base/random.h"
+#include "src/bootstrap/messages/compatibility.h"
 #include "src/invoke/connect/connect_times.h"
 #include "src/invoke/fabrics/fabric_identity.h"
 #include "src/invoke/wire/message_authenticator.h"
@@ -154,7 +155,11 @@ absl::Status FabricSession::OpenSession(Notification wanted, absl::string_view d
       reactor.profile().notification == Notification::kSendAfterWrite) {
     wanted = Notification::kSendAfterWrite;
   }
+  const absl::StatusOr<uint32_t> version =
+      bootstrap::AgreeOnVersion(setting_.info->protocol_versions, {});
+  if (!version.ok()) return version.status();
   bootstrap::OpenSessionRequest request = driver_->MakeRequest(wanted);
+  request.protocol_version = *version;
   request.fabric = IdentityOf(reactor.profile(), reactor.info());
   request.executor = setting_.executor;
   request.downgrade_reason = std::string(downgrade_reason);
