@@ -63,6 +63,7 @@ Command AddFabricsCommand(CLI::App* app, CLI::App** command);
 Command AddMapCommand(CLI::App* app, CLI::App** command);
 Command AddUsageCommand(CLI::App* app, CLI::App** command);
 Command AddPolicyCommand(CLI::App* app, CLI::App** command);
+Command AddDoctorCommand(CLI::App* app, CLI::App** command);
 Command AddDropsCommand(CLI::App* app, CLI::App** command);
 
 }  // namespace invoker::tools

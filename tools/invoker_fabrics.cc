@@ -141,18 +141,13 @@ absl::StatusOr<std::vector<transport::FabricReport>> DescribeAll(
 }
 
 int Run(const Settings& settings) {
-  FabricsOutcome outcome;
-  outcome.environment = ReadEnvironment();
-  // A machine whose devices cannot be asked is described without them.
-  if (auto devices = transport::ListRdmaDevices(); devices.ok()) {
-    outcome.devices = *std::move(devices);
-  }
+  absl::StatusOr<FabricsOutcome> here = LookForFabrics();
+  if (!here.ok()) return Fail(here.status());
+  FabricsOutcome& outcome = *here;
   // All of them: what is absent is known only then.
-  absl::StatusOr<std::vector<transport::FabricReport>> all = DescribeAll(outcome.devices);
-  if (!all.ok()) return Fail(all.status());
-  outcome.absent = FindAbsent(*all);
+  std::vector<transport::FabricReport> all = std::exchange(outcome.fabrics, {});
   bool works = false;
-  for (transport::FabricReport& fabric : *all) {
+  for (transport::FabricReport& fabric : all) {
     if (!settings.provider.empty() && settings.provider != fabric.provider) continue;
     if (settings.verify && fabric.usable.ok()) {
       // One at a time: a machine with few cores would only measure how they disturb each other.
@@ -165,7 +160,7 @@ int Run(const Settings& settings) {
   }
   absl::Status status;
   if (outcome.fabrics.empty() && !settings.provider.empty()) {
-    status = NotHere(settings, outcome, *all);
+    status = NotHere(settings, outcome, all);
   } else if (!works) {
     status = NothingWorks(settings, outcome);
   }
@@ -194,6 +189,20 @@ int Run(const Settings& settings) {
 }
 
 }  // namespace
+
+absl::StatusOr<FabricsOutcome> LookForFabrics() {
+  FabricsOutcome outcome;
+  outcome.environment = ReadEnvironment();
+  // A machine whose devices cannot be asked is described without them.
+  if (auto devices = transport::ListRdmaDevices(); devices.ok()) {
+    outcome.devices = *std::move(devices);
+  }
+  absl::StatusOr<std::vector<transport::FabricReport>> all = DescribeAll(outcome.devices);
+  if (!all.ok()) return all.status();
+  outcome.absent = FindAbsent(*all);
+  outcome.fabrics = *std::move(all);
+  return outcome;
+}
 
 Command AddFabricsCommand(CLI::App* app, CLI::App** command) {
   auto settings = std::make_shared<Settings>();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "invoker/client_credentials.h"
 #include "src/transport/discovery/rdma_device.h"
@@ -47,6 +48,9 @@ struct FabricsOutcome {
   std::string server;  // "" if none was asked for
   std::vector<ServerFabric> server_fabrics;
 };
+
+// The environment, the devices, every fabric of this machine (not tried), and what is absent.
+absl::StatusOr<FabricsOutcome> LookForFabrics();
 
 // One document, complete.
 std::string FabricsAsJson(const FabricsOutcome& outcome);

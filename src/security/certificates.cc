@@ -74,7 +74,35 @@ absl::StatusOr<Key> ParseKey(const std::string& path, const std::string& pem) {
                 : " is no private key in PEM form (-----BEGIN PRIVATE KEY-----)"));
 }
 
+absl::Time TimeOf(const ASN1_TIME* time) {
+  tm fields = {};
+  if (ASN1_TIME_to_tm(time, &fields) != 1) return absl::InfinitePast();
+  return absl::FromTM(fields, absl::UTCTimeZone());
+}
+
+std::string SubjectOf(const X509& certificate) {
+  const Bio bio(BIO_new(BIO_s_mem()));
+  X509_NAME_print_ex(bio.get(), X509_get_subject_name(&certificate), 0, XN_FLAG_ONELINE);
+  char* text = nullptr;
+  const int64_t size = BIO_get_mem_data(bio.get(), &text);
+  return std::string(text, static_cast<size_t>(size));
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<CertificateDates>> ReadDates(const std::string& path) {
+  const std::string what = "the file of certificates";
+  const absl::StatusOr<std::string> pem = ReadWholeFile(what, path, Secrecy::kPublic);
+  if (!pem.ok()) return pem.status();
+  const absl::StatusOr<std::vector<Certificate>> all = ParseAll(what, path, *pem);
+  if (!all.ok()) return all.status();
+  std::vector<CertificateDates> dates;
+  for (const Certificate& each : *all) {
+    dates.push_back({SubjectOf(*each), TimeOf(X509_get0_notBefore(each.get())),
+                     TimeOf(X509_get0_notAfter(each.get()))});
+  }
+  return dates;
+}
 
 absl::StatusOr<Certificates> LoadCertificates(const CertificatePaths& paths) {
   Certificates loaded;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "src/security/watched_file.h"
 
 namespace invoker::security {
@@ -30,6 +31,16 @@ struct Certificates {
 // FAILED_PRECONDITION or NOT_FOUND names the file and what is wrong with it, and never what is in
 // it.
 absl::StatusOr<Certificates> LoadCertificates(const CertificatePaths& paths);
+
+// When a certificate is valid.
+struct CertificateDates {
+  std::string subject;  // "CN = worker.example"
+  absl::Time not_before;
+  absl::Time not_after;
+};
+
+// Those of all certificates in a file, in its order. Errors as LoadCertificates'.
+absl::StatusOr<std::vector<CertificateDates>> ReadDates(const std::string& path);
 
 // The stamps of all that are named, in their order.
 std::vector<FileStamp> StampsOf(const CertificatePaths& paths);

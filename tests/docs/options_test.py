@@ -7,12 +7,12 @@ import subprocess
 import pytest
 
 PAGE = pathlib.Path("docs/reference/options.md")
-COMMANDS = ["call", "map", "ping", "functions", "drops", "usage", "fabrics"]
+COMMANDS = ["call", "map", "ping", "functions", "drops", "usage", "fabrics", "doctor"]
 # The lines before tables that several commands have in common.
 CONNECT = "Options to connect, of every subcommand but `policy`:"
 SESSION = "Options of a session, of `call`, `map` and `ping`:"
 LEASE = "Options of a lease, of `call` and `map`, all but the first only with it:"
-OTHERS = "### invoker functions, drops, usage, fabrics, policy"
+OTHERS = "### invoker functions, drops, usage, fabrics, doctor, policy"
 
 _ROW = re.compile(r"^\| `(?:-\w,)?(--[a-z-]+)[^`]*`(?: *\| *([^|]*?))? *\|", re.MULTILINE)
 _HELP = re.compile(r"^  (?:-\w,)?(--[a-z-]+)(?:,--[a-z-]+)*(?: (.*))?$", re.MULTILINE)
@@ -49,7 +49,7 @@ def test_the_server(page):
 def test_a_command(page, command):
     shown = help_options("tools/invoker", command)
     described = page_table(page, CONNECT)
-    if command == "fabrics":
+    if command in ("fabrics", "doctor"):
         del described["--peer-timeout"]  # its row says so
     if command in ("call", "map", "ping"):
         described.update(page_table(page, SESSION))

@@ -1,7 +1,7 @@
 # Completion for bash: options and subcommands come from the programs' own --help.
 
 _invoker_words() {
-  "$@" --help 2>/dev/null | grep -oE -- '(^|[ ,])--[a-z][a-z0-9-]*' | tr -d ' ,'
+  "$@" --help 2>/dev/null | sed -nE 's/^  (-[a-z],)?(--[a-z0-9-]+).*/\2/p'
 }
 
 _invoker() {

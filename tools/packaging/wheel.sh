@@ -14,36 +14,25 @@ needed() { patchelf --print-needed "$1"; }
 # own_name FILE: the library's name in the wheel, which no other copy in a process has.
 own_name() { printf '%s-%s.%s' "${1%%.so*}" "$(sha256sum <"$2" | head -c 8)" "${1#*.}"; }
 
-# Copies what the programs in $@ are linked with to $libraries, under names of their own. Fills renamed.
+# Copies what the programs in $@ need to $libraries, under names of their own. Fills renamed. Not what only the site's
+# libraries need: these are not in the wheel.
 bundle_libraries() {
-  local name path
-  while read -r name _ path _; do
-    [[ $name =~ $runtime_libraries || $name =~ $site_libraries ]] && continue
-    [[ $path == /* ]] || fail "there is no library $name"
-    [ -z "${renamed[$name]:-}" ] || continue
-    renamed[$name]=$(own_name "$name" "$path")
-    cp -L "$path" "$libraries/${renamed[$name]}"
-    chmod 755 "$libraries/${renamed[$name]}"
-  done < <(for each in "$@"; do ldd "$each"; done | sed 's/^[ \t]*//' | closure_only "$@")
-}
-
-# Of ldd's lines, those of libraries that are reached without the site's: these bring libraries of their own.
-closure_only() {
-  local all pending=("$@") each name
-  local -A seen
-  mapfile -t all
+  local pending=("$@") name path
+  local -A path_of=()
+  ldd "$@" >"$scratch/ldd"
+  while read -r name path; do path_of[$name]=$path; done < <(sed -n 's/^\t\(.*\) => \(\/.*\) (0x.*$/\1 \2/p' "$scratch/ldd")
   while [ ${#pending[@]} -gt 0 ]; do
-    each=${pending[0]}
+    needed "${pending[0]}" >"$scratch/needed"
     pending=("${pending[@]:1}")
     while read -r name; do
-      [[ -n ${seen[$name]:-} || $name =~ $runtime_libraries || $name =~ $site_libraries ]] && continue
-      seen[$name]=1
-      local line path
-      line=$(printf '%s\n' "${all[@]}" | grep -m 1 -F "$name => ") || fail "ldd does not know $name"
-      printf '%s\n' "$line"
-      path=$(awk '{ print $3 }' <<<"$line")
+      [[ -n ${renamed[$name]:-} || $name =~ $runtime_libraries || $name =~ $site_libraries ]] && continue
+      path=${path_of[$name]:-}
+      [ -n "$path" ] || fail "there is no library $name"
+      renamed[$name]=$(own_name "$name" "$path")
+      cp -L "$path" "$libraries/${renamed[$name]}"
+      chmod 755 "$libraries/${renamed[$name]}"
       pending+=("$path")
-    done < <(needed "$each")
+    done <"$scratch/needed"
   done
 }
 
@@ -65,7 +54,7 @@ build_choice() {
   g++ -xc -std=c11 -O2 -s -Wall -Wextra -Werror -fPIC -shared -o "$libraries/$soname" "${flags[@]}" "${@:4}" \
     "$here/tools/packaging/wheel/$source" -Wl,-soname,"$soname" -Wl,--version-script="$map" -Wl,-z,defs -ldl
   for symbol in $(versions_of "$prefix" "${programs[@]}" | cut -d' ' -f1); do
-    nm -D --defined-only "$libraries/$soname" | grep -q " T $symbol@" || fail "$source has no $symbol, which is called"
+    nm -D --defined-only "$libraries/$soname" | grep " T $symbol@" >/dev/null || fail "$source has no $symbol, which is called"
   done
 }
 

@@ -28,7 +28,7 @@ static uint32_t (*real_version)(void);
 static const char* (*real_strerror)(int);
 static char* (*real_tostr)(const void*, enum fi_type);
 
-// Of libfabric.so.1.28.0 the number is 28000; later ones have greater numbers. 0: unknown.
+// 28000 for libfabric.so.1.28.0; later ones have greater numbers. 0: unknown.
 static long NumberOf(const char* end) {
   int minor = 0;
   int patch = 0;

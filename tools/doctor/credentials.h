@@ -1,0 +1,19 @@
+// What a client would show a server: certificates with their dates, and a token.
+
+#ifndef INVOKER_TOOLS_DOCTOR_CREDENTIALS_H_
+#define INVOKER_TOOLS_DOCTOR_CREDENTIALS_H_
+
+#include <vector>
+
+#include "absl/time/time.h"
+#include "invoker/client_credentials.h"
+#include "tools/doctor/finding.h"
+
+namespace invoker::tools {
+
+// `given` is completed from the environment.
+std::vector<Finding> ExamineCredentials(const ClientCredentials& given, absl::Time now);
+
+}  // namespace invoker::tools
+
+#endif  // INVOKER_TOOLS_DOCTOR_CREDENTIALS_H_
