@@ -1,5 +1,6 @@
 """tools/install: a tree that can be moved and used without this checkout."""
 
+import lzma
 import os
 import pathlib
 import re
@@ -64,6 +65,22 @@ def test_the_library_shows_its_interface_only(tree):
     assert any("invoker::Client::Connect" in each for each in shown)
     assert [each for each in shown if re.search(r"grpc|google|proto::|fid_|fi_info", each)] == []
     assert [each for each in shown if not re.match(r"(typeinfo (name )?for |vtable for )?invoker::", each)] == []
+
+
+def test_the_interface_is_that_of_the_last_release(tmp_path):
+    command = [packages.CHECKOUT / "tools/check_abi", "--no-build"]
+    dumps = list((packages.CHECKOUT / "tests/package").glob("*.abi.xz"))
+    release = packages.run("bash", "-c", '. /etc/os-release && echo "$ID$VERSION_ID"').strip()
+    if not any(release in dump.name for dump in dumps):
+        pytest.skip(f"nothing has been released for {release} yet")
+    packages.run(*command)
+    # A program that calls what is gone does not work any more.
+    gone = tmp_path / "gone.abi.xz"
+    text = lzma.open(packages.CHECKOUT / f"tests/package/libinvoker-{release}.abi.xz", "rt").read()
+    assert "_ZN7invoker6Client4Ping" in text
+    lzma.open(gone, "wt").write(text.replace("_ZN7invoker6Client4Ping", "_ZN7invoker6Client4Pong"))
+    done = subprocess.run([*command, f"--dump={gone}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and "the interface has changed" in done.stderr, done.stdout
 
 
 def test_headers_name_no_other_library(tree):
