@@ -37,7 +37,7 @@ put_text() {
 }
 
 manual_page() {
-  help2man --no-info --no-discard-stderr --section=1 --name="$2" --help-option="${3:---help}" --source="Invoker $(invoker_version)" "$1"
+  help2man --no-info --section=1 --name="$2" --help-option="${3:---help}" --source="Invoker $(invoker_version)" "$1"
 }
 
 # install_python FOLDER
