@@ -22,6 +22,7 @@ namespace invoker::tools {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A machine's files below a folder of this test's own.
 class DoctorTest : public testing::Test {
@@ -46,18 +47,22 @@ class DoctorTest : public testing::Test {
 };
 
 TEST_F(DoctorTest, TheLibfabricInUseAndWhy) {
-  const auto text = [](const std::string& path) {
-    return ExamineLibfabric("7f00-7f01 r--p 0 fd:00 1    " + path + "\n", "2.1").text;
+  const auto text = [](const std::string& path, const std::string& others = "") {
+    return ExamineLibfabric("7f00-7f01 r--p 0 fd:00 1    " + path + "\n" + others, "2.1").text;
   };
+  const std::string choice = "7f02-7f03 r--p 0 fd:00 1 /v/libfabric-choice-invoker.so.1\n";
   EXPECT_THAT(text("/usr/lib/libfabric.so.1.27.0"),
               HasSubstr("2.1 from /usr/lib/libfabric.so.1.27.0"));
   EXPECT_THAT(text("/v/invoker.libs/libfabric-bundled-12345678.so.1"),
               HasSubstr("the wheel's own"));
   setenv("LD_LIBRARY_PATH", "/other:/opt/fabric/lib/", 1);
   EXPECT_THAT(text("/opt/fabric/lib/libfabric.so.1"), HasSubstr("LD_LIBRARY_PATH names it"));
+  EXPECT_THAT(text("/usr/lib/libfabric.so.1.99.0", choice),
+              HasSubstr("newer than the wheel's own"));
   setenv("INVOKER_LIBFABRIC", "/opt/fabric", 1);
-  EXPECT_THAT(text("/opt/fabric/lib/libfabric.so.1"),
+  EXPECT_THAT(text("/opt/fabric/libfabric.so.1", choice),
               HasSubstr("INVOKER_LIBFABRIC is /opt/fabric"));
+  EXPECT_THAT(text("/usr/lib/libfabric.so.1"), Not(HasSubstr("INVOKER_LIBFABRIC")));
   // The library that chooses is none.
   EXPECT_EQ(ExamineLibfabric("7f00 /v/libfabric-choice-invoker.so.1\n7f02 [heap]\n", "").kind,
             FindingKind::kProblem);

@@ -40,11 +40,16 @@ bool IsIn(absl::string_view folder, const char* variable) {
   return false;
 }
 
-std::string ReasonFor(absl::string_view path) {
+// `chosen`: by a wheel's library.
+std::string ReasonFor(absl::string_view path, bool chosen) {
   const char* given = getenv("INVOKER_LIBFABRIC");
-  const bool bundled = absl::StrContains(path, "libfabric-bundled");
-  if (given != nullptr && *given != '\0') return absl::StrCat("INVOKER_LIBFABRIC is ", given);
-  if (bundled) return "the wheel's own: this machine has no newer one";
+  if (chosen && given != nullptr && *given != '\0') {
+    return absl::StrCat("INVOKER_LIBFABRIC is ", given);
+  }
+  if (absl::StrContains(path, "libfabric-bundled")) {
+    return "the wheel's own: this machine has no newer one";
+  }
+  if (chosen) return "newer than the wheel's own";
   if (IsIn(path.substr(0, path.rfind('/')), "LD_LIBRARY_PATH")) return "LD_LIBRARY_PATH names it";
   return "found where this machine keeps its libraries";
 }
@@ -66,9 +71,10 @@ Finding ExamineLibfabric(const std::string& maps, const std::string& version) {
     return {FindingKind::kProblem, "libfabric", "none is loaded, so there are no fabrics",
             "install libfabric1, or name another one in INVOKER_LIBFABRIC (in the wheel)"};
   }
+  const bool chosen = absl::StrContains(maps, "/libfabric-choice-");
   std::vector<std::string> found;
   for (const std::string& path : paths)
-    found.push_back(absl::StrCat(path, " (", ReasonFor(path), ")"));
+    found.push_back(absl::StrCat(path, " (", ReasonFor(path, chosen), ")"));
   return {FindingKind::kOk, "libfabric",
           absl::StrCat(version, " from ", absl::StrJoin(found, ", "))};
 }
