@@ -78,7 +78,8 @@ class Machine:
 
     def run(self, script):
         """Runs a shell script there, with /proc, /sys and /dev; returns what it printed."""
-        mounts = 'mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && mount --bind /sys "$0/sys" && exec chroot "$0" /bin/sh -euc "$1"'
+        # Its root is a mount, so that a machine can be made in it, too.
+        mounts = 'mount --bind "$0" "$0" && mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && mount --bind /sys "$0/sys" && exec chroot "$0" /bin/sh -euc "$1"'
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root", "LC_ALL": "C.UTF-8"}
         return run(
             "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh", "-euc", mounts, self.root, script,

@@ -74,6 +74,7 @@ install_tree() {
 
   manual_page "$bin/tools/invoker" "calls functions on workers" --help-all | put_text 644 share/man/man1 invoker.1
   manual_page "$bin/tools/invoker_server" "runs functions for remote callers" | put_text 644 share/man/man1 invoker_server.1
+  printf '.so man1/invoker_server.1\n' | put_text 644 share/man/man1 invoker_executor.1
   put "$here/tools/packaging/invoker.bash" 644 share/bash-completion/completions invoker
   ln -sfn invoker "$root/share/bash-completion/completions/invoker_server"
   fill invoker_server.service.in "" | put_text 644 lib/systemd/system invoker_server.service
