@@ -21,6 +21,9 @@
 
 namespace invoker::tools {
 
+// invoker_server's default file.
+inline constexpr char kServersFile[] = "/etc/invoker/server.conf";
+
 struct Configuration {
   // With "INVOKER_", the variable INVOKER_PEER_TIMEOUT is the option --peer-timeout.
   std::string variable_prefix;

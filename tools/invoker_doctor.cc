@@ -142,6 +142,9 @@ int Run(const Settings& settings) {
   for (Finding& finding : ExamineCredentials(settings.credentials, absl::Now())) {
     findings.push_back(std::move(finding));
   }
+  for (Finding& finding : ExamineServersFile(kServersFile, absl::Now())) {
+    findings.push_back(std::move(finding));
+  }
   if (!settings.server.empty()) AskServer(settings, &findings);
   const absl::Status printed = Print(settings.json ? FindingsAsJson(Version(), findings)
                                                    : FindingsAsText(Version(), findings));

@@ -142,6 +142,21 @@ TEST_F(DoctorTest, CertificatesHaveDates) {
   EXPECT_EQ(ExamineCredentials(credentials, absl::Now()).back().kind, FindingKind::kProblem);
 }
 
+TEST_F(DoctorTest, AWorkersCertificatesHaveDatesToo) {
+  const security::TestFiles files;
+  const security::TestAuthority authority(&files, "ca");
+  const security::IssuedFiles issued = authority.Issue("server");
+  EXPECT_TRUE(ExamineServersFile(files.PathOf("missing.conf"), absl::Now()).empty());
+  const std::string path =
+      files.Write("server.conf", "listen = 0.0.0.0:7000\ntls-cert = " + issued.certificate + "\n");
+  const std::vector<Finding> findings = ExamineServersFile(path, absl::Now() + absl::Hours(2));
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].kind, FindingKind::kProblem);
+  EXPECT_THAT(findings[0].text, HasSubstr(issued.certificate));
+  EXPECT_THAT(ExamineServersFile(files.Write("broken.conf", "listen\n"), absl::Now())[0].text,
+              HasSubstr("broken.conf:1"));
+}
+
 TEST_F(DoctorTest, ThePageSaysHowManyProblemsThereAre) {
   std::vector<Finding> findings = {{FindingKind::kOk, "one", "fine"}};
   EXPECT_THAT(FindingsAsText("1.2.3", findings), HasSubstr("no problems"));

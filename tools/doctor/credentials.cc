@@ -8,6 +8,7 @@
 #include "src/security/certificates.h"
 #include "src/security/client_credentials.h"
 #include "src/security/token.h"
+#include "tools/configuration.h"
 
 namespace invoker::tools {
 namespace {
@@ -67,6 +68,19 @@ std::vector<Finding> ExamineCredentials(const ClientCredentials& given, absl::Ti
         security::ReadTokenFile(all->token_file);
     findings.push_back(tokens.ok() ? Finding{FindingKind::kOk, "token", all->token_file}
                                    : Problem("token", tokens.status()));
+  }
+  return findings;
+}
+
+std::vector<Finding> ExamineServersFile(const std::string& path, absl::Time now) {
+  std::vector<Finding> findings;
+  const absl::StatusOr<std::vector<ConfigurationEntry>> entries = ReadConfiguration(path);
+  if (absl::IsNotFound(entries.status())) return findings;
+  if (!entries.ok()) return {Problem("server.conf", entries.status())};
+  for (const ConfigurationEntry& entry : *entries) {
+    if (entry.name == "tls-cert" || entry.name == "tls-client-ca") {
+      AddDates(entry.value, now, &findings);
+    }
   }
   return findings;
 }

@@ -3,6 +3,7 @@
 #ifndef INVOKER_TOOLS_DOCTOR_CREDENTIALS_H_
 #define INVOKER_TOOLS_DOCTOR_CREDENTIALS_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -13,6 +14,9 @@ namespace invoker::tools {
 
 // `given` is completed from the environment.
 std::vector<Finding> ExamineCredentials(const ClientCredentials& given, absl::Time now);
+
+// The certificates that a worker's configuration names, with their dates. None without the file.
+std::vector<Finding> ExamineServersFile(const std::string& path, absl::Time now);
 
 }  // namespace invoker::tools
 
