@@ -101,7 +101,7 @@ class INVOKER_EXPORT Server {
   // Calls run so far. Blocks until each executor has ended its turn, and the function that it runs.
   uint64_t CallsRun() const;
 
-  // Refuses new sessions and calls from now on; clients hear of it. Does not block. Any thread.
+  // Refuses new sessions and calls from now on; clients hear of it. Does not block.
   void Drain();
 
   // Drains, waits for the functions that run (however long they take), lets responses leave for at

@@ -21,7 +21,7 @@ for their exceptions.
 """
 
 from invoker._native import __version__
-from invoker.client import Client, connect
+from invoker.client import Client, aconnect, connect
 from invoker.errors import (
     Aborted,
     AlreadyExists,
@@ -45,6 +45,7 @@ from invoker.errors import (
     UnknownError,
 )
 from invoker.function import Function
+from invoker.futures import Executor, as_completed, wait
 from invoker.group import Group
 from invoker.lease import Lease
 from invoker.remote_function import RemoteFunction
@@ -59,6 +60,7 @@ __all__ = [
     "Client",
     "DataLoss",
     "DeadlineExceeded",
+    "Executor",
     "FailedPrecondition",
     "Function",
     "FunctionFailed",
@@ -82,8 +84,11 @@ __all__ = [
     "UnknownError",
     "Usage",
     "__version__",
+    "aconnect",
+    "as_completed",
     "cancelled",
     "connect",
     "pickled",
     "serve",
+    "wait",
 ]

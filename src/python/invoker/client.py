@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, Optional, Union
 
 from invoker._calls import arguments, leasing
-from invoker._calls.closing import Closing
+from invoker._calls.closing import Closing, beside
 from invoker._calls.connecting import Connecting, Credentials, Path
 from invoker._calls.native_calls import NativeCalls
 from invoker._native import _invoker
@@ -104,6 +104,10 @@ class Client(Functions, Closing):
             python=python,
         )
         return Lease(calls, Client)
+
+    async def alease(self, *arguments: Any, **terms: Any) -> Lease:
+        """Like lease(), from asyncio. A lease that comes after the task was cancelled is given back."""
+        return await beside(self.lease, *arguments, **terms)
 
     def close(self) -> None:
         """Ends calls under way, on any thread, with Cancelled, and closes the session.
@@ -230,3 +234,8 @@ def connect(
         return Client(NativeCalls(_invoker.connect(ways[0]), ways))
     native = _invoker.connect_group(ways, reconnect is None or bool(reconnect))
     return Group(NativeCalls(native, ways), Client)
+
+
+async def aconnect(server: str, **options: Any) -> Union[Client, Group]:
+    """Like connect(), from asyncio. A session that opens after the task was cancelled is closed."""
+    return await beside(connect, server, **options)

@@ -6,7 +6,7 @@ import functools
 from typing import Any, Callable, Dict, List, Optional
 
 from invoker._calls import leasing
-from invoker._calls.closing import Closing
+from invoker._calls.closing import Closing, beside
 from invoker._calls.connecting import Connecting
 from invoker._calls.native_calls import NativeCalls
 from invoker._native import _invoker
@@ -67,6 +67,10 @@ class Group(Functions, Closing):
             return self.clients[ways.index(way)].lease(*terms, **named)
 
         return leasing.take_on_one_of(ways, take_on, *arguments, **options)
+
+    async def alease(self, *arguments: Any, **terms: Any) -> Any:
+        """Like lease(), from asyncio. A lease that comes after the task was cancelled is given back."""
+        return await beside(self.lease, *arguments, **terms)
 
     def capacity(self) -> Any:
         """Like Client.capacity(), of all workers together."""

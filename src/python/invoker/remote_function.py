@@ -79,15 +79,14 @@ class RemoteFunction:
 
     def map(
         self,
-        inputs: Iterable[Any],
-        *,
+        *iterables: Iterable[Any],
         ordered: bool = True,
         max_in_flight: Optional[int] = None,
         progress: Optional[mapping.Progress] = None,
     ) -> Iterator[Any]:
-        """The results of function(input), for each of the inputs, over all executors.
+        """The results of function(*inputs), for inputs from each of the iterables as by zip(), over all executors.
 
-        Starts when the first result is asked for. inputs may be endless: they are taken as calls are started.
+        Starts when the first result is asked for. The iterables may be endless: inputs are taken as calls are started.
 
         ordered: results in the order of the inputs, else as they come.
         max_in_flight: calls under way at most; None: two for each executor.
@@ -97,8 +96,9 @@ class RemoteFunction:
         """
         if max_in_flight is None:
             max_in_flight = self._caller.default_in_flight()
+        inputs = mapping.zipped(*iterables)
         return mapping.run(
-            self.submit,
+            lambda args: self.submit(*args),
             inputs,
             ordered=ordered,
             max_in_flight=max_in_flight,

@@ -13,9 +13,24 @@ from invoker._calls import arguments
 _MOST_WAITING = 4
 
 # Seconds. The kernel may give a signal to another thread, and then nothing wakes the main thread.
-_SIGNALS_LOOKED_AT_EVERY = 0.1
+SIGNALS_LOOKED_AT_EVERY = 0.1
 
 Progress = Callable[[int, Optional[int]], Any]
+
+
+class zipped:
+    """zip(*iterables), with a length if all have one."""
+
+    def __init__(self, *iterables: Iterable[Any]) -> None:
+        if not iterables:
+            raise TypeError("map() needs inputs: give an iterable")
+        self._iterables = iterables
+
+    def __iter__(self) -> Iterator[tuple]:
+        return zip(*self._iterables)
+
+    def __len__(self) -> int:
+        return min(len(each) for each in self._iterables)  # type: ignore[arg-type]
 
 
 def run(
@@ -101,7 +116,7 @@ class _Ended:
         while True:
             assert self._queue is not None
             try:
-                return self._queue.get(timeout=_SIGNALS_LOOKED_AT_EVERY)
+                return self._queue.get(timeout=SIGNALS_LOOKED_AT_EVERY)
             except queue.Empty:
                 continue
 

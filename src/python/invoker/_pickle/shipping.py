@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import pickle
 import re
 import sys
 import sysconfig
@@ -28,6 +29,12 @@ def dumps(function: Callable[..., Any]) -> bytes:
         ) from None
     with _by_value(cloudpickle, function):
         return cloudpickle.dumps(function, protocol=5)
+
+
+@functools.lru_cache(maxsize=64)
+def loads(code: bytes) -> Callable[..., Any]:
+    """The function of dumps(). The same bytes are the same function, with the globals that earlier calls have left."""
+    return pickle.loads(code)
 
 
 def name_for(function: Callable[..., Any], taken: Container[str]) -> str:

@@ -1,0 +1,146 @@
+"""Connecting, leasing and closing from asyncio, which never blocks the loop; wait() and as_completed()."""
+
+import asyncio
+import concurrent.futures
+import time
+
+import invoker
+import pytest
+from conftest import run_script
+
+
+def cores(worker):
+    with invoker.connect(worker.address) as client:
+        capacity = client.capacity()
+        return capacity.free_cores, capacity.cores
+
+
+def test_everything_has_an_async_way(worker):
+    async def main():
+        async with await invoker.aconnect(worker.address) as client:
+            assert bytes(await client.acall("echo", b"hello")) == b"hello"
+            async with await client.alease(executors=1) as lease:
+                double = lease.register(lambda x: 2 * x)
+                assert await asyncio.gather(*(double.acall(n) for n in range(10))) == list(range(0, 20, 2))
+            with pytest.raises(invoker.FailedPrecondition):
+                await double.acall(1)
+        with pytest.raises(invoker.FailedPrecondition):
+            client.ping()
+        async with await invoker.aconnect(worker.address, reconnect=True) as group:
+            assert isinstance(group, invoker.Group)
+            async with await group.alease(executors=2) as lease:
+                assert len(lease) == 2
+
+    asyncio.run(main())
+    free, all_cores = cores(worker)
+    assert free == all_cores
+
+
+def test_errors_are_those_of_the_blocking_ways(worker):
+    async def main():
+        with pytest.raises(invoker.Unavailable):
+            await invoker.aconnect("127.0.0.1:1", connect_timeout=1.0)
+        with pytest.raises(TypeError):
+            await invoker.aconnect(worker.address, colour="red")
+        async with await invoker.aconnect(worker.address) as client:
+            with pytest.raises(invoker.InvalidArgument):
+                await client.alease(executors=100)
+
+    asyncio.run(main())
+
+
+def test_the_loop_runs_on_while_a_lease_waits_in_line(worker):
+    async def main():
+        async with await invoker.aconnect(worker.address) as client:
+            everything = await client.alease(executors=client.capacity().free_cores)
+            waiting = asyncio.ensure_future(client.alease(executors=1, wait=60))
+            while client.capacity().waiting == 0:
+                await asyncio.sleep(0.01)
+            assert not waiting.done()
+            everything.close()
+            async with await waiting as lease:
+                assert len(lease) == 1
+
+    asyncio.run(main())
+
+
+def test_a_lease_that_nobody_waits_for_any_more_is_given_back(worker):
+    async def main():
+        async with await invoker.aconnect(worker.address) as client:
+            everything = await client.alease(executors=client.capacity().free_cores)
+            waiting = asyncio.ensure_future(client.alease(executors=1, wait=60))
+            while client.capacity().waiting == 0:
+                await asyncio.sleep(0.01)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            everything.close()
+            capacity = client.capacity()
+            while capacity.free_cores < capacity.cores or capacity.waiting > 0:
+                await asyncio.sleep(0.01)
+                capacity = client.capacity()
+
+    asyncio.run(main())
+
+
+def test_map_takes_several_iterables(worker):
+    with invoker.connect(worker.address) as client, client.lease(executors=2) as lease:
+        power = lease.register(pow)
+        seen = []
+        assert list(power.map(range(5), [2] * 4, progress=lambda done, of: seen.append((done, of)))) == [0, 1, 4, 9]
+        assert seen[-1] == (4, 4)
+        assert list(power.map((n for n in range(3)), [3] * 9)) == [0, 1, 8]
+        with pytest.raises(TypeError, match="needs inputs"):
+            power.map()
+
+
+def futures_of(results):
+    made = []
+    for result in results:
+        future = concurrent.futures.Future()
+        if result is not None:
+            (future.set_exception if isinstance(result, Exception) else future.set_result)(result)
+        made.append(future)
+    return made
+
+
+def test_wait_is_that_of_the_standard_library():
+    done, failed, waiting = futures_of([1, ValueError("no"), None])
+    assert invoker.wait([done, failed]) == concurrent.futures.wait([done, failed])
+    assert invoker.wait([done, waiting], timeout=0) == ({done}, {waiting})
+    assert invoker.wait([done, waiting], return_when=concurrent.futures.FIRST_COMPLETED).done == {done}
+    assert invoker.wait([failed, waiting], return_when=concurrent.futures.FIRST_EXCEPTION).not_done == {waiting}
+    start = time.monotonic()
+    assert invoker.wait([waiting], timeout=0.05).not_done == {waiting}
+    assert time.monotonic() - start >= 0.05
+    with pytest.raises(ValueError, match="return_when"):
+        invoker.wait([done, waiting], return_when="sometimes")
+
+
+def test_as_completed_is_that_of_the_standard_library():
+    done, failed, waiting = futures_of([1, ValueError("no"), None])
+    assert set(invoker.as_completed([done, failed, done])) == {done, failed}
+    ended = invoker.as_completed([done, waiting], timeout=0.05)
+    assert next(ended) is done
+    with pytest.raises(concurrent.futures.TimeoutError, match="1 \\(of 2\\) futures unfinished"):
+        next(ended)
+
+
+@pytest.mark.parametrize("wait", ["invoker.wait([future])", "next(invoker.as_completed([future]))"])
+def test_a_signal_that_another_thread_gets_ends_a_wait(wait):
+    done = run_script(
+        """
+        import concurrent.futures
+
+        future = concurrent.futures.Future()
+        idle = threading.Thread(target=time.sleep, args=(3600,), daemon=True)
+        idle.start()
+        threading.Timer(0.1, signal.pthread_kill, (idle.ident, signal.SIGINT)).start()
+        try:
+            %s
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+        % wait
+    )
+    assert done.stdout == "interrupted\n"
