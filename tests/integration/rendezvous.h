@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "invoker/call_fate.h"
 #include "tests/integration/child_process.h"
 
 namespace invoker {
@@ -68,9 +69,10 @@ class Rendezvous {
     absl::Status status;
     for (absl::Duration timeout = absl::Milliseconds(20); absl::Now() < limit;) {
       const absl::Status now = call(timeout);
-      // The cells of one that has not begun come back with its answer.
+      // The cells of one that has not begun come back with its answer. One that has not left is not
+      // the one that has begun: an earlier one is, a little after its deadline.
       if (!absl::IsResourceExhausted(now)) {
-        status = now;
+        if (status.ok() || GetCallFate(now) != CallFate::kNotSent) status = now;
         timeout = std::min(4 * timeout, kPatience);
       }
       if (HasBegun()) return status;
