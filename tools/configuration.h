@@ -29,6 +29,7 @@ struct Configuration {
   std::string variable_prefix;
   // Read if it exists, unless --config or the variable PREFIX + "CONFIG" names another one or none.
   std::string default_file;
+  std::string default_file_in_words;  // for --help, which does not depend on who asks
   // Options whose variables the program reads by itself.
   std::vector<std::string> read_elsewhere = {};
 };

@@ -49,6 +49,7 @@ int Main(int argc, char** argv) {
   const Configuration configuration = {
       "INVOKER_",
       UsersConfigurationFile("config"),
+      "~/.config/invoker/config",
       {std::begin(kCredentialOptions), std::end(kCredentialOptions)}};
   if (const int code = Parse(&app, configuration, argc, argv); code >= 0) return code;
   for (const auto& [command, run] : commands) {

@@ -346,7 +346,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--check-config", check_only,
                "say whether the options and the files that they name can be used, and end")
       ->configurable(false);
-  const Configuration configuration = {"INVOKER_SERVER_", kServersFile};
+  const Configuration configuration = {"INVOKER_SERVER_", kServersFile, kServersFile};
   if (const int code = Parse(&app, configuration, argc, argv); code >= 0) return code;
   absl::Status status = Settle(app, flags, &settings);
   if (status.ok()) status = check_only ? Check(settings) : Serve(std::move(settings), signal_fd);

@@ -192,7 +192,7 @@ int Parse(CLI::App* app, const Configuration& configuration, int argc, char** ar
   app->add_option("--config", unused,
                   absl::StrCat("a file with options; \"none\": no file. By default ",
                                configuration.variable_prefix, "CONFIG, or else ",
-                               configuration.default_file))
+                               configuration.default_file_in_words))
       ->type_name("FILE")
       ->configurable(false);
   std::vector<std::string> arguments = Normal(argc, argv);

@@ -45,7 +45,7 @@ class ConfigurationTest : public testing::Test {
 
   // With a file of this text as the default.
   int Run(absl::string_view text, std::vector<std::string> arguments) {
-    return Run(Configuration{"TEST_", Write(text), {"token"}}, std::move(arguments));
+    return Run(Configuration{"TEST_", Write(text), "the file", {"token"}}, std::move(arguments));
   }
   int Run(const Configuration& configuration, std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "program");
@@ -136,7 +136,7 @@ TEST_F(ConfigurationTest, AVariableThatIsReadElsewhereOnlyHidesTheFile) {
 }
 
 TEST_F(ConfigurationTest, AnotherFileOrNone) {
-  const Configuration nowhere = {"TEST_", "/nonexistent/default.conf"};
+  const Configuration nowhere = {"TEST_", "/nonexistent/default.conf", "the file"};
   EXPECT_EQ(Run(nowhere, {}), -1) << "a default file need not exist";
   const std::string file = Write("level = 4\n");
   EXPECT_EQ(Run(nowhere, {"--config=" + file}), -1);

@@ -36,8 +36,13 @@ put_text() {
   chmod "$1" "$root/$2/$3"
 }
 
+# manual_page PROGRAM [COMMAND]: from --help; the first sentence there is the page's name.
 manual_page() {
-  help2man --no-info --section=1 --name="$2" --help-option="${3:---help}" --source="Invoker $(invoker_version)" "$1"
+  local page=${1##*/}${2:+-$2} summary
+  summary=$("$1" ${2:+"$2"} --help | sed -n '1s/\..*//p')
+  help2man --no-info --section=1 --name="${summary,}" --version-string="$(invoker_version)" \
+    --source="Invoker $(invoker_version)" "$1${2:+ $2}" |
+    sed -e "s/^\.TH [^ ]*/.TH ${page^^}/" -e "s/^${1##*/}${2:+ $2} \\\\-/$page \\\\-/" | put_text 644 share/man/man1 "$page.1"
 }
 
 # install_python FOLDER
@@ -72,8 +77,11 @@ install_tree() {
     fill "$name.cmake.in" "$up/../.." | put_text 644 "$libdir/cmake/Invoker" "$name.cmake"
   done
 
-  manual_page "$bin/tools/invoker" "calls functions on workers" --help-all | put_text 644 share/man/man1 invoker.1
-  manual_page "$bin/tools/invoker_server" "runs functions for remote callers" | put_text 644 share/man/man1 invoker_server.1
+  manual_page "$bin/tools/invoker_server"
+  manual_page "$bin/tools/invoker"
+  "$bin/tools/invoker" --help | sed -n '/^Subcommands:/,$s/^  \([a-z]*\) .*/\1/p' >"$root/commands"
+  while read -r command; do manual_page "$bin/tools/invoker" "$command" </dev/null; done <"$root/commands"
+  rm "$root/commands"
   printf '.so man1/invoker_server.1\n' | put_text 644 share/man/man1 invoker_executor.1
   put "$here/tools/packaging/invoker.bash" 644 share/bash-completion/completions invoker
   ln -sfn invoker "$root/share/bash-completion/completions/invoker_server"
