@@ -153,8 +153,6 @@ class Served {
     auto cache = BlobCache::Open(cache_options);
     FUZZ_CHECK(cache.ok());
     cache_ = *std::move(cache);
-    // Its directory is a temporary one.
-    std::atexit([] { Get().cache_.reset(); });
     // It takes no additions, as one without counters of its own.
     options.services = {MakeCodeService(cache_.get(), UploadPolicy::kAll),
                         MakeAccountingService(nullptr)};
@@ -174,6 +172,12 @@ class Served {
     v1::LeaseEvent event;
     FUZZ_CHECK(stream_->Read(&event) && event.has_granted());
     lease_ = event.granted().lease();
+    // Now that OpenSSL has been used, so that it is there until the last request has ended. The
+    // cache's directory is a temporary one.
+    std::atexit([] {
+      Get().server_->Stop();
+      Get().cache_.reset();
+    });
   }
 
   // Until some come.
