@@ -104,7 +104,7 @@ class Executor(concurrent.futures.Executor):
         chunksize: int = 1,
         **options: Any,
     ) -> Iterator[Any]:
-        """Like concurrent.futures.Executor.map(). Of chunksize inputs, one after the other, one call is made."""
+        """Like concurrent.futures.Executor.map(). One call takes chunksize inputs, one after the other."""
         if chunksize < 1:
             raise ValueError("chunksize must be at least 1")
         for_each = _ForEach(shipping.dumps(fn))
@@ -323,7 +323,7 @@ def _shares(clients: List[Client], most: Optional[int]) -> List[Tuple[Client, in
 
 def _flat(results: Iterator[List[Any]]) -> Iterator[Any]:
     for chunk in results:
-        # As the standard library's: what was yielded is not kept.
+        # What was yielded is not kept, like in the standard library.
         chunk.reverse()
         while chunk:
             yield chunk.pop()
