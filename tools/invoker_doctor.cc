@@ -31,11 +31,6 @@ struct Settings {
   bool json = false;
 };
 
-std::string Versions(const bootstrap::ProtocolVersions& versions) {
-  if (versions.oldest == versions.newest) return absl::StrCat("protocol version ", versions.newest);
-  return absl::StrCat("protocol versions ", versions.oldest, " to ", versions.newest);
-}
-
 // Each provider once: it is offered if it works at one place.
 void TryFabrics(const FabricsOutcome& here, std::vector<Finding>* findings) {
   std::map<std::string, Finding> of_provider;
@@ -86,7 +81,7 @@ void AskServer(const Settings& settings, std::vector<Finding>* findings) {
   findings->push_back(
       {FindingKind::kOk, "server",
        absl::StrCat(settings.server, " has release ", info->software_version, ", ",
-                    Versions(info->protocol_versions), "; both speak version ",
+                    bootstrap::DescribeVersions(info->protocol_versions), "; both speak version ",
                     bootstrap::AgreeOnVersion(info->protocol_versions, {}).value_or(0))});
   if (info->draining) {
     findings->push_back({FindingKind::kNote, "server", "it is stopping, and takes no new calls"});
@@ -123,7 +118,8 @@ int Run(const Settings& settings) {
   std::ifstream maps("/proc/self/maps");
   const std::string text{std::istreambuf_iterator<char>(maps), std::istreambuf_iterator<char>()};
   findings.push_back(ExamineLibfabric(text, here.ok() ? here->environment.libfabric_version : ""));
-  findings.push_back({FindingKind::kOk, "release", absl::StrCat(Version(), ", ", Versions({}))});
+  findings.push_back({FindingKind::kOk, "release",
+                      absl::StrCat(Version(), ", ", bootstrap::DescribeVersions({}))});
   if (here.ok()) {
     for (const std::string& variable : here->environment.variables) {
       findings.push_back(

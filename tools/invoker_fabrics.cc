@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "src/transport/self_test/self_test_process.h"
+#include "tools/doctor/machine.h"
 #include "tools/invoker_cli.h"
 #include "tools/security_options.h"
 
@@ -22,9 +23,6 @@ extern char** environ;
 
 namespace invoker::tools {
 namespace {
-
-// Below this a device's queues and windows may not be registered.
-constexpr uint64_t kLittleLockedMemory = uint64_t{64} << 20;
 
 struct Settings {
   std::string provider;

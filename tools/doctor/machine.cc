@@ -19,9 +19,6 @@
 namespace invoker::tools {
 namespace {
 
-// Below this a device's queues and windows may not be registered.
-constexpr uint64_t kLittleLockedMemory = uint64_t{64} << 20;
-
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

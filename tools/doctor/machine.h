@@ -13,6 +13,9 @@
 
 namespace invoker::tools {
 
+// Below this many bytes a device's queues and windows may not be registered.
+inline constexpr uint64_t kLittleLockedMemory = uint64_t{64} << 20;
+
 // `maps` is /proc/self/maps, `version` libfabric's own, such as "2.1".
 Finding ExamineLibfabric(const std::string& maps, const std::string& version);
 

@@ -17,11 +17,6 @@ std::string VersionText(uint32_t version) {
   return absl::StrCat(version >> 16, ".", version & 0xffff);
 }
 
-std::string VersionsText(const ProtocolVersions& versions) {
-  if (versions.oldest == versions.newest) return absl::StrCat("protocol version ", versions.newest);
-  return absl::StrCat("protocol versions ", versions.oldest, " to ", versions.newest);
-}
-
 class Differences {
  public:
   template <typename Value>
@@ -84,14 +79,19 @@ absl::Status CheckRequest(const WorkerInfo& worker, const OpenSessionRequest& cl
 
 }  // namespace
 
+std::string DescribeVersions(const ProtocolVersions& versions) {
+  if (versions.oldest == versions.newest) return absl::StrCat("protocol version ", versions.newest);
+  return absl::StrCat("protocol versions ", versions.oldest, " to ", versions.newest);
+}
+
 absl::StatusOr<uint32_t> AgreeOnVersion(const ProtocolVersions& worker,
                                         const ProtocolVersions& client) {
   const uint32_t newest = std::min(worker.newest, client.newest);
   if (newest >= std::max(worker.oldest, client.oldest)) return newest;
   return absl::FailedPreconditionError(
       absl::StrCat("the releases of client and worker are too far apart: the worker speaks ",
-                   VersionsText(worker), ", the client ", VersionsText(client), "; upgrade the ",
-                   worker.newest < client.newest ? "worker" : "client"));
+                   DescribeVersions(worker), ", the client ", DescribeVersions(client),
+                   "; upgrade the ", worker.newest < client.newest ? "worker" : "client"));
 }
 
 std::string DescribeDifferences(const FabricIdentity& worker, const FabricIdentity& client,

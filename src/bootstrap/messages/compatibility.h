@@ -13,6 +13,9 @@
 
 namespace invoker::bootstrap {
 
+// "protocol version 5" or "protocol versions 5 to 6".
+std::string DescribeVersions(const ProtocolVersions& versions);
+
 // The newest version that both speak. FAILED_PRECONDITION, with both sides' versions, if there is
 // none.
 absl::StatusOr<uint32_t> AgreeOnVersion(const ProtocolVersions& worker,
