@@ -2,7 +2,9 @@
 
 import asyncio
 import concurrent.futures
+import gc
 import time
+import weakref
 
 import invoker
 import pytest
@@ -49,13 +51,19 @@ def test_errors_are_those_of_the_blocking_ways(worker):
     asyncio.run(main())
 
 
+async def stand_in_line(client):
+    """A lease of all that is free, and the task of one that waits for it to end."""
+    everything = await client.alease(executors=client.capacity().free_cores)
+    waiting = asyncio.ensure_future(client.alease(executors=1, wait=60))
+    while client.capacity().waiting == 0:
+        await asyncio.sleep(0.01)
+    return everything, waiting
+
+
 def test_the_loop_runs_on_while_a_lease_waits_in_line(worker):
     async def main():
         async with await invoker.aconnect(worker.address) as client:
-            everything = await client.alease(executors=client.capacity().free_cores)
-            waiting = asyncio.ensure_future(client.alease(executors=1, wait=60))
-            while client.capacity().waiting == 0:
-                await asyncio.sleep(0.01)
+            everything, waiting = await stand_in_line(client)
             assert not waiting.done()
             everything.close()
             async with await waiting as lease:
@@ -67,10 +75,7 @@ def test_the_loop_runs_on_while_a_lease_waits_in_line(worker):
 def test_a_lease_that_nobody_waits_for_any_more_is_given_back(worker):
     async def main():
         async with await invoker.aconnect(worker.address) as client:
-            everything = await client.alease(executors=client.capacity().free_cores)
-            waiting = asyncio.ensure_future(client.alease(executors=1, wait=60))
-            while client.capacity().waiting == 0:
-                await asyncio.sleep(0.01)
+            everything, waiting = await stand_in_line(client)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
@@ -108,6 +113,7 @@ def test_wait_is_that_of_the_standard_library():
     done, failed, waiting = futures_of([1, ValueError("no"), None])
     assert invoker.wait([done, failed]) == concurrent.futures.wait([done, failed])
     assert invoker.wait([done, waiting], timeout=0) == ({done}, {waiting})
+    assert invoker.wait([done, failed, waiting], return_when=concurrent.futures.FIRST_COMPLETED) == ({done, failed}, {waiting})
     assert invoker.wait([done, waiting], return_when=concurrent.futures.FIRST_COMPLETED).done == {done}
     assert invoker.wait([failed, waiting], return_when=concurrent.futures.FIRST_EXCEPTION).not_done == {waiting}
     start = time.monotonic()
@@ -124,6 +130,18 @@ def test_as_completed_is_that_of_the_standard_library():
     assert next(ended) is done
     with pytest.raises(concurrent.futures.TimeoutError, match="1 \\(of 2\\) futures unfinished"):
         next(ended)
+
+
+def test_a_wait_that_is_over_keeps_no_futures():
+    done, late, waiting = futures_of([1, None, None])
+    seen = weakref.ref(late)
+    invoker.wait([late, waiting], timeout=0)
+    next(invoker.as_completed([done, late, waiting]))
+    late.set_result(2)
+    del late
+    gc.collect()
+    assert seen() is None
+    assert not waiting.done()
 
 
 @pytest.mark.parametrize("wait", ["invoker.wait([future])", "next(invoker.as_completed([future]))"])

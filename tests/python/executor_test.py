@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 import os
+import pwd
 import signal
 import threading
 import time
@@ -27,18 +28,36 @@ def free_cores(worker):
         return client.capacity().free_cores
 
 
+class Gate:
+    """Functions wait at it, each for a byte of a pipe with a name."""
+
+    def __init__(self, path):
+        os.mkfifo(path)
+        self.path = str(path)
+        self._pipe = os.open(path, os.O_RDWR)
+
+    def open(self):
+        # More than any test has calls.
+        os.write(self._pipe, bytes(2000))
+
+    def close(self):
+        self.open()
+        os.close(self._pipe)
+
+
 @pytest.fixture
 def gate(tmp_path):
-    """A file for which functions wait; it is there after the test at the latest."""
-    path = tmp_path / "gate"
-    yield path
-    path.touch()
+    made = Gate(tmp_path / "gate")
+    yield made
+    # Or the executor would wait for the calls for ever.
+    made.close()
 
 
-def wait_for(path):
-    while not os.path.exists(path):
-        time.sleep(0.001)
-    return 1
+def wait_at(gate):
+    """The processes that a call runs in and under, once the gate is open."""
+    with open(gate, "rb", buffering=0) as pipe:
+        pipe.read(1)
+    return os.getpid(), os.getppid()
 
 
 def half(x):
@@ -58,8 +77,10 @@ def test_submit_takes_any_callable(executor):
     assert executor.submit(numpy.sum, array).result() == array.sum()
 
 
-def test_calls_run_in_executors_of_their_own(executor):
-    processes = set(executor.map(lambda _: (time.sleep(0.01), os.getpid())[1], range(20)))
+def test_calls_run_in_executors_of_their_own(executor, gate):
+    futures = [executor.submit(wait_at, gate.path) for _ in range(20)]
+    gate.open()
+    processes = {future.result()[0] for future in futures}
     assert len(processes) == 2 and os.getpid() not in processes
 
 
@@ -76,13 +97,13 @@ def test_map_is_that_of_the_standard_library(executor, chunksize):
 
 
 def test_submit_does_not_wait_for_executors(executor, gate):
-    held = [executor.submit(wait_for, str(gate)) for _ in range(1000)]
+    held = [executor.submit(wait_at, gate.path) for _ in range(1000)]
     # Those beyond the first few wait here.
     assert sum(future.running() for future in held) == 4
     assert held[-1].cancel() and held[-1].cancelled()
     assert not held[0].cancel()
-    gate.touch()
-    assert sum(future.result() for future in held[:-1]) == 999
+    gate.open()
+    assert sum(len(future.result()) == 2 for future in held[:-1]) == 999
 
 
 def test_as_completed_and_wait_work(executor):
@@ -122,12 +143,12 @@ def test_shutdown_gives_the_executors_back(worker):
 def test_shutdown_without_waiting_ends_the_leases_later(worker, gate):
     before = free_cores(worker)
     executor = invoker.Executor(worker.address, max_workers=1)
-    futures = [executor.submit(wait_for, str(gate)) for _ in range(10)]
+    futures = [executor.submit(wait_at, gate.path) for _ in range(10)]
     executor.shutdown(wait=False, cancel_futures=True)
     assert [future.cancelled() for future in futures] == [False] * 2 + [True] * 8
     assert free_cores(worker) == before - 1
-    gate.touch()
-    assert [future.result() for future in futures[:2]] == [1, 1]
+    gate.open()
+    assert [len(future.result()) for future in futures[:2]] == [2, 2]
     executor.shutdown()
     assert free_cores(worker) == before
 
@@ -162,13 +183,23 @@ def test_a_crash_breaks_the_executor(worker):
             executor.submit(half, 2).result()
 
 
-def test_a_group_spreads_over_its_workers_and_outlives_a_crash(worker):
-    other = Server("auto", "--lease-cores=2", "--lease-memory=2G", "--allow-upload=all", "--python=/usr/bin/python3")
+def test_leaving_the_executor_waits_for_calls_that_a_crash_kept_from_starting(worker):
+    with invoker.Executor(worker.address, max_workers=1) as executor:
+        futures = [executor.submit(crash) for _ in range(100)]
+    errors = [future.exception() for future in futures]
+    assert isinstance(errors[0], invoker.Aborted)
+    assert isinstance(errors[-1], concurrent.futures.BrokenExecutor)
+
+
+def test_a_group_spreads_over_its_workers_and_outlives_a_crash(worker, gate):
+    user = "--executor-user=" + pwd.getpwuid(os.getuid()).pw_name
+    other = Server("auto", "--lease-cores=2", "--lease-memory=2G", "--allow-upload=all", "--python=/usr/bin/python3", user)
     try:
         with invoker.Executor("%s,%s" % (worker.address, other.address), max_workers=3) as executor:
             assert executor.max_workers == 3
-            parents = set(executor.map(lambda _: (time.sleep(0.01), os.getppid())[1], range(40)))
-            assert len(parents) == 2
+            futures = [executor.submit(wait_at, gate.path) for _ in range(12)]
+            gate.open()
+            assert len({future.result()[1] for future in futures}) == 2
             with pytest.raises(invoker.Aborted):
                 executor.submit(crash).result()
             # One lease has ended, and the other one goes on.

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import functools
 import itertools
-import queue
 import threading
 import time
 from concurrent.futures import BrokenExecutor, Future
 from concurrent.futures._base import DoneAndNotDoneFutures
 from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, Set, Tuple, Union
 
+from invoker._calls.ended import Ended
 from invoker._calls.futures import WaitedFuture
-from invoker._calls.mapping import SIGNALS_LOOKED_AT_EVERY
 from invoker._pickle import shipping
 from invoker.client import Client, connect
 from invoker.group import Group
@@ -124,6 +124,7 @@ class Executor(concurrent.futures.Executor):
             cancelled = list(self._waiting) if cancel_futures else []
             if cancel_futures:
                 self._waiting.clear()
+            self._lock.notify_all()
         for task in cancelled:
             if task.future.cancel():
                 # For as_completed() and wait().
@@ -154,6 +155,8 @@ class Executor(concurrent.futures.Executor):
             with self._lock:
                 task, place = self._next()
                 if task is None:
+                    # For _finish().
+                    self._lock.notify_all()
                     return
                 if place is not None:
                     place.under_way += 1
@@ -190,7 +193,6 @@ class Executor(concurrent.futures.Executor):
         with self._lock:
             if place is not None:
                 place.under_way -= 1
-            self._lock.notify_all()
 
     def _take_result(self, place: "_Place", future: Future, call: Future) -> None:
         self._ended(place)
@@ -213,54 +215,52 @@ def wait(
     return_when: str = concurrent.futures.ALL_COMPLETED,
 ) -> Any:
     """Like concurrent.futures.wait(), but signal handlers run within 0.1 s, so Ctrl-C ends it."""
-    futures = set(fs)
-    ended = _Ended(futures, timeout)
-    done = {future for future in futures if future.done()}
-    while not _is_enough(done, futures, return_when):
-        future = ended.get()
-        if future is None:
-            break
-        done.add(future)
-    return DoneAndNotDoneFutures(done, futures - done)
+    done: Set[Future] = set()
+    not_done = set(fs)
+    with _ending(not_done, timeout) as next_ended:
+        while not _is_enough(done, not_done, return_when):
+            future = next_ended()
+            if future is None:
+                break
+            not_done.remove(future)
+            done.add(future)
+    done.update(future for future in not_done if future.done())
+    return DoneAndNotDoneFutures(done, not_done - done)
 
 
 def as_completed(fs: Iterable[Future], timeout: Optional[float] = None) -> Iterator[Future]:
     """Like concurrent.futures.as_completed(), but signal handlers run within 0.1 s, so Ctrl-C ends it."""
-    futures = set(fs)
-    ended = _Ended(futures, timeout)
-    total = len(futures)
-    while futures:
-        future = ended.get()
-        if future is None:
-            raise concurrent.futures.TimeoutError("%d (of %d) futures unfinished" % (len(futures), total))
-        futures.remove(future)
-        yield future
+    waiting = set(fs)
+    total = len(waiting)
+    with _ending(waiting, timeout) as next_ended:
+        while waiting:
+            future = next_ended()
+            if future is None:
+                raise concurrent.futures.TimeoutError("%d (of %d) futures unfinished" % (len(waiting), total))
+            waiting.remove(future)
+            yield future
 
 
-class _Ended:
-    """Futures, as they end."""
+@contextlib.contextmanager
+def _ending(futures: Iterable[Future], timeout: Optional[float]) -> Iterator[Callable[[], Optional[Future]]]:
+    """Gives what returns the futures one by one, as they end, and None after the timeout."""
+    until = None if timeout is None else time.monotonic() + timeout
+    ended = Ended()
+    for future in futures:
+        future.add_done_callback(functools.partial(ended.note, 0))
 
-    def __init__(self, futures: Iterable[Future], timeout: Optional[float]) -> None:
-        self._queue: queue.SimpleQueue[Future] = queue.SimpleQueue()
-        self._end = None if timeout is None else time.monotonic() + timeout
-        for future in futures:
-            future.add_done_callback(self._queue.put)
+    def next_ended() -> Optional[Future]:
+        found = ended.get(until)
+        return None if found is None else found[1]
 
-    def get(self) -> Optional[Future]:
-        """The next one; None after the timeout."""
-        while True:
-            left = SIGNALS_LOOKED_AT_EVERY
-            if self._end is not None:
-                left = min(left, max(0, self._end - time.monotonic()))
-            try:
-                return self._queue.get(timeout=left) if left > 0 else self._queue.get_nowait()
-            except queue.Empty:
-                if left == 0:
-                    return None
+    try:
+        yield next_ended
+    finally:
+        ended.close()
 
 
-def _is_enough(done: Set[Future], futures: Set[Future], return_when: str) -> bool:
-    if len(done) == len(futures):
+def _is_enough(done: Set[Future], not_done: Set[Future], return_when: str) -> bool:
+    if not not_done:
         return True
     if return_when == concurrent.futures.FIRST_COMPLETED:
         return bool(done)

@@ -40,7 +40,10 @@ class Closing:
 
 
 async def beside(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """function(*args, **options) on a thread of the loop's executor. If the task is cancelled meanwhile, what comes is closed."""
+    """Runs function(*args, **options) on a thread of the loop's executor, and returns its result.
+
+    If the task is cancelled meanwhile, the result is closed when it is there.
+    """
     loop = asyncio.get_running_loop()
     waiting = loop.run_in_executor(None, functools.partial(function, *args, **options))
     try:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-import queue
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
 from invoker._calls import arguments
+from invoker._calls.ended import Ended
 
 # The results that may wait for an earlier one, for each call that may be under way.
 _MOST_WAITING = 4
-
-# Seconds. The kernel may give a signal to another thread, and then nothing wakes the main thread.
-SIGNALS_LOOKED_AT_EVERY = 0.1
 
 Progress = Callable[[int, Optional[int]], Any]
 
@@ -64,7 +61,7 @@ def _results(
     progress: Optional[Progress],
     total: Optional[int],
 ) -> Iterator[Any]:
-    ended = _Ended()
+    ended = Ended()
     waiting: Dict[int, Future] = {}
     started = under_way = done = next_out = 0
     more = True
@@ -87,39 +84,15 @@ def _results(
                 continue
             if under_way == 0:
                 return
-            index, future = ended.get()
+            found = ended.get()
+            assert found is not None
+            index, future = found
             under_way -= 1
             done += 1
             if progress is not None:
                 progress(done, total)
             # Out of order, each takes the place that is next.
             waiting[index if ordered else next_out] = future
-            del future
+            del found, future
     finally:
         ended.close()
-
-
-class _Ended:
-    """Futures, as they end."""
-
-    def __init__(self) -> None:
-        self._queue: Optional[queue.SimpleQueue[Tuple[int, Future]]] = queue.SimpleQueue()
-
-    def note(self, index: int, future: Future) -> None:
-        """For the future's callback."""
-        ended = self._queue
-        if ended is not None:
-            ended.put((index, future))
-
-    def get(self) -> Tuple[int, Future]:
-        """Blocks until there is one. Before close()."""
-        while True:
-            assert self._queue is not None
-            try:
-                return self._queue.get(timeout=SIGNALS_LOOKED_AT_EVERY)
-            except queue.Empty:
-                continue
-
-    def close(self) -> None:
-        """Forgets them. Each future refers to this by its callback, and so would keep all of them, and their lease."""
-        self._queue = None
