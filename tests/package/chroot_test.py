@@ -35,6 +35,7 @@ def test_packages_for_debian(tmp_path):
     with machine(tmp_path / "machine") as there:
         there.run(f"{APT} update")
         before = there.files()
+        packages_before = there.installed()
         there.bring(*debs, *newer, USE)
         old = " ".join(f"/packages/{deb.name}" for deb in debs)
         there.run(f"{APT} --download-only install {old}")
@@ -54,6 +55,11 @@ def test_packages_for_debian(tmp_path):
         there.run(f"{APT} remove {names}")
         assert "executors = 2" in there.run("cat /etc/invoker/server.conf")
         there.run(f"dpkg --purge {names}; {APT} --purge autoremove")
+        # What others need and apt keeps all the same: adduser, which libibverbs1 brings and apt suggests.
+        kept = there.installed() - packages_before
+        assert not kept & set(names.split())
+        if kept:
+            there.run(f"{APT} purge {' '.join(sorted(kept))}")
         # The group is of Debian's RDMA packages, which leave it.
         assert [each for each in sorted(there.files() - before) if not each.startswith("group: rdma:")] == []
         assert sorted(before - there.files()) == []

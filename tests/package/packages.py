@@ -86,6 +86,10 @@ class Machine:
             env=environment,
         )
 
+    def installed(self):
+        """The names of the packages there."""
+        return set(self.run("dpkg-query --show --showformat='${Package}\\n'").split())
+
     def files(self):
         """All files and accounts there, but for what package management itself writes."""
         found = set()
