@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "src/bootstrap/client/client.h"
@@ -14,7 +15,27 @@ namespace {
 struct Settings {
   ServerSettings server;
   bool json = false;
+  bool long_lines = false;
 };
+
+// The name and the signature on one line, and what the function does on the next.
+std::string AsLines(const bootstrap::WorkerInfo& info, bool long_lines) {
+  std::string text;
+  for (const bootstrap::FunctionInfo& function : info.functions) {
+    // What has no name is not for this client.
+    if (function.name.empty()) continue;
+    absl::StrAppend(&text, function.name);
+    if (long_lines) {
+      absl::StrAppend(
+          &text, " ",
+          function.signature.empty() ? "bytes" : absl::Utf8SafeCEscape(function.signature));
+      if (!function.doc.empty())
+        absl::StrAppend(&text, "\n    ", absl::Utf8SafeCEscape(function.doc));
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
 
 std::string AsJson(const std::string& server, const bootstrap::WorkerInfo& info) {
   nlohmann::ordered_json line;
@@ -28,9 +49,11 @@ std::string AsJson(const std::string& server, const bootstrap::WorkerInfo& info)
   line["window"] = info.window_bytes;
   line["version"] = info.software_version;
   line["functions"] = nlohmann::json::array();
-  // What has no name is not for this client.
+  line["signatures"] = nlohmann::json::object();
   for (const bootstrap::FunctionInfo& function : info.functions) {
-    if (!function.name.empty()) line["functions"].push_back(function.name);
+    if (function.name.empty()) continue;
+    line["functions"].push_back(function.name);
+    if (!function.signature.empty()) line["signatures"][function.name] = function.signature;
   }
   // A name with bytes that are not UTF-8 must not end the program.
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -44,15 +67,8 @@ int Run(const Settings& settings) {
   if (!client.ok()) return FailConnect(client.status());
   absl::StatusOr<bootstrap::WorkerInfo> info = (*client)->GetWorkerInfo(timeout);
   if (!info.ok()) return FailConnect(info.status());
-  std::string text;
-  if (settings.json) {
-    text = AsJson((*client)->target(), *info);
-  } else {
-    for (const bootstrap::FunctionInfo& function : info->functions) {
-      if (!function.name.empty()) absl::StrAppend(&text, function.name, "\n");
-    }
-  }
-  const absl::Status printed = Print(text);
+  const absl::Status printed = Print(settings.json ? AsJson((*client)->target(), *info)
+                                                   : AsLines(*info, settings.long_lines));
   return printed.ok() ? kExitOk : Fail(printed);
 }
 
@@ -62,6 +78,8 @@ Command AddFunctionsCommand(CLI::App* app, CLI::App** command) {
   auto settings = std::make_shared<Settings>();
   *command = app->add_subcommand("functions", "Lists the worker's functions, one name per line.");
   AddServerOptions(*command, &settings->server);
+  (*command)->add_flag("--long,-l", settings->long_lines,
+                       "also print what each function takes, returns and does");
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
   return [settings] { return Run(*settings); };
 }

@@ -17,6 +17,20 @@ INVOKER_FUNCTION(echo, input, output) {
 // sink: nothing, whatever it got. Requests alone.
 INVOKER_FUNCTION(sink, input, output) { return invoker::Result::Ok(); }
 
+// half: half as many bytes as it got, with whatever is in them.
+INVOKER_FUNCTION(half, input, output) {
+  if (!output.Resize(input.size() / 2)) return invoker::Result::TooSmall(input.size() / 2);
+  return invoker::Result::Ok();
+}
+
+// first: (f64[:], f64[:]) -> f64[:], an array as long as the first, with whatever is in it. For two
+// arrays of one length, as many bytes as half.
+INVOKER_FUNCTION(first, (invoker::Context context, invoker::ArrayView<const double> a,
+                         invoker::ArrayView<const double>)
+                            ->invoker::ArrayView<double>) {
+  return context.NewArray<double>(a.size());
+}
+
 // source: as many bytes as its input says (8 bytes, little-endian), with whatever is in them.
 // Responses alone.
 INVOKER_FUNCTION(source, input, output) {

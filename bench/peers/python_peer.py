@@ -1,4 +1,4 @@
-"""The Python side of python_overhead: makes calls as it is told and says how long each took.
+"""The Python side of python_overhead and typed_calls: makes calls as it is told and says how long each took.
 
     python_peer.py HOST:PORT PROVIDER
 
@@ -89,6 +89,26 @@ class Peer:
                 times[i] = clock() - begin
 
         self.events.run_until_complete(run())
+        return times
+
+    def half(self, data, times):
+        """A function object's call, whose result is half as long, in new memory."""
+        half = self.client.function("half")
+        for i in range(len(times)):
+            begin = clock()
+            half(data)
+            times[i] = clock() - begin
+        return times
+
+    def first(self, data, times):
+        """The same bytes as two arrays of numpy's, and an array for a result."""
+        import numpy
+
+        first, array = self.client.typed("first"), numpy.zeros(len(data) // 16 - 1)
+        for i in range(len(times)):
+            begin = clock()
+            first(array, array)
+            times[i] = clock() - begin
         return times
 
     def nothing(self, data, times):

@@ -1,7 +1,6 @@
 // What Python adds to a call: the same calls of one invoker_server, from this process and from a
 // Python process on the same core, in turns. One blocks during the other's turn.
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -12,16 +11,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
+#include "bench/programs/python_contender.h"
 #include "invoker/client.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
@@ -30,9 +28,6 @@ namespace invoker::bench {
 namespace {
 
 constexpr char kProgram[] = "python_overhead";
-
-// Debian's: the one that the package is built for.
-constexpr char kPython[] = "/usr/bin/python3";
 
 constexpr size_t kLargest = 65536;
 
@@ -107,63 +102,6 @@ class Copying : public Contender {
   std::vector<std::byte> output_;
 };
 
-// One way to call from the Python process, which several of these share.
-class Python : public Contender {
- public:
-  Python(ServerProcess* peer, const Api& api) : name_(api.name), peer_(peer) {}
-
-  const std::string& name() const override { return name_; }
-  absl::Status Begin() override { return absl::OkStatus(); }
-  void End() override {}
-
-  absl::Status Burst(size_t bytes, absl::Span<int64_t> times_ns) override {
-    absl::Status sent =
-        peer_->WriteLine(absl::StrCat("burst ", bytes, " ", times_ns.size(), " ", name_));
-    if (!sent.ok()) return sent;
-    const absl::StatusOr<std::string> line = peer_->ReadLine();
-    if (!line.ok()) return line.status();
-    const std::vector<absl::string_view> words = absl::StrSplit(*line, ' ');
-    bool valid = words.size() == times_ns.size();
-    for (size_t i = 0; valid && i < words.size(); ++i) {
-      valid = absl::SimpleAtoi(words[i], &times_ns[i]);
-    }
-    if (valid) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("python_peer.py answered with something else than ",
-                                            times_ns.size(), " times: ", line->substr(0, 200)));
-  }
-
- private:
-  const std::string name_;
-  ServerProcess* const peer_;
-};
-
-absl::StatusOr<std::unique_ptr<ServerProcess>> StartPython(const CommonOptions& options,
-                                                           const std::string& target,
-                                                           const std::string& provider) {
-  ServerProcess::Options peer;
-  peer.command = {kPython, ProgramPath("bench/peers/python_peer.py"), target, provider};
-  peer.core = options.client_core;
-  peer.environment = {absl::StrCat("PYTHONPATH=", ProgramPath("src/python"))};
-  return ServerProcess::Start(peer);
-}
-
-double MedianUs(std::vector<int64_t> times_ns) {
-  std::sort(times_ns.begin(), times_ns.end());
-  return static_cast<double>(Percentile(times_ns, 50)) / 1e3;
-}
-
-// What the subject's median is above the baseline's, in the middle one of the rounds: what else the
-// machine did in a round fell on both.
-double Above(const Rounds& subject, const Rounds& baseline) {
-  std::vector<double> above_us;
-  for (size_t i = 0; i < std::min(subject.size(), baseline.size()); ++i) {
-    above_us.push_back(MedianUs(subject[i]) - MedianUs(baseline[i]));
-  }
-  if (above_us.empty()) return 0;
-  std::sort(above_us.begin(), above_us.end());
-  return above_us[above_us.size() / 2];
-}
-
 void AddRows(const std::string& provider, const std::vector<Measured>& measured, Table* table) {
   for (const Measured& python : measured) {
     if (python.contender->name() == "cpp" || python.contender->name() == kNothing.name) continue;
@@ -177,7 +115,7 @@ void AddRows(const std::string& provider, const std::vector<Measured>& measured,
           .Label("bytes", static_cast<int64_t>(python.bytes))
           .Value("cpp_p50_us", cpp_us)
           .Value("python_p50_us", times.p50)
-          .Value("minus_us", Above(python.rounds, cpp.rounds))
+          .Value("minus_us", MedianAbove(python.rounds, cpp.rounds))
           .Times(times);
     }
   }
@@ -206,14 +144,15 @@ absl::Status Measure(const CommonOptions& options, const std::string& provider, 
   absl::StatusOr<Buffer> buffer = (*client)->AllocateBuffer(kLargest);
   if (!buffer.ok()) return buffer.status();
   const absl::StatusOr<std::unique_ptr<ServerProcess>> peer =
-      StartPython(options, server->target, provider);
+      StartPythonPeer(options, server->target, provider);
   if (!peer.ok()) return peer.status();
 
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(std::make_unique<InPlace>(client->get(), *noop, *std::move(buffer)));
   contenders.push_back(std::make_unique<Copying>(client->get(), *noop));
-  for (const Api& api : kApis) contenders.push_back(std::make_unique<Python>(peer->get(), api));
-  contenders.push_back(std::make_unique<Python>(peer->get(), kNothing));
+  for (const Api& api : kApis)
+    contenders.push_back(std::make_unique<PythonContender>(peer->get(), api.name));
+  contenders.push_back(std::make_unique<PythonContender>(peer->get(), kNothing.name));
   std::vector<Contender*> turns;
   for (const std::unique_ptr<Contender>& contender : contenders) turns.push_back(contender.get());
   InterleavePlan plan;

@@ -139,7 +139,6 @@ class LocalThumbnail {
     call.output_capacity = output.size();
     call.error = error;
     call.error_capacity = sizeof(error);
-    call.cancelled = [](const invoker_call*) { return 0; };
     const int64_t result = entry_.function(&call);
     if (result == INVOKER_OUTPUT_TOO_SMALL) {
       return absl::ResourceExhaustedError("a thumbnail is larger than there is room for");

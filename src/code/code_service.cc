@@ -218,9 +218,7 @@ class CodeService final : public v1::Code::WithCallbackMethod_Upload<v1::Code::S
     Mark(context);
     absl::StatusOr<std::vector<bootstrap::FunctionInfo>> functions = Load(*context, *message);
     if (!functions.ok()) return ToGrpc(functions.status());
-    for (bootstrap::FunctionInfo& function : *functions) {
-      reply->add_functions()->set_name(std::move(function.name));
-    }
+    *reply->mutable_functions() = bootstrap::ToProto(*functions);
     return grpc::Status::OK;
   }
 

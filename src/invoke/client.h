@@ -3,7 +3,11 @@
 //   invoker::ClientOptions options;
 //   options.credentials.plaintext = true;
 //   auto client = invoker::Client::Connect("10.0.0.7:7000", options);
-//   auto echo = (*client)->Function("echo");
+//   auto dot = (*client)->Function<double(invoker::ArrayView<const double>,
+//                                         invoker::ArrayView<const double>)>("dot");
+//   absl::StatusOr<double> product = (*dot)(a, b);  // two vectors of double
+//
+//   auto echo = (*client)->Function("echo");  // of bytes
 //   absl::StatusOr<invoker::Response> response = (*client)->Invoke(*echo, "hello");
 //   if (response.ok()) std::cout << response->text();
 //
@@ -39,6 +43,7 @@
 #include "invoker/notification.h"
 #include "invoker/registered_window.h"
 #include "invoker/response.h"
+#include "invoker/typed_call.h"
 
 namespace invoker {
 
@@ -52,13 +57,17 @@ class INVOKER_EXPORT RemoteFunction {
  public:
   const std::string& name() const { return name_; }
   uint16_t id() const { return id_; }
+  // What its arguments and its result are, "(f64[:], str) -> bool"; empty: bytes.
+  const std::string& signature() const { return signature_; }
 
  private:
   friend class Client;
-  RemoteFunction(std::string name, uint16_t id) : name_(std::move(name)), id_(id) {}
+  RemoteFunction(std::string name, uint16_t id, std::string signature)
+      : name_(std::move(name)), id_(id), signature_(std::move(signature)) {}
 
   std::string name_;
   uint16_t id_;
+  std::string signature_;
 };
 
 // A call under way. Movable; one thread at a time.
@@ -184,6 +193,8 @@ class CallInput {
 
 class INVOKER_EXPORT Client {
  public:
+  using FunctionHandle = RemoteFunction;
+
   // Connects to the invoker_server at "HOST:PORT", opens a session on the best fabric and proves
   // the data path with a probe; where it does not work, goes on with the next fabric. Blocks for at
   // most a few connect_timeout, and for two probe_timeout for each fabric that does not work. The
@@ -209,6 +220,17 @@ class INVOKER_EXPORT Client {
   // NOT_FOUND lists what the worker has.
   absl::StatusOr<RemoteFunction> Function(absl::string_view name) const;
   std::vector<std::string> FunctionNames() const;
+  // A typed function, to call with values (typed_call.h): Function<double(std::string)>("name").
+  // INVALID_ARGUMENT if the worker's has another signature, and shows both.
+  template <typename Signature>
+  absl::StatusOr<TypedFunction<Signature, Client>> Function(absl::string_view name) {
+    absl::StatusOr<RemoteFunction> function = Function(name);
+    if (!function.ok()) return function.status();
+    using Typed = TypedFunction<Signature, Client>;
+    absl::Status same = CheckSignature(name, function->signature(), Typed::Signature());
+    if (!same.ok()) return same;
+    return Typed(this, *std::move(function));
+  }
 
   // Calls and waits.
   absl::StatusOr<Response> Invoke(const RemoteFunction& function, const CallInput& input,

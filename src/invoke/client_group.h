@@ -54,6 +54,8 @@ class RetiredClients;
 class INVOKER_EXPORT GroupFunction {
  public:
   const std::string& name() const;
+  // RemoteFunction's.
+  const std::string& signature() const;
 
  private:
   friend class ClientGroup;
@@ -95,6 +97,8 @@ class INVOKER_EXPORT GroupFuture {
 // All methods but the destructor may be called from any thread.
 class INVOKER_EXPORT ClientGroup {
  public:
+  using FunctionHandle = GroupFunction;
+
   // Sessions with the shared executors of the servers in "HOST:PORT,HOST:PORT": so many on each; 0:
   // as many as the server has executors. Blocks as Client::Connect does, for all servers at the
   // same time. Fails if one of them does.
@@ -141,8 +145,19 @@ class INVOKER_EXPORT ClientGroup {
   // OK while an executor is left, or why the last one was lost.
   absl::Status status() const;
 
-  // NOT_FOUND if an executor does not have it: which one, and what it has.
+  // NOT_FOUND if an executor does not have it: which one, and what it has. INVALID_ARGUMENT if two
+  // executors have it with two signatures.
   absl::StatusOr<GroupFunction> Function(absl::string_view name) const;
+  // Client's.
+  template <typename Signature>
+  absl::StatusOr<TypedFunction<Signature, ClientGroup>> Function(absl::string_view name) {
+    absl::StatusOr<GroupFunction> function = Function(name);
+    if (!function.ok()) return function.status();
+    using Typed = TypedFunction<Signature, ClientGroup>;
+    absl::Status same = CheckSignature(name, function->signature(), Typed::Signature());
+    if (!same.ok()) return same;
+    return Typed(this, *std::move(function));
+  }
 
   // Calls and waits. Input and output are as for Client, but for what belongs to one client: a
   // Buffer or a RegisteredWindow is INVALID_ARGUMENT.

@@ -1,8 +1,15 @@
 /* The contract between a worker and the functions it runs: a C ABI, and a C++17 macro over it.
  *
- * A function library is an ordinary shared library that exports invoker_get_module(). In C++:
+ * A function library is an ordinary shared library that exports invoker_get_module(). In C++, a
+ * function of typed values, and one of bytes:
  *
  *   #include "invoker/function.h"
+ *
+ *   INVOKER_FUNCTION(dot, (invoker::ArrayView<const double> a, invoker::ArrayView<const double> b)
+ *                             ->double) {
+ *     if (a.size() != b.size()) throw std::invalid_argument("dot: the arrays differ in length");
+ *     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+ *   }
  *
  *   INVOKER_FUNCTION(reverse, input, output) {
  *     if (!output.Resize(input.size())) return invoker::Result::TooSmall(input.size());
@@ -17,93 +24,18 @@
  * function must not keep pointers into them. One call runs on one thread from beginning to end, but
  * several executors may call the same function at the same time: functions must be thread-safe.
  *
- * This header needs no other header or library of Invoker, and may be copied. It compiles as C11
- * and as C++17. */
+ * This header needs no library of Invoker. It compiles as C11 and as C++17, and may be copied
+ * together with the headers that it includes. */
 
 #ifndef INVOKER_SRC_INVOKE_FUNCTION_H_
 #define INVOKER_SRC_INVOKE_FUNCTION_H_
 
-#include <stddef.h>
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* Raised when a change would break a library built against an older header. */
-#define INVOKER_ABI_VERSION 1
-
-/* A function's name: 1 to INVOKER_MAX_NAME characters out of A-Z a-z 0-9 _ . - */
-#define INVOKER_MAX_NAME 128
-
-/* The worker gives at least this much room for an error message, the terminating NUL included. */
-#define INVOKER_MIN_ERROR_CAPACITY 256
-
-/* What `input` and `output` are aligned to. (They lie 32 bytes into cells aligned to 64.) */
-#define INVOKER_BUFFER_ALIGNMENT 32
-
-/* Negative results. Anything between these and the application's range is reserved: the worker
- * treats it as a failure. Codes of the application's own travel to the caller as they are. */
-#define INVOKER_FAILED (-1)           /* the reason is in `error` */
-#define INVOKER_OUTPUT_TOO_SMALL (-2) /* `output_needed` bytes would do */
-#define INVOKER_APPLICATION_CODE_MAX (-1000)
-#define INVOKER_APPLICATION_CODE_MIN (-2147483647)
-
-#define INVOKER_EXPORT __attribute__((visibility("default")))
-
-/* One call. The worker fills in everything; the function changes what the buffers hold,
- * `output_needed`, and nothing else. Later versions may append members: `struct_size` says how many
- * bytes there are. */
-typedef struct invoker_call {
-  uint32_t struct_size;
-  uint32_t reserved;
-  void* context;            /* the `context` of the entry that was called */
-  const void* input;        /* read only; never overlaps `output`; not NULL, even if empty */
-  uint64_t input_size;      /* bytes */
-  void* output;             /* contents undefined at first; not NULL */
-  uint64_t output_capacity; /* bytes; nothing beyond may be touched */
-  uint64_t output_needed;   /* 0 at first; set it before returning INVOKER_OUTPUT_TOO_SMALL */
-  char* error;              /* "" at first; a NUL-terminated UTF-8 message on failure */
-  uint64_t error_capacity;  /* bytes, at least INVOKER_MIN_ERROR_CAPACITY */
-  /* Not in workers of the first release; INVOKER_CALL_CANCELLED looks first. Not 0: nobody waits
-   * for the answer any more, since the caller has cancelled the call or its deadline has passed. To
-   * be asked by a function that takes long, as often as it likes, on the thread that it was called
-   * on. */
-  int32_t (*cancelled)(const struct invoker_call* call);
-  void* worker; /* the worker's own */
-} invoker_call;
-
-/* For functions in C: whether the call is one that nobody waits for any more. */
-#define INVOKER_CALL_CANCELLED(call)                                                     \
-  ((call)->struct_size >= offsetof(invoker_call, worker) && (call)->cancelled != NULL && \
-   (call)->cancelled(call) != 0)
-
-/* Returns the number of bytes written to `output`, 0 to output_capacity, or one of the negative
- * results above. Must not throw, must not end the process, and may block for as long as the caller
- * is willing to wait. */
-typedef int64_t (*invoker_function)(invoker_call* call);
-
-typedef struct invoker_entry {
-  const char* name;
-  invoker_function function;
-  void* context;   /* handed back in invoker_call; may be NULL */
-  const char* doc; /* one line for people, or NULL */
-} invoker_entry;
-
-/* What a library offers. It and all that it points to must stay until the library is unloaded. */
-typedef struct invoker_module {
-  uint32_t abi_version; /* INVOKER_ABI_VERSION */
-  uint32_t struct_size; /* sizeof(invoker_module) */
-  uint32_t entry_size;  /* sizeof(invoker_entry) */
-  uint32_t count;
-  const invoker_entry* entries;
-} invoker_module;
+#include "invoker/function_abi.h"
 
 #ifdef __cplusplus
 /* Defined below. INVOKER_FUNCTION makes every file that uses it emit the (merged) definition; a
  * program that includes this header only for the types gets none. */
-INVOKER_EXPORT inline const invoker_module* invoker_get_module(void);
-}  // extern "C"
+extern "C" INVOKER_EXPORT inline const invoker_module* invoker_get_module(void);
 
 #include <algorithm>
 #include <cstddef>
@@ -114,6 +46,8 @@ INVOKER_EXPORT inline const invoker_module* invoker_get_module(void);
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "invoker/typed_function.h"
 
 namespace invoker {
 
@@ -172,9 +106,9 @@ class Output {
   }
   bool Append(std::string_view text) { return Append(text.data(), text.size()); }
 
-  // Whether nobody waits for the answer any more: the caller has cancelled the call, or its
-  // deadline has passed. A function that takes long may ask in its loop, on the thread that it was
-  // called on, and return an error at once.
+  // What the function can ask about its call; only of an output that a worker gave.
+  Context context() const { return Context(call_); }
+  // Context::cancelled.
   bool cancelled() const { return call_ != nullptr && INVOKER_CALL_CANCELLED(call_); }
 
  private:
@@ -247,19 +181,47 @@ inline void SetError(invoker_call* call, std::string_view message) {
   call->error[size] = '\0';
 }
 
-// `body` is callable as Result(Input, Output&).
+// Whether `Body` is one of bytes: callable as Result(Input, Output&). Any other is typed.
+template <typename Body>
+inline constexpr bool kIsOfBytes = std::is_invocable_r_v<Result, const Body&, Input, Output&>;
+
+// "" for a body of bytes.
+template <typename Body>
+std::string SignatureOf() {
+  if constexpr (kIsOfBytes<Body>) {
+    return "";
+  } else {
+    return TypedOf<typename FunctionOf<Body>::Type>::Signature();
+  }
+}
+
+template <typename Body>
+std::int64_t CallOfBytes(const Body& body, invoker_call* call) {
+  Output output(call->output, call->output_capacity, call);
+  Result result = body(Input(call->input, call->input_size), output);
+  if (result.code() == 0) {
+    if (output.size() <= output.capacity()) return static_cast<std::int64_t>(output.size());
+    result = Result::TooSmall(output.size());
+  }
+  call->output_needed = result.needed();
+  SetError(call, result.message());
+  return result.code();
+}
+
 template <typename Body>
 std::int64_t Call(const Body& body, invoker_call* call) noexcept {
   try {
-    Output output(call->output, call->output_capacity, call);
-    Result result = body(Input(call->input, call->input_size), output);
-    if (result.code() == 0) {
-      if (output.size() <= output.capacity()) return static_cast<std::int64_t>(output.size());
-      result = Result::TooSmall(output.size());
+    if constexpr (kIsOfBytes<Body>) {
+      return CallOfBytes(body, call);
+    } else {
+      return TypedOf<typename FunctionOf<Body>::Type>::Call(body, call);
     }
-    call->output_needed = result.needed();
-    SetError(call, result.message());
-    return result.code();
+  } catch (const Context::NoRoom& no_room) {
+    call->output_needed = no_room.needed;
+    return INVOKER_OUTPUT_TOO_SMALL;
+  } catch (const CallError& error) {
+    SetError(call, error.what());
+    return error.code() < 0 ? error.code() : INVOKER_FAILED;
   } catch (const std::exception& exception) {
     SetError(call, exception.what());
   } catch (...) {
@@ -271,9 +233,11 @@ std::int64_t Call(const Body& body, invoker_call* call) noexcept {
 // One function of this library, in a list that begins with the last one defined: so registering
 // touches no other file's objects, whose initialization may be still to come. Lives for ever.
 struct Registration {
-  Registration(std::string_view quoted_name, invoker_function function);
+  Registration(std::string_view quoted_name, invoker_function function,
+               std::string its_signature = "");
 
   char name[INVOKER_MAX_NAME + 1] = {};
+  std::string signature;  // "": of bytes
   invoker_entry entry;
   Registration* previous;
   const invoker_module* (*getter)(void);  // keeps the definition of invoker_get_module alive
@@ -281,8 +245,10 @@ struct Registration {
 
 inline Registration* last_registration = nullptr;
 
-inline Registration::Registration(std::string_view quoted_name, invoker_function function)
-    : entry{name, function, nullptr, nullptr},
+inline Registration::Registration(std::string_view quoted_name, invoker_function function,
+                                  std::string its_signature)
+    : signature(std::move(its_signature)),
+      entry{name, function, nullptr, nullptr, signature.empty() ? nullptr : signature.c_str()},
       previous(last_registration),
       getter(&invoker_get_module) {
   Unquote(quoted_name).copy(name, INVOKER_MAX_NAME);
@@ -320,14 +286,32 @@ extern "C" inline const invoker_module* invoker_get_module(void) {
       "a function's name is 1 to 128 characters out of A-Z a-z 0-9 _ . - ; quote "            \
       "a name with dashes, or clang-format puts spaces around them")
 
-#define INVOKER_INTERNAL_REGISTER(name, id, function) \
-  INVOKER_INTERNAL_CHECK_NAME(name);                  \
-  static ::invoker::function_internal::Registration invoker_registration_##id(name, function)
+#define INVOKER_INTERNAL_REGISTER(name, id, ...) \
+  INVOKER_INTERNAL_CHECK_NAME(name);             \
+  static ::invoker::function_internal::Registration invoker_registration_##id(name, __VA_ARGS__)
 
 #define INVOKER_INTERNAL_REGISTER_EXPANDED(name, id, function) \
   INVOKER_INTERNAL_REGISTER(name, id, function)
 
-#define INVOKER_INTERNAL_FUNCTION(name, id, input, output)                                       \
+// `(T a, U b) -> R` begins with parentheses: then the macro that INVOKER_INTERNAL_AFTER names is
+// called, and makes two arguments and more of what was one.
+#define INVOKER_INTERNAL_AFTER(...) ,
+#define INVOKER_INTERNAL_CHOSEN(a, b, choice, ...) choice
+#define INVOKER_INTERNAL_CHOOSE(...) INVOKER_INTERNAL_CHOSEN(__VA_ARGS__, TYPED, BYTES, )
+#define INVOKER_INTERNAL_FORM(first, ...) INVOKER_INTERNAL_FORM_OF(INVOKER_INTERNAL_AFTER first)
+#define INVOKER_INTERNAL_FORM_OF(...) INVOKER_INTERNAL_CHOOSE(__VA_ARGS__)
+
+#define INVOKER_INTERNAL_TYPED(name, id, ...)                                     \
+  static auto invoker_body_##id __VA_ARGS__;                                      \
+  static std::int64_t invoker_call_##id(invoker_call* call) {                     \
+    return ::invoker::function_internal::Call(&invoker_body_##id, call);          \
+  }                                                                               \
+  INVOKER_INTERNAL_REGISTER(                                                      \
+      name, id, &invoker_call_##id,                                               \
+      ::invoker::function_internal::SignatureOf<decltype(&invoker_body_##id)>()); \
+  static auto invoker_body_##id __VA_ARGS__
+
+#define INVOKER_INTERNAL_BYTES(name, id, input, output)                                          \
   static ::invoker::Result invoker_body_##id(::invoker::Input input, ::invoker::Output& output); \
   static std::int64_t invoker_call_##id(invoker_call* call) {                                    \
     return ::invoker::function_internal::Call(&invoker_body_##id, call);                         \
@@ -336,15 +320,24 @@ extern "C" inline const invoker_module* invoker_get_module(void) {
   static ::invoker::Result invoker_body_##id([[maybe_unused]] ::invoker::Input input,            \
                                              [[maybe_unused]] ::invoker::Output& output)
 
-#define INVOKER_INTERNAL_FUNCTION_EXPANDED(name, id, input, output) \
-  INVOKER_INTERNAL_FUNCTION(name, id, input, output)
+#define INVOKER_INTERNAL_DEFINE(form, name, id, ...) \
+  INVOKER_INTERNAL_DEFINE_FORM(form, name, id, __VA_ARGS__)
+#define INVOKER_INTERNAL_DEFINE_FORM(form, name, id, ...) \
+  INVOKER_INTERNAL_##form(name, id, __VA_ARGS__)
 
-// Defines and registers a function; the body follows and returns an invoker::Result. `name` may be
-// quoted, and need not be an identifier: resize, image.resize, "image.resize-v2". `input` and
-// `output` name the body's parameters. A std::exception that leaves the body becomes an error with
-// its what(). Any number per file, any number of files per library, at namespace scope.
-#define INVOKER_FUNCTION(name, input, output) \
-  INVOKER_INTERNAL_FUNCTION_EXPANDED(#name, __COUNTER__, input, output)
+// Defines and registers a function; its body follows. `name` may be quoted, and need not be an
+// identifier: resize, image.resize, "image.resize-v2". A std::exception that leaves the body
+// becomes an error with its what(). Any number per file, any number of files per library, at
+// namespace scope.
+//
+//   INVOKER_FUNCTION(name, (T a, U b) -> R)   typed: T, U and R are types of values.h, or R is
+//                                             void; a first parameter may be a Context
+//   INVOKER_FUNCTION(name, input, output)     of bytes: `input` and `output` name an Input and an
+//                                             Output&, and the body returns a Result
+//
+// Views among the parameters point into the request, and hold during the call.
+#define INVOKER_FUNCTION(name, ...) \
+  INVOKER_INTERNAL_DEFINE(INVOKER_INTERNAL_FORM(__VA_ARGS__, ), #name, __COUNTER__, __VA_ARGS__)
 
 // Registers an `invoker_function` that exists already. A semicolon follows.
 #define INVOKER_REGISTER(name, function) \

@@ -17,6 +17,8 @@ struct FunctionEntry {
   void* context = nullptr;  // handed to the function in invoker_call; outlives the worker
   std::string doc;          // one line for people, often empty
   std::string library;      // where it came from, for messages
+  // What travels (docs/reference/typed_calls.md); empty: bytes.
+  std::string signature = {};
   // Whether a request only asks for more of an earlier call's answer, and so is taken while the
   // worker drains, too. Null: none does.
   bool (*asks_for_more)(absl::Span<const std::uint8_t> input) = nullptr;

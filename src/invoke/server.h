@@ -3,11 +3,7 @@
 //   invoker::ServerOptions options;
 //   options.listen = "127.0.0.1:7000";
 //   invoker::Server server(options);
-//   server.Register("reverse", [](invoker::Input input, invoker::Output& output) {
-//     if (!output.Resize(input.size())) return invoker::Result::TooSmall(input.size());
-//     std::reverse_copy(input.begin(), input.end(), output.data());
-//     return invoker::Result::Ok();
-//   });
+//   server.Register("greet", [](std::string name) { return "hello, " + name; });
 //   absl::Status status = server.Start();
 //   if (status.ok()) std::cout << "serving at " << server.address() << std::endl;
 //
@@ -22,7 +18,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -83,9 +78,9 @@ class INVOKER_EXPORT Server {
 
   // Offers a function, before Start. A name that is not allowed or taken already makes Start fail.
   void Register(FunctionEntry entry);
-  // The same with a callable `Result(Input, Output&)`, as the body of INVOKER_FUNCTION
-  // (function.h). Several executors call it at the same time, so it must be thread-safe. An
-  // exception that leaves it is the call's failure.
+  // The same with a callable of typed values, or one of bytes, `Result(Input, Output&)`: as the
+  // bodies of INVOKER_FUNCTION (function.h). Several executors call it at the same time, so it must
+  // be thread-safe. An exception that leaves it is the call's failure.
   template <typename Callable>
   void Register(absl::string_view name, Callable callable, absl::string_view doc = "");
 
@@ -118,12 +113,11 @@ class INVOKER_EXPORT Server {
 
 template <typename Callable>
 void Server::Register(absl::string_view name, Callable callable, absl::string_view doc) {
-  static_assert(std::is_invocable_r_v<Result, const Callable&, Input, Output&>,
-                "a function of a server is callable as Result(Input, Output&)");
   auto kept = std::make_shared<const Callable>(std::move(callable));
   FunctionEntry entry;
   entry.name = std::string(name);
   entry.doc = std::string(doc);
+  entry.signature = function_internal::SignatureOf<Callable>();
   entry.context = const_cast<Callable*>(kept.get());
   entry.function = [](invoker_call* call) -> int64_t {
     return function_internal::Call(*static_cast<const Callable*>(call->context), call);

@@ -14,7 +14,9 @@ using bootstrap::FunctionInfo;
 
 bool SameFunctions(const std::vector<FunctionInfo>& a, const std::vector<FunctionInfo>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const FunctionInfo& x, const FunctionInfo& y) { return x.name == y.name; });
+                    [](const FunctionInfo& x, const FunctionInfo& y) {
+                      return x.name == y.name && x.signature == y.signature;
+                    });
 }
 
 // No more than an executor can have sessions; a process that says more does so in bad faith.

@@ -21,6 +21,7 @@ TABLES = {
     "bandwidth": ["bandwidth"],
     "cold_start": ["phases", "totals", "lease_phases", "lease_totals"],
     "python_overhead": ["overhead"],
+    "typed_calls": ["overhead"],
     "peer_scale": ["sessions", "latency"],
     "stages": ["stages"],
     "data_auth": ["latency"],

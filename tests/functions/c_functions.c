@@ -40,10 +40,10 @@ static char english[] = "hello";
 static char german[] = "hallo";
 
 static const invoker_entry entries[] = {
-    {"c.reverse", Reverse, NULL, "the input's bytes in the opposite order"},
-    {"c.refuse", Refuse, NULL, NULL},
-    {"c.greet.en", Greet, english, NULL},
-    {"c.greet.de", Greet, german, NULL},
+    {"c.reverse", Reverse, NULL, "the input's bytes in the opposite order", NULL},
+    {"c.refuse", Refuse, NULL, NULL, NULL},
+    {"c.greet.en", Greet, english, NULL, NULL},
+    {"c.greet.de", Greet, german, NULL, NULL},
 };
 
 static const invoker_module module = {INVOKER_ABI_VERSION, sizeof(invoker_module),

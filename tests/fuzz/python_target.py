@@ -16,7 +16,7 @@ import invoker
 import numpy
 from invoker import usage
 from invoker._calls import arguments, leasing
-from invoker._native import buffers
+from invoker._native import _invoker, buffers
 from invoker._pickle import frames
 
 _WAIT = 5.0  # nothing here takes long; a future that does not end in this time is a finding
@@ -168,13 +168,21 @@ _FUNCTIONS = {
     "fail": _fail,
     "odd": lambda view: 5,
     "object": invoker.pickled(lambda *args, **kwargs: (args, kwargs)),
+    "typed": invoker.typed("(f64[:], optional[str], list[i8]) -> (f64[:], optional[str], list[i8])")(lambda *values: values),
 }
+_SIGNATURES = [
+    "() -> %s" % text
+    for text in (
+        "f64[:, :]", "{a: i16, b: f32[2]}[:]", "{a: i16, b: f32[2]}", "list[str]", "optional[(bool, i32, f16)]", "bytes", "c64",
+        "list[list[u8[:]]]", "protobuf[a.B]", "(u64, c128)",
+    )
+]
 _SERVER, _OTHER = (
     invoker.serve(_FUNCTIONS, provider="tcp;ofi_rxm", fabric_address="127.0.0.1", window=65536) for _ in range(2)
 )
 _CLIENT = invoker.connect(_SERVER.address, provider="tcp;ofi_rxm", fabric_address="127.0.0.1")
 _GROUP = invoker.connect(_SERVER.address + "," + _OTHER.address, provider="tcp;ofi_rxm", fabric_address="127.0.0.1")
-_NAMES = ["echo", "nothing", "fail", "odd", "object", "none"]
+_NAMES = ["echo", "nothing", "fail", "odd", "object", "typed", "none"]
 _ADDRESSES = [_SERVER.address, "127.0.0.1:1", "", ":", "127.0.0.1", "127.0.0.1:99999", "[::1]:1", "127.0.0.1:1\0", "\ud800", ","]
 _ADDRESSES += [",".join([_SERVER.address] * 2), _SERVER.address + ",127.0.0.1:1"]
 _LISTEN = ["127.0.0.1:0", "", ":", "127.0.0.1", "127.0.0.1:-1", "127.0.0.1:99999", "[::1", "\ud800", "\0"]
@@ -213,6 +221,15 @@ def _remote(maker):
 
 def _object(maker):
     _CLIENT.remote("object", timeout=1.0)(maker.any(), key=maker.any())
+
+
+def _typed(maker):
+    typed = _target(maker).typed("typed", maker.pick([None, None, _FUNCTIONS["typed"].signature, maker.any()]))
+    typed = typed.options(timeout=maker.timeout(), response_capacity=maker.any(), retry=maker.pick([0, maker.any()]))
+    good = [numpy.ones(maker.byte()), maker.text(), [maker.byte() % 128]]
+    arguments = good if maker.byte() % 2 else [maker.any() for _ in range(maker.byte() % 5)]
+    call = maker.pick([typed, lambda *values: typed.submit(*values).result(_WAIT)])
+    call(*arguments)
 
 
 def _map(maker):
@@ -254,6 +271,8 @@ def _pieces(maker):
             lambda: arguments.seconds_from("seconds", maker.any(), zero=False),
             lambda: frames.decode(memoryview(maker.take(maker.byte()))),
             lambda: frames.encode(maker.byte() % 4, maker.any()),
+            lambda: _invoker.Signature(maker.text()),
+            lambda: _invoker.Signature(maker.pick(_SIGNATURES)).decode_result(memoryview(maker.take(maker.byte()))),
             lambda: usage.Usage(*[maker.any() for _ in range(maker.byte() % 9)]),
         ]
     )
@@ -318,7 +337,7 @@ def _serve(maker):
 
 
 _STEPS = [
-    *[_call, _call, _submit, _acall, _function, _remote, _object, _map, _ping],
+    *[_call, _call, _submit, _acall, _function, _remote, _object, _typed, _typed, _map, _ping],
     *[_native, _pieces, _pieces, _lease, _connect, _serve],
 ]
 

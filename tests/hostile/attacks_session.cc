@@ -251,6 +251,23 @@ void FloodOfRequests(Battle* battle, uint64_t tries) {
   }
 }
 
+// Lengths and shapes that say more than there is, as the arguments of a typed function.
+void ArgumentsThatAreNone(Battle* battle, uint64_t tries) {
+  const uint16_t own_arrays = battle->own->FunctionId("own_arrays");
+  for (uint64_t i = 0; i < tries; ++i) {
+    std::string request(8 * (1 + battle->Random() % 40), '\0');
+    for (size_t at = 0; at < request.size(); at += 8) {
+      const uint64_t word =
+          battle->Random() % 2 == 0 ? battle->Random() % 64 : uint64_t{1} << battle->Random() % 64;
+      memcpy(&request[at], &word, sizeof(word));
+    }
+    // Arguments end at a multiple of 8 bytes.
+    request += "more";
+    battle->Demand(absl::StatusCode::kUnknown,
+                   battle->own->Run(own_arrays, request, kPatience).status());
+  }
+}
+
 // An address like this one, at which nobody is.
 std::string AnotherAddress(const std::string& provider, const std::string& address,
                            uint16_t which) {
@@ -323,6 +340,7 @@ std::vector<Attack> AttacksFromASession() {
        .knows = "own session",
        .run = HalfWrittenMessages,
        .seen = {"wrong_epoch"}},
+      {.name = "arguments that are none", .knows = "own session", .run = ArgumentsThatAreNone},
       {.name = "lengths beyond the window",
        .knows = "own session",
        .run = LengthsBeyondTheWindow,

@@ -9,8 +9,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "invoker/function.h"
 
@@ -46,6 +49,13 @@ INVOKER_FUNCTION(forged_call, input, output) {
   forged.fetch_add(1, std::memory_order_relaxed);
   output.Append(input.data(), input.size());
   return invoker::Result::Ok();
+}
+
+INVOKER_FUNCTION(own_arrays, (invoker::ArrayView<const double, 2> a, std::string_view text,
+                              std::vector<std::string> list)
+                                 ->std::vector<std::string>) {
+  if (a.size() * sizeof(double) > 4096 || text.size() > 4096) std::abort();  // more than came
+  return list;
 }
 
 // The same, held: input is the paths of two pipes with a space between them. It writes a byte into

@@ -56,7 +56,7 @@ TEST_F(FunctionRunnerTest, TheWatchShowsWhichFunctionRunsAndForWhichSession) {
 TEST_F(FunctionRunnerTest, AFunctionCanAskWhetherItsClientHasCancelledTheCall) {
   FunctionRunner runner = Make();
   int asked = -1;
-  functions_.in_echo = [&](const invoker_call& call) { asked = call.cancelled(&call); };
+  functions_.in_echo = [&](const invoker_call& call) { asked = call.services->cancelled(&call); };
   Run(&runner, kEcho, "hello");
   EXPECT_EQ(asked, 0);
   flags_ = std::byte{kCancelled};

@@ -16,6 +16,7 @@ FOLDERS = {
 }
 PUBLIC = {
     "client",
+    "context",
     "errors",
     "executor",
     "function",
@@ -25,6 +26,7 @@ PUBLIC = {
     "lease",
     "remote_function",
     "server",
+    "typed",
     "usage",
 }
 

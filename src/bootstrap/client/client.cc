@@ -216,10 +216,7 @@ absl::StatusOr<std::vector<FunctionInfo>> BootstrapClient::Load(uint64_t lease,
   v1::LoadReply reply;
   absl::Status status = call.Run<v1::Code>(&v1::Code::Stub::Load, request, &reply);
   if (!status.ok()) return status;
-  std::vector<FunctionInfo> functions;
-  functions.reserve(static_cast<size_t>(reply.functions_size()));
-  for (const v1::Function& function : reply.functions()) functions.push_back({function.name()});
-  return functions;
+  return FromProto(reply.functions());
 }
 
 // The service Accounting.

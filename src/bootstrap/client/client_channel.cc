@@ -21,7 +21,7 @@ namespace {
 // the same moment as its client.
 constexpr int kFirstReconnectMs = 100;
 constexpr int kLargestReconnectMs = 1000;
-// The names of all functions that a worker can have fit.
+// The names, signatures and docs of all functions that a worker can have fit.
 constexpr int kMaxReplyBytes = 16 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
 

@@ -203,9 +203,7 @@ v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
   message.set_executors(info.executors);
   message.set_host_identity(info.host_identity);
   message.set_draining(info.draining);
-  for (const FunctionInfo& function : info.functions) {
-    message.add_functions()->set_name(function.name);
-  }
+  *message.mutable_functions() = ToProto(info.functions);
   v1::Capacity* capacity = message.mutable_capacity();
   capacity->set_cores(info.capacity.cores);
   capacity->set_free_cores(info.capacity.free_cores);
@@ -242,16 +240,36 @@ absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
   info.executors = message.executors();
   info.host_identity = message.host_identity();
   info.draining = message.draining();
-  info.functions.reserve(message.functions_size());
-  for (const v1::Function& function : message.functions()) {
-    info.functions.push_back(FunctionInfo{function.name()});
-  }
+  info.functions = FromProto(message.functions());
   const v1::Capacity& capacity = message.capacity();
   info.capacity = {capacity.cores(),        capacity.free_cores(),
                    capacity.memory_bytes(), capacity.free_memory_bytes(),
                    capacity.allow_upload(), capacity.python(),
                    capacity.waiting()};
   return info;
+}
+
+google::protobuf::RepeatedPtrField<v1::Function> ToProto(
+    const std::vector<FunctionInfo>& functions) {
+  google::protobuf::RepeatedPtrField<v1::Function> messages;
+  messages.Reserve(static_cast<int>(functions.size()));
+  for (const FunctionInfo& function : functions) {
+    v1::Function* message = messages.Add();
+    message->set_name(function.name);
+    message->set_doc(function.doc);
+    message->set_signature(function.signature);
+  }
+  return messages;
+}
+
+std::vector<FunctionInfo> FromProto(
+    const google::protobuf::RepeatedPtrField<v1::Function>& messages) {
+  std::vector<FunctionInfo> functions;
+  functions.reserve(static_cast<size_t>(messages.size()));
+  for (const v1::Function& message : messages) {
+    functions.push_back({message.name(), message.doc(), message.signature()});
+  }
+  return functions;
 }
 
 v1::OpenSessionRequest ToProto(uint64_t lease, const OpenSessionRequest& request) {
@@ -314,9 +332,7 @@ v1::OpenSessionReply ToProto(const OpenSessionReply& reply) {
     message.set_request_tag_key(reply.data_keys.request.data(), kDataKeyBytes);
     message.set_response_tag_key(reply.data_keys.response.data(), kDataKeyBytes);
   }
-  for (const FunctionInfo& function : reply.functions) {
-    message.add_functions()->set_name(function.name);
-  }
+  *message.mutable_functions() = ToProto(reply.functions);
   return message;
 }
 
@@ -327,10 +343,7 @@ absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message) 
   reply.request_window = GetWindow(message.request_window());
   reply.epoch = message.epoch();
   reply.eager_bytes = message.eager_bytes();
-  reply.functions.reserve(message.functions_size());
-  for (const v1::Function& function : message.functions()) {
-    reply.functions.push_back(FunctionInfo{function.name()});
-  }
+  reply.functions = FromProto(message.functions());
   absl::Status status = GetAddress(message.endpoint_address(), &reply.endpoint_address);
   status.Update(
       GetSessionNumber("request_session", message.request_session(), &reply.request_session));

@@ -1,14 +1,15 @@
 // Between the messages on the wire and the plain structs.
 //
 // Whatever comes from the wire is checked here: enums, 16-bit fields, and the lengths of addresses.
-// INVALID_ARGUMENT names the field. Only source files of the bootstrap include this header. Pure:
-// any thread.
+// INVALID_ARGUMENT names the field. Only source files of the bootstrap, and of the isolation,
+// include this header. Pure: any thread.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_CONVERSION_CONVERT_H_
 #define INVOKER_SRC_BOOTSTRAP_CONVERSION_CONVERT_H_
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,6 +29,11 @@ absl::StatusOr<OpenSessionRequest> FromProto(const v1::OpenSessionRequest& messa
 
 v1::OpenSessionReply ToProto(const OpenSessionReply& reply);
 absl::StatusOr<OpenSessionReply> FromProto(const v1::OpenSessionReply& message);
+
+google::protobuf::RepeatedPtrField<v1::Function> ToProto(
+    const std::vector<FunctionInfo>& functions);
+std::vector<FunctionInfo> FromProto(
+    const google::protobuf::RepeatedPtrField<v1::Function>& messages);
 
 v1::FabricIdentity ToProto(const FabricIdentity& fabric);
 FabricIdentity FromProto(const v1::FabricIdentity& message);

@@ -72,7 +72,9 @@ struct WindowDescriptor {
 // A function's id is its position in WorkerInfo::functions. Ids hold for the life of the server
 // process.
 struct FunctionInfo {
-  std::string name;  // empty: not for whom it is told
+  std::string name;            // empty: not for whom it is told, and so is the rest
+  std::string doc = {};        // one line for people
+  std::string signature = {};  // empty: bytes; otherwise src/invoke/function/signature.h's
 };
 
 // One fabric that a worker serves.
@@ -184,8 +186,10 @@ struct OpenSessionRequest {
   DataAuth data_auth = DataAuth::kOff;  // the least that the client wants
   // One that the lease's stream has granted. A secret.
   std::string session_token;
-  // Which functions the session may call; nullptr: all. The server's to fill in.
+  // The server's to fill in: which functions the session may call, nullptr: all; and its client's
+  // name in the policy.
   std::shared_ptr<const FunctionFilter> filter;
+  std::string tenant;
 };
 
 // 128 random bits that a lease's stream has granted: opens one session.

@@ -30,7 +30,7 @@ inline std::shared_ptr<const FunctionFilter> FilterFor(const security::Caller& c
 inline void HideForbidden(const FunctionFilter* filter, std::vector<FunctionInfo>* functions) {
   if (filter == nullptr) return;
   for (size_t id = 0; id < functions->size(); ++id) {
-    if (!filter->Allows(static_cast<uint16_t>(id))) (*functions)[id].name.clear();
+    if (!filter->Allows(static_cast<uint16_t>(id))) (*functions)[id] = FunctionInfo();
   }
 }
 

@@ -87,6 +87,7 @@ absl::StatusOr<OpenSessionReply> BootstrapService::Open(const grpc::ServerContex
   request->session_token.clear();
   table_->NoteEndpoint(*use, request->endpoint_address);
   request->filter = FilterFor(*caller, info.functions, use->own_executors());
+  if (caller->tenant != nullptr) request->tenant = caller->tenant->name;
   absl::StatusOr<OpenSessionReply> reply = host_->OpenSession(message.lease(), *request);
   if (reply.ok()) HideForbidden(request->filter.get(), &reply->functions);
   return reply;

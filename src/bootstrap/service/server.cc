@@ -21,8 +21,8 @@ namespace {
 
 // No request is larger than a chunk of an upload, or a few addresses and windows.
 constexpr int kMaxRequestBytes = 64 << 10;
-// No answer is larger than the names of all functions that a worker can have.
-constexpr int kMaxReplyBytes = 16 << 20;
+// No answer is larger than the names, signatures and docs of all functions that a worker can have.
+constexpr int kMaxReplyBytes = 96 << 20;
 // The longest token fits twice.
 constexpr int kMaxMetadataBytes = 16 << 10;
 // Streams of one connection at a time: leases, uploads and requests. gRPC keeps what is beyond that

@@ -71,12 +71,26 @@ Client::~Client() { Close(); }
 
 void Client::Close() { connection_->Close(); }
 
+absl::Status CheckSignature(absl::string_view function, absl::string_view workers,
+                            absl::string_view callers) {
+  if (workers == callers) return absl::OkStatus();
+  if (workers.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the worker's function \"", function,
+                     "\" takes and returns bytes, and the caller takes it for ", callers,
+                     "; call it with bytes"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the worker's function \"", function, "\" is ",
+                                                 workers, ", and the caller takes it for ",
+                                                 callers.empty() ? "one of bytes" : callers));
+}
+
 absl::StatusOr<RemoteFunction> Client::Function(absl::string_view name) const {
   const std::vector<bootstrap::FunctionInfo> functions = connection_->functions();
   for (size_t id = 0; id < functions.size(); ++id) {
     // What has no name is not for this client.
     if (functions[id].name == name && !name.empty()) {
-      return RemoteFunction(functions[id].name, static_cast<uint16_t>(id));
+      return RemoteFunction(functions[id].name, static_cast<uint16_t>(id), functions[id].signature);
     }
   }
   return absl::NotFoundError(absl::StrCat(

@@ -171,6 +171,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> ExecutorEndpoint::OpenSession(
   parts.reactor = reactor_.get();
   parts.functions = shared_->functions;
   parts.filter = request.filter;
+  parts.tenant = request.tenant;
   parts.watch = shared_->watch;
   parts.draining = &shared_->draining;
   parts.times = &shared_->times;

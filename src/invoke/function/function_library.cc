@@ -180,9 +180,9 @@ absl::Status FunctionLibrary::ReadTable(const FunctionLibraryOptions& options) {
     if (entry->name == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(prefix, "has no name for function ", i));
     }
-    absl::StatusOr<std::uint16_t> added =
-        registry.Add({entry->name, entry->function, entry->context,
-                      entry->doc != nullptr ? entry->doc : "", name_});
+    absl::StatusOr<std::uint16_t> added = registry.Add(
+        {entry->name, entry->function, entry->context, entry->doc != nullptr ? entry->doc : "",
+         name_, entry->signature != nullptr ? entry->signature : ""});
     if (absl::IsAlreadyExists(added.status())) {
       return absl::InvalidArgumentError(
           absl::StrCat(prefix, "defines function \"", entry->name, "\" twice; rename one of them"));

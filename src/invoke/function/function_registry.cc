@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "src/invoke/function/signature.h"
 
 namespace invoker {
 namespace {
@@ -34,6 +35,12 @@ absl::Status FunctionRegistry::CheckAdd(const FunctionEntry& entry) const {
     return absl::InvalidArgumentError(
         absl::StrCat("function \"", entry.name, "\" (from ", entry.library, ") is a null pointer"));
   }
+  if (!entry.signature.empty()) {
+    if (absl::Status status = Signature::Parse(entry.signature).status(); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("function \"", entry.name, "\" (from ",
+                                                     entry.library, "): ", status.message()));
+    }
+  }
   if (const auto taken = ids_.find(entry.name); taken != ids_.end()) {
     return absl::AlreadyExistsError(absl::StrCat(
         "function \"", entry.name, "\" is defined twice: by ", entries_[taken->second].library,
@@ -49,6 +56,8 @@ absl::Status FunctionRegistry::CheckAdd(const FunctionEntry& entry) const {
 
 absl::StatusOr<std::uint16_t> FunctionRegistry::Add(FunctionEntry entry) {
   if (absl::Status status = CheckAdd(entry); !status.ok()) return status;
+  // In its one spelling, by which callers compare it.
+  if (!entry.signature.empty()) entry.signature = Signature::Parse(entry.signature)->ToString();
   const auto id = static_cast<std::uint16_t>(entries_.size());
   ids_.emplace(entry.name, id);
   entries_.push_back(std::move(entry));
@@ -77,11 +86,9 @@ CallOutcome RunFunction(const FunctionEntry& entry, absl::Span<const std::uint8_
                         absl::Span<std::uint8_t> output, absl::Span<char> error) {
   // All of it, so that nothing of an earlier call's message can show through.
   std::memset(error.data(), 0, error.size());
-  // Nobody knows whose call it is, and so nobody can cancel it.
-  const auto never = +[](const invoker_call*) -> std::int32_t { return 0; };
   CallOutcome outcome;
   const std::int64_t size =
-      RunFunctionCleared(entry, input, output, error, &outcome, never, nullptr);
+      RunFunctionCleared(entry, input, output, error, &outcome, nullptr, nullptr);
   if (size < 0) return outcome;
   outcome.kind = CallOutcome::Kind::kOk;
   outcome.output_size = static_cast<std::uint64_t>(size);

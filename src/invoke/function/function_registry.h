@@ -33,7 +33,8 @@ class FunctionRegistry {
   static constexpr std::size_t kMaxFunctions = 65535;
 
   // Registers a function under the next id: 0, 1, 2, and so on. Fails, and registers nothing, for a
-  // name that is not allowed (function.h) or taken already, for a null function, and when full.
+  // name that is not allowed (function.h) or taken already, for a null function, for a signature
+  // that is none, and when full.
   absl::StatusOr<std::uint16_t> Add(FunctionEntry entry);
 
   // Registers all of them, in this order, or, if one is refused, none.
@@ -94,8 +95,7 @@ CallOutcome JudgeException(const std::exception* exception, absl::Span<char> err
 inline std::int64_t RunFunctionCleared(const FunctionEntry& entry,
                                        absl::Span<const std::uint8_t> input,
                                        absl::Span<std::uint8_t> output, absl::Span<char> error,
-                                       CallOutcome* failure,
-                                       std::int32_t (*cancelled)(const invoker_call*),
+                                       CallOutcome* failure, const invoker_services* services,
                                        void* worker) {
   invoker_call call;
   call.struct_size = sizeof(call);
@@ -108,7 +108,7 @@ inline std::int64_t RunFunctionCleared(const FunctionEntry& entry,
   call.output_needed = 0;
   call.error = error.data();
   call.error_capacity = error.size();
-  call.cancelled = cancelled;
+  call.services = services;
   call.worker = worker;
   std::int64_t returned = INVOKER_FAILED;
   try {

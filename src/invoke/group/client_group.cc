@@ -123,6 +123,8 @@ absl::Status ClientGroup::Replace(size_t executor, std::unique_ptr<Client> clien
   for (const std::shared_ptr<GroupFunctionIds>& function : functions_) {
     absl::StatusOr<RemoteFunction> one = client->Function(function->name());
     if (!one.ok()) return one.status();
+    absl::Status same = CheckSignature(function->name(), one->signature(), function->signature());
+    if (!same.ok()) return same;
     found.push_back(*std::move(one));
   }
   for (size_t i = 0; i < functions_.size(); ++i) functions_[i]->Set(executor, found[i]);
@@ -155,10 +157,13 @@ absl::StatusOr<GroupFunction> ClientGroup::Function(absl::string_view name) cons
   std::vector<RemoteFunction> found;
   for (size_t i = 0; i < size(); ++i) {
     absl::StatusOr<RemoteFunction> one = client(i).Function(name);
-    if (!one.ok()) {
-      return absl::Status(one.status().code(),
-                          absl::StrCat("executor ", i, " of ", size(), ", at ", client(i).server(),
-                                       ": ", one.status().message()));
+    absl::Status status = one.status();
+    if (one.ok() && !found.empty()) {
+      status = CheckSignature(name, one->signature(), found.front().signature());
+    }
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("executor ", i, " of ", size(), ", at ",
+                                                      client(i).server(), ": ", status.message()));
     }
     found.push_back(*std::move(one));
   }
@@ -233,6 +238,8 @@ absl::StatusOr<GroupFuture> GroupCallStarter::Start(ClientGroup& group,
 }
 
 const std::string& GroupFunction::name() const { return ids_->name(); }
+
+const std::string& GroupFunction::signature() const { return ids_->signature(); }
 
 GroupFuture::GroupFuture(absl::Status status) : status_(std::move(status)) {}
 GroupFuture::GroupFuture(std::unique_ptr<GroupTries> tries) : tries_(std::move(tries)) {}

@@ -18,13 +18,14 @@ namespace invoker {
 
 class GroupFunctionIds {
  public:
-  // `functions` by the executor's number.
+  // `functions` by the executor's number, of one signature.
   GroupFunctionIds(std::string name, const std::vector<RemoteFunction>& functions)
-      : name_(std::move(name)), at_(functions.size()) {
+      : name_(std::move(name)), signature_(functions.front().signature()), at_(functions.size()) {
     for (size_t i = 0; i < functions.size(); ++i) Set(i, functions[i]);
   }
 
   const std::string& name() const { return name_; }
+  const std::string& signature() const { return signature_; }
 
   // The function in a session that a call is counted for. nullptr if that has been lost, and may
   // have been followed by one with other ids. Any thread.
@@ -48,6 +49,7 @@ class GroupFunctionIds {
   }
 
   const std::string name_;
+  const std::string signature_;
   std::vector<std::atomic<const RemoteFunction*>> at_;
   // One of each id that there has been; they stay, since others may be looking at them.
   std::deque<RemoteFunction> known_;

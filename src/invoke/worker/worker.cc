@@ -33,11 +33,16 @@ bootstrap::FabricOffer MakeOffer(const transport::FabricChoice& fabric) {
   return offer;
 }
 
+// What clients get of a function's documentation.
+constexpr size_t kMostDocBytes = 256;
+
 // By id.
 std::vector<bootstrap::FunctionInfo> InfosOf(const FunctionRegistry& functions) {
   std::vector<bootstrap::FunctionInfo> infos;
   infos.reserve(functions.size());
-  for (const FunctionEntry& entry : functions.entries()) infos.push_back({entry.name});
+  for (const FunctionEntry& entry : functions.entries()) {
+    infos.push_back({entry.name, entry.doc.substr(0, kMostDocBytes), entry.signature});
+  }
   return infos;
 }
 

@@ -148,10 +148,7 @@ absl::StatusOr<FromExecutor> ExecutorHost::Start(const Environment& environment,
     Tell(event);
   });
   FromExecutor answer;
-  answer.mutable_ready();
-  for (const bootstrap::FunctionInfo& function : worker_->Info().functions) {
-    answer.mutable_ready()->add_functions()->set_name(function.name);
-  }
+  *answer.mutable_ready()->mutable_functions() = bootstrap::ToProto(worker_->Info().functions);
   return answer;
 }
 
@@ -199,9 +196,7 @@ absl::Status ExecutorHost::Load(const ToExecutor::Load& request, UniqueFd fd,
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> all =
       worker_->AddFunctions(std::move(entries));
   if (!all.ok()) return all.status();
-  for (const bootstrap::FunctionInfo& function : *all) {
-    answer->mutable_functions()->add_functions()->set_name(function.name);
-  }
+  *answer->mutable_functions()->mutable_functions() = bootstrap::ToProto(*all);
   return absl::OkStatus();
 }
 
@@ -218,6 +213,7 @@ absl::Status ExecutorHost::Do(const ToExecutor& request, std::vector<UniqueFd> f
           bootstrap::FromProto(request.open_session());
       if (!plain.ok()) return plain.status();
       if (request.has_function_filter()) plain->filter = FilterOf(request.function_filter());
+      plain->tenant = request.tenant();
       absl::StatusOr<bootstrap::OpenSessionReply> reply = worker_->OpenSession(kLease, *plain);
       if (!reply.ok()) return reply.status();
       *answer->mutable_open_session() = bootstrap::ToProto(*reply);

@@ -233,9 +233,7 @@ void ExecutorRecord::OnMessage(const FromExecutor& message, pid_t sender) {
       start_status_ = StatusOf(message);
       ready_ = start_status_.ok();
       limits_.ClearStartLimit();
-      for (const auto& function : message.ready().functions()) {
-        functions_.push_back({function.name()});
-      }
+      functions_ = bootstrap::FromProto(message.ready().functions());
       // It is not what was forked where a sandbox's program is between.
       if (sender != 0) pid_ = sender;
       return;

@@ -47,10 +47,8 @@ absl::StatusOr<std::vector<bootstrap::FunctionInfo>> RemoteExecutor::Load(const 
   table_->Wake();
   absl::StatusOr<FromExecutor> answer = record_->Call(std::move(request), {file.get()});
   if (!answer.ok()) return answer.status();
-  std::vector<bootstrap::FunctionInfo> functions;
-  for (const auto& function : answer->functions().functions()) {
-    functions.push_back({function.name()});
-  }
+  std::vector<bootstrap::FunctionInfo> functions =
+      bootstrap::FromProto(answer->functions().functions());
   record_->SetFunctions(functions);
   return functions;
 }
@@ -59,6 +57,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> RemoteExecutor::OpenSession(
     const bootstrap::OpenSessionRequest& request) {
   ToExecutor message;
   *message.mutable_open_session() = bootstrap::ToProto(/*lease=*/0, request);
+  message.set_tenant(request.tenant);
   if (request.filter != nullptr) {
     isolation::v1::FunctionFilter* filter = message.mutable_function_filter();
     filter->set_later_ones(request.filter->later_ones());

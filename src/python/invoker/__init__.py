@@ -22,6 +22,7 @@ for their exceptions.
 
 from invoker._native import __version__
 from invoker.client import Client, aconnect, connect
+from invoker.context import Context, context
 from invoker.errors import (
     Aborted,
     AlreadyExists,
@@ -50,6 +51,7 @@ from invoker.group import Group
 from invoker.lease import Lease
 from invoker.remote_function import RemoteFunction
 from invoker.server import Pickled, Server, cancelled, pickled, serve
+from invoker.typed import Typed, TypedFunction, typed
 from invoker.usage import Capacity, Usage
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "Cancelled",
     "Capacity",
     "Client",
+    "Context",
     "DataLoss",
     "DeadlineExceeded",
     "Executor",
@@ -78,6 +81,8 @@ __all__ = [
     "RemoteTraceback",
     "ResourceExhausted",
     "Server",
+    "Typed",
+    "TypedFunction",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
@@ -88,7 +93,9 @@ __all__ = [
     "as_completed",
     "cancelled",
     "connect",
+    "context",
     "pickled",
     "serve",
+    "typed",
     "wait",
 ]

@@ -21,14 +21,20 @@ import pickle
 
 
 def load(path):
-    """The function in the file at path, which invoker._pickle.shipping.dumps has made, as one of frames. For the native half."""
+    """The function in the file at path, which invoker._pickle.shipping.dumps has made. For the native half.
+
+    Returns a typed one as (function, signature), and any other as (a function of frames, "").
+    """
     from invoker._pickle.framed import Framed
+    from invoker.typed import Typed
 
     with open(path, "rb") as file:
         function = pickle.load(file)
     if not callable(function):
         raise TypeError("the file holds a %s, which is not callable" % type(function).__name__)
-    return Framed(function)
+    if isinstance(function, Typed):
+        return function.function, function.signature
+    return Framed(function), ""
 
 
 def _prepare():
@@ -48,6 +54,7 @@ def main():
     """Runs until the server goes away. Returns the exit status."""
     # All that calls need, so that it is there before the fork.
     from invoker._native import _invoker, failures  # noqa: F401
+    from invoker import typed  # noqa: F401
     from invoker._pickle import framed  # noqa: F401
 
     _prepare()

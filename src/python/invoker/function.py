@@ -14,6 +14,7 @@ from invoker._calls.native_calls import NativeCalls
 from invoker._native import _invoker
 from invoker._pickle import shipping
 from invoker.remote_function import RemoteFunction
+from invoker.typed import Typed, TypedFunction
 
 
 class Function(_invoker.BoundFunction):
@@ -154,11 +155,9 @@ class Functions:
     def function(self, function: str) -> Function: ...
 
     @overload
-    def function(self, function: Callable[..., Any]) -> RemoteFunction: ...
+    def function(self, function: Callable[..., Any]) -> Any: ...
 
-    def function(
-        self, function: Union[str, Callable[..., Any]]
-    ) -> Union[Function, RemoteFunction]:
+    def function(self, function: Union[str, Callable[..., Any]]) -> Any:
         """The function of that name, to call without looking it up each time; of a group, one that all workers have.
 
         With a Python function rather than a name, also as a decorator, the same as register().
@@ -166,6 +165,13 @@ class Functions:
         if callable(function):
             return self.register(function)
         return Function(self._calls, self._calls.handle(function))
+
+    def typed(self, name: str, signature: Optional[str] = None) -> TypedFunction:
+        """The typed function of that name, to call with values; of a group, one that all workers have with one signature.
+
+        signature: what the caller takes it for; None: whatever it is. InvalidArgument, with both, if it is another one.
+        """
+        return TypedFunction(self._calls, name, signature)
 
     def functions(self) -> List[str]:
         """The names of the worker's functions. A group lists the functions that every worker has."""
@@ -226,9 +232,7 @@ class Functions:
             progress=progress,
         )
 
-    def register(
-        self, function: Callable[..., Any], *, name: Optional[str] = None
-    ) -> RemoteFunction:
+    def register(self, function: Callable[..., Any], *, name: Optional[str] = None) -> Any:
         """Ships a Python function to an executor and returns it as one that runs there. Also a decorator.
 
         The executor is one of this client's own: the first call of any function so registered leases it, with default terms
@@ -236,10 +240,16 @@ class Functions:
         does when a function crashes, the next call leases another and ships the function again. For other terms, or more
         executors, use Lease.register().
 
+        One that was made by typed() becomes a TypedFunction, and any other a RemoteFunction. A TypedFunction leases at once,
+        and ends with that executor's lease.
+
         name: on the worker; None: the function's own.
         """
         if not callable(function):
             raise TypeError("%r is not callable" % (function,))
+        if isinstance(function, Typed):
+            lease = self._own_lease.get()
+            return TypedFunction(lease, lease.ship(function, name), function.signature)
         own = shipping.name_for(function, ()) if name is None else arguments.text("name", name)
         return RemoteFunction(OnFirstUse(self._own_lease, function, name), own, function=function)
 

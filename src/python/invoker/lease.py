@@ -10,6 +10,7 @@ from invoker._calls.native_calls import NativeCalls
 from invoker.errors import FailedPrecondition, InvokerError
 from invoker.group import Group
 from invoker.remote_function import RemoteFunction
+from invoker.typed import Typed, TypedFunction
 from invoker.usage import Usage
 
 
@@ -45,9 +46,7 @@ class Lease(Group):
         """
         return self._calls.upload(path)
 
-    def register(
-        self, function: Callable[..., Any], *, name: Optional[str] = None
-    ) -> RemoteFunction:
+    def register(self, function: Callable[..., Any], *, name: Optional[str] = None) -> Any:
         """Ships a Python function to every executor and returns it as one that runs there. Also a decorator, as function().
 
         Variables that it closes over, globals that it uses, and other code of its own package unless that is installed, go
@@ -55,9 +54,13 @@ class Lease(Group):
 
         name: on the worker; None: the function's own, with a number if that is taken.
 
+        One that was made by typed() becomes a TypedFunction, and any other a RemoteFunction.
         FailedPrecondition if the lease has no Python executors; PermissionDenied where the worker takes no code.
         """
-        return RemoteFunction(self._calls, self._calls.ship(function, name), function=function)
+        there = self._calls.ship(function, name)
+        if isinstance(function, Typed):
+            return TypedFunction(self._calls, there, function.signature)
+        return RemoteFunction(self._calls, there, function=function)
 
     def functions(self) -> List[str]:
         """The names of the functions that the executors have."""

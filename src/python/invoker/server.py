@@ -11,6 +11,7 @@ from invoker._calls.closing import Closing
 from invoker._calls.connecting import Path, path
 from invoker._pickle.framed import Framed
 from invoker.errors import InvalidArgument
+from invoker.typed import Typed
 
 # A thread each; the native half takes more than any process can have.
 _MOST_EXECUTORS = 2**16
@@ -77,7 +78,7 @@ def serve(
 
     functions: callables by their names: 1 to 128 characters out of A-Z a-z 0-9 _ . - A callable gets the request as a
         read-only memoryview, valid during the call, and returns something bytes-like, or None for an empty answer. With
-        pickled() it takes and returns Python objects.
+        typed() it takes and returns values by a signature, with pickled() any Python objects.
     listen: where the bootstrap service listens, "HOST:PORT"; port 0 picks a free one, and Server.address says which. One
         that other machines can reach needs tls_cert, or allow_plaintext on a trusted network.
     provider, fabric_address: the fabrics to serve: "auto" or None for every one that works here, or names of libfabric
@@ -107,9 +108,11 @@ def serve(
             raise TypeError("the function %r is not callable, but a %s" % (name, type(function).__name__))
         doc = (function.__doc__ or "").strip().partition("\n")[0]
         if isinstance(function, Pickled):
-            entries.append((name, Framed(function.function), True, doc))
+            entries.append((name, Framed(function.function), True, "", doc))
+        elif isinstance(function, Typed):
+            entries.append((name, function.function, False, function.signature, doc))
         else:
-            entries.append((name, function, False, doc))
+            entries.append((name, function, False, "", doc))
     if window is not None and arguments.whole("window", window) <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
     native = _invoker.serve(

@@ -9,6 +9,7 @@
 
 #include "invoker/version.h"
 #include "src/python/native/calls/bound_function.h"
+#include "src/python/native/calls/bound_typed.h"
 #include "src/python/native/calls/connect_options.h"
 #include "src/python/native/calls/native_caller.h"
 #include "src/python/native/calls/native_client.h"
@@ -21,6 +22,7 @@
 #include "src/python/native/server/native_server.h"
 #include "src/python/native/server/python_function.h"
 #include "src/python/native/signals.h"
+#include "src/python/native/typed/signature_codec.h"
 #include "src/transport/base/signal_guard.h"
 
 namespace py = pybind11;
@@ -31,6 +33,7 @@ using invoker::python::NativeClient;
 using invoker::python::NativeGroup;
 using invoker::python::NativeLease;
 using invoker::python::NativeServer;
+using invoker::python::SignatureCodec;
 using invoker::python::StartedCall;
 using invoker::python::Way;
 using invoker::python::WayFrom;
@@ -45,8 +48,23 @@ PYBIND11_MODULE(_invoker, module) {
   invoker::python::PrepareSignals();
 
   // Both of the caller that returned them; StartedCall is opaque.
-  py::class_<FunctionHandle>(module, "FunctionHandle").def_readonly("name", &FunctionHandle::name);
+  py::class_<FunctionHandle>(module, "FunctionHandle")
+      .def_readonly("name", &FunctionHandle::name)
+      .def_readonly("signature", &FunctionHandle::signature);
   py::class_<StartedCall>(module, "StartedCall");
+
+  py::class_<SignatureCodec>(module, "Signature")
+      .def(py::init(&SignatureCodec::Parse), py::arg("text"))
+      .def_property_readonly("text", &SignatureCodec::text)
+      .def(
+          "decode_result",
+          [](const SignatureCodec& signature, const py::object& view) {
+            const Py_buffer* buffer = PyMemoryView_GET_BUFFER(view.ptr());
+            return signature.DecodeResult(
+                {static_cast<const std::byte*>(buffer->buf), static_cast<size_t>(buffer->len)},
+                view);
+          },
+          py::arg("view"));
 
   py::class_<Event>(module, "Event")
       .def(py::init<>())
@@ -83,6 +101,18 @@ PYBIND11_MODULE(_invoker, module) {
           },
           py::arg("token"), py::arg("function"), py::arg("parts"), py::arg("timeout"),
           py::arg("response_capacity"), py::arg("may_block"))
+      .def(
+          "start_typed",
+          [](NativeCaller& caller, uint64_t token, const FunctionHandle& function,
+             const SignatureCodec& signature, const py::tuple& arguments,
+             std::optional<double> timeout, std::optional<int64_t> response_capacity, int64_t retry,
+             bool may_block) {
+            return caller.StartTyped(token, function, signature,
+                                     {PySequence_Fast_ITEMS(arguments.ptr()), arguments.size()},
+                                     {timeout, response_capacity, 0, retry, may_block});
+          },
+          py::arg("token"), py::arg("function"), py::arg("signature"), py::arg("arguments"),
+          py::arg("timeout"), py::arg("response_capacity"), py::arg("retry"), py::arg("may_block"))
       .def("cancel", &NativeCaller::Cancel, py::arg("call"))
       .def("next_results", &NativeCaller::NextResults)
       .def("wake", &NativeCaller::Wake)
@@ -111,6 +141,10 @@ PYBIND11_MODULE(_invoker, module) {
   PyObject* bound_function = invoker::python::MakeBoundFunctionType();
   if (bound_function == nullptr) throw py::error_already_set();
   module.attr("BoundFunction") = py::reinterpret_steal<py::object>(bound_function);
+
+  PyObject* bound_typed = invoker::python::MakeBoundTypedType();
+  if (bound_typed == nullptr) throw py::error_already_set();
+  module.attr("BoundTyped") = py::reinterpret_steal<py::object>(bound_typed);
 
   module.def(
       "connect", [](const py::tuple& way) { return NativeClient::Connect(WayFrom(way)); },
@@ -142,6 +176,7 @@ PYBIND11_MODULE(_invoker, module) {
       },
       py::arg("way"), py::arg("terms"));
   module.def("cancelled", &invoker::python::PythonFunction::IsCancelled);
+  module.def("call_facts", &invoker::python::PythonFunction::Facts);
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
   module.def(
       "capacity",
@@ -159,13 +194,14 @@ PYBIND11_MODULE(_invoker, module) {
 
   module.def(
       "serve",
-      [](const std::vector<std::tuple<std::string, py::object, bool, std::string>>& functions,
+      [](const std::vector<std::tuple<std::string, py::object, bool, std::string, std::string>>&
+             functions,
          const std::string& listen, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, const std::string& data_auth, uint64_t window,
          uint32_t executors, double hot_timeout, double peer_timeout, const py::tuple& security) {
         std::vector<NativeServer::Function> list;
-        for (const auto& [name, callable, framed, doc] : functions) {
-          list.push_back({name, callable, framed, doc});
+        for (const auto& [name, callable, framed, signature, doc] : functions) {
+          list.push_back({name, callable, framed, signature, doc});
         }
         const auto text = [&security](size_t field) { return security[field].cast<std::string>(); };
         NativeServer::Options options;

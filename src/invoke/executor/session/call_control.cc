@@ -1,5 +1,8 @@
 #include "src/invoke/executor/session/call_control.h"
 
+#include <cinttypes>
+#include <cstdio>
+
 #include "src/invoke/wire/wire.h"
 
 namespace invoker {
@@ -28,8 +31,28 @@ bool CallControl::Cancelled() {
   return IsMarkedCancelled(flags_);
 }
 
-int32_t InvokerAskCancelled(const invoker_call* call) {
-  return static_cast<CallControl*>(call->worker)->Cancelled() ? 1 : 0;
+void CallControl::Describe(invoker_call_facts* facts) {
+  facts->tenant = tenant_.c_str();
+  facts->remaining_ns =
+      deadline_ns_ == 0 ? INVOKER_NO_DEADLINE : deadline_ns_ - transport::MonotonicNs();
+  // The client may have changed its number since, and misleads nobody but itself.
+  uint64_t sequence = 0;
+  if (flags_ != nullptr) {
+    sequence = HeaderSnapshot::Take(flags_ - kFlagsOffset).sequence();
+  }
+  std::snprintf(call_id_.data(), call_id_.size(), "%08" PRIx32 "-%" PRIu64, epoch_, sequence);
+  facts->call_id = call_id_.data();
 }
+
+const invoker_services kCallServices = {
+    sizeof(invoker_services),
+    0,
+    [](const invoker_call* call) -> int32_t {
+      return static_cast<CallControl*>(call->worker)->Cancelled() ? 1 : 0;
+    },
+    [](const invoker_call* call, invoker_call_facts* facts) {
+      static_cast<CallControl*>(call->worker)->Describe(facts);
+    },
+};
 
 }  // namespace invoker

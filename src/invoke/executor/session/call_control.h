@@ -1,14 +1,18 @@
-// Tells a function that runs whether its caller still waits for the answer.
+// Tells a function that runs about its call: whether the caller still waits for the answer, who the
+// caller is, and how long it waits.
 //
 // Each session has one, on its executor's thread, and sets it before every call. A function reaches
 // it through invoker_call, and only on the thread that called it: asking lets the fabric's provider
-// work, which only that thread may do.
+// work, which only that thread may do. A call whose function asks nothing pays for two stores.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_SESSION_CALL_CONTROL_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_CALL_CONTROL_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "invoker/function.h"
 #include "src/transport/reactor/reactor.h"
@@ -17,7 +21,9 @@ namespace invoker {
 
 class CallControl {
  public:
-  explicit CallControl(transport::Reactor* reactor) : reactor_(reactor) {}
+  // `epoch` is the session's, and `tenant` its client.
+  CallControl(transport::Reactor* reactor, uint32_t epoch, std::string tenant)
+      : reactor_(reactor), epoch_(epoch), tenant_(std::move(tenant)) {}
 
   // A call begins. `flags` is the flags byte of its request, in memory that the client writes to;
   // `deadline_ns` is MonotonicNs, 0: none.
@@ -29,16 +35,21 @@ class CallControl {
   // Whether the client has cancelled the call, or its deadline has passed. Cheap enough to be asked
   // in every round of a loop: most times it reads the clock and one byte.
   bool Cancelled();
+  // Fills in all but the size. The texts hold until the call has ended.
+  void Describe(invoker_call_facts* facts);
 
  private:
   transport::Reactor* const reactor_;
+  const uint32_t epoch_;
+  const std::string tenant_;
+  std::array<char, 32> call_id_ = {};  // the last one that was asked for
   const std::byte* flags_ = nullptr;
   int64_t deadline_ns_ = 0;
   int64_t next_work_ns_ = 0;
 };
 
-// For invoker_call::cancelled, where invoker_call::worker is a CallControl.
-extern "C" int32_t InvokerAskCancelled(const invoker_call* call);
+// For invoker_call::services, where invoker_call::worker is a CallControl.
+extern const invoker_services kCallServices;
 
 // Whether the client has marked the request at this flags byte as cancelled.
 bool IsMarkedCancelled(const std::byte* flags);

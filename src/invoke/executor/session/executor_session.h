@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/attributes.h"
@@ -44,6 +45,7 @@ class ExecutorSession final : public transport::OperationOwner,
     transport::Reactor* reactor = nullptr;
     const FunctionRegistry* functions = nullptr;
     std::shared_ptr<const bootstrap::FunctionFilter> filter;  // nullptr: all functions
+    std::string tenant;                                       // for functions that ask
     ExecutorWatch* watch = nullptr;                           // the executor's
     const std::atomic<bool>* draining = nullptr;              // the executor's
     FunctionTimes* times = nullptr;                           // the executor's

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -26,15 +27,15 @@ namespace invoker {
 class FunctionRunner {
  public:
   // All pointers outlive the runner. `filter` says which functions the client may call; nullptr:
-  // all of them. `epoch` is the session's.
+  // all of them. `epoch` is the session's, and `tenant` its client.
   FunctionRunner(const FunctionRegistry* functions,
                  std::shared_ptr<const bootstrap::FunctionFilter> filter, ExecutorWatch* watch,
-                 uint32_t epoch, transport::Reactor* reactor)
+                 uint32_t epoch, transport::Reactor* reactor, std::string tenant = "")
       : functions_(functions),
         filter_(std::move(filter)),
         watch_(watch),
         watched_as_(ExecutorWatch::SessionOf(epoch)),
-        control_(reactor) {}
+        control_(reactor, epoch, std::move(tenant)) {}
 
   // nullptr if there is no function with this id, or none for this client.
   const FunctionEntry* Find(uint16_t id) const {
@@ -66,7 +67,7 @@ class FunctionRunner {
     const int64_t output_size =
         RunFunctionCleared(function, {reinterpret_cast<const uint8_t*>(input.data()), input.size()},
                            {reinterpret_cast<uint8_t*>(output.data()), output.size()},
-                           absl::MakeSpan(error_text_), &failure_, &InvokerAskCancelled, &control_);
+                           absl::MakeSpan(error_text_), &failure_, &kCallServices, &control_);
     EndForkedChild();
     watch_->End();
     return output_size;

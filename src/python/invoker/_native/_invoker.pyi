@@ -12,6 +12,8 @@ Way = Tuple[str, str, str, str, str, int, float, float, Tuple[str, str, str, str
 class FunctionHandle:
     @property
     def name(self) -> str: ...
+    @property
+    def signature(self) -> str: ...
 
 class StartedCall: ...
 
@@ -49,6 +51,17 @@ class NativeCaller:
         parts: Sequence[Any],
         timeout: Optional[float],
         response_capacity: int,
+        may_block: bool,
+    ) -> Optional[StartedCall]: ...
+    def start_typed(
+        self,
+        token: int,
+        function: FunctionHandle,
+        signature: Signature,
+        arguments: Tuple[Any, ...],
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+        retry: int,
         may_block: bool,
     ) -> Optional[StartedCall]: ...
     def cancel(self, call: StartedCall) -> bool: ...
@@ -110,6 +123,27 @@ class BoundFunction:
         retry: int = 0,
     ) -> Any: ...
 
+class Signature:
+    def __init__(self, text: str) -> None: ...
+    @property
+    def text(self) -> str: ...
+    def decode_result(self, view: memoryview) -> Any: ...
+
+class BoundTyped:
+    def __new__(
+        cls,
+        native: NativeCaller,
+        handle: FunctionHandle,
+        signature: Signature,
+        timeout: Optional[float],
+        response_capacity: Optional[int],
+        retry: int,
+        /,
+    ) -> BoundTyped: ...
+    @property
+    def handle(self) -> FunctionHandle: ...
+    def __call__(self, *arguments: Any) -> Any: ...
+
 def connect(way: Way) -> NativeClient: ...
 def connect_group(ways: Sequence[Way], reconnect: bool) -> NativeGroup: ...
 
@@ -129,6 +163,7 @@ class NativeLease:
 def lease(way: Way, terms: Dict[str, Any]) -> NativeLease: ...
 def capacity(way: Way) -> Dict[str, Any]: ...
 def cancelled() -> bool: ...
+def call_facts() -> Optional[Tuple[str, str, Optional[float]]]: ...
 def run_executor(arguments: Sequence[str]) -> int: ...
 
 class NativeServer:
@@ -145,7 +180,7 @@ class NativeServer:
     def providers(self) -> List[str]: ...
 
 def serve(
-    functions: Sequence[Tuple[str, Callable[..., Any], bool, str]],
+    functions: Sequence[Tuple[str, Callable[..., Any], bool, str, str]],
     listen: str,
     provider: str,
     fabric_address: str,

@@ -3,10 +3,9 @@
 #include <pybind11/pybind11.h>
 
 #include <array>
-#include <exception>
-#include <new>
 
 #include "src/python/native/calls/native_caller.h"
+#include "src/python/native/guarded.h"
 
 namespace invoker::python {
 namespace {
@@ -30,24 +29,6 @@ constexpr const char* kNames[kArguments] = {"data", "timeout", "response_capacit
 
 // The names as Python keeps them: a keyword in a program is most often the very same object.
 Arguments interned_names;
-
-// Runs `body`, which returns a new reference, and turns what it throws into Python's exception.
-// Whatever else passes is Python ending this thread, and must pass.
-template <typename Body>
-PyObject* Guarded(Body&& body) {
-  try {
-    return body();
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const py::builtin_exception& error) {
-    error.set_error();
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return nullptr;
-}
 
 PyObject* Run(PyObject* self, Arguments arguments) {
   const auto* bound = reinterpret_cast<BoundFunction*>(self);

@@ -11,7 +11,7 @@ namespace invoker::python {
 absl::StatusOr<FunctionHandle> ClientTarget::Function(const std::string& name) const {
   absl::StatusOr<RemoteFunction> function = client_->Function(name);
   if (!function.ok()) return function.status();
-  return FunctionHandle{name, *std::move(function)};
+  return FunctionHandle{name, function->signature(), *function};
 }
 
 absl::StatusOr<Response> ClientTarget::Invoke(const FunctionHandle& function,
@@ -40,7 +40,7 @@ void ClientTarget::Close() {
 absl::StatusOr<FunctionHandle> GroupTarget::Function(const std::string& name) const {
   absl::StatusOr<GroupFunction> function = group_->Function(name);
   if (!function.ok()) return function.status();
-  return FunctionHandle{name, *std::move(function)};
+  return FunctionHandle{name, function->signature(), *function};
 }
 
 std::vector<std::string> GroupTarget::FunctionNames() const {

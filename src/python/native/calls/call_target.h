@@ -19,6 +19,7 @@ namespace invoker::python {
 // A function of a target; of no other.
 struct FunctionHandle {
   std::string name;
+  std::string signature;  // empty: bytes
   std::variant<RemoteFunction, GroupFunction> function;
 };
 

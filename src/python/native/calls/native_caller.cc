@@ -69,13 +69,14 @@ struct Answer {
   uint64_t session;
 };
 
-// Calls and waits. The response is in memory of its own.
+// Calls and waits. The response is in memory of its own, which has `room` at least if that is more
+// than goes through the windows.
 absl::StatusOr<Answer> Invoke(CallTarget& target, const FunctionHandle& function,
-                              const CallInput& input, CallOptions options) {
-  const bool large = input.size() > target.max_payload();
+                              const CallInput& input, CallOptions options, uint64_t room = 0) {
+  const bool large = std::max(input.size(), room) > target.max_payload();
   absl::StatusOr<Memory> memory = Memory();
   if (large) {
-    memory = MakeRoom(input, options, 0);
+    memory = MakeRoom(input, options, room);
     if (!memory.ok()) return memory.status();
     options.output = CallOutput(memory->bytes());
   }
@@ -196,6 +197,64 @@ py::tuple NativeCaller::CallFrame(const FunctionHandle& function, py::handle par
       WithoutGil([&] { return Invoke(*target, function, frame.input(), options); });
   RaiseUnlessOk(answer.status());
   return py::make_tuple(ViewOf(std::move(answer->memory)), answer->session);
+}
+
+namespace {
+
+// A capacity beyond what goes through the windows is room for the response elsewhere.
+void PlaceResponse(const CallTarget& target, NativeCaller::CallTerms* terms) {
+  const int64_t capacity = terms->response_capacity.value_or(0);
+  if (capacity <= 0 || static_cast<uint64_t>(capacity) <= target.max_payload()) return;
+  terms->room = static_cast<uint64_t>(capacity);
+  terms->response_capacity.reset();
+}
+
+// A typed request: in one piece if it is small, else where its parts are.
+class TypedRequest {
+ public:
+  TypedRequest(const FunctionHandle& function, const SignatureCodec& signature,
+               absl::Span<PyObject* const> arguments) {
+    signature.EncodeArguments(function.name, arguments, &pieces_);
+    if (pieces_.size() <= sizeof(small_)) {
+      pieces_.WriteTo(small_);
+    } else {
+      spans_ = pieces_.Spans();
+    }
+  }
+
+  CallInput input() const {
+    if (pieces_.size() <= sizeof(small_)) return CallInput(small_, pieces_.size());
+    return CallInput(absl::MakeConstSpan(spans_));
+  }
+
+ private:
+  Pieces pieces_;
+  std::byte small_[4096];
+  std::vector<Bytes> spans_;
+};
+
+}  // namespace
+
+py::object NativeCaller::CallTyped(const FunctionHandle& function, const SignatureCodec& signature,
+                                   absl::Span<PyObject* const> arguments, CallTerms terms) {
+  const std::shared_ptr<CallTarget> target = Target();
+  const TypedRequest request(function, signature, arguments);
+  PlaceResponse(*target, &terms);
+  const CallOptions options = MakeOptions(*target, terms, request.input().size());
+  absl::StatusOr<Answer> answer =
+      WithoutGil([&] { return Invoke(*target, function, request.input(), options, terms.room); });
+  RaiseUnlessOk(answer.status());
+  const absl::Span<const std::byte> bytes = answer->memory.bytes();
+  const py::object view = ViewOf(std::move(answer->memory));
+  return signature.DecodeResult(bytes, view);
+}
+
+py::object NativeCaller::StartTyped(uint64_t token, const FunctionHandle& function,
+                                    const SignatureCodec& signature,
+                                    absl::Span<PyObject* const> arguments, CallTerms terms) {
+  const TypedRequest request(function, signature, arguments);
+  PlaceResponse(*Target(), &terms);
+  return Begin(token, function, request.input(), terms);
 }
 
 py::object NativeCaller::Begin(uint64_t token, const FunctionHandle& function,

@@ -15,6 +15,7 @@
 #include "src/python/native/calls/call_target.h"
 #include "src/python/native/calls/result_queue.h"
 #include "src/python/native/server/fork_mark.h"
+#include "src/python/native/typed/signature_codec.h"
 
 namespace invoker::python {
 
@@ -65,6 +66,14 @@ class NativeCaller {
                             const CallTerms& terms);
   pybind11::object StartFrame(uint64_t token, const FunctionHandle& function,
                               pybind11::handle parts, const CallTerms& terms);
+
+  // The same with typed arguments. CallTyped returns the function's result, and a response_capacity
+  // beyond max_payload has the response come into memory that is registered for it.
+  pybind11::object CallTyped(const FunctionHandle& function, const SignatureCodec& signature,
+                             absl::Span<PyObject* const> arguments, CallTerms terms);
+  pybind11::object StartTyped(uint64_t token, const FunctionHandle& function,
+                              const SignatureCodec& signature,
+                              absl::Span<PyObject* const> arguments, CallTerms terms);
 
   // Ends the call as cancelled; its result will be in NextResults, as others'. False if it has
   // ended.

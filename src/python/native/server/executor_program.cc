@@ -1,6 +1,7 @@
 #include "src/python/native/server/executor_program.h"
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <exception>
 #include <string>
@@ -30,9 +31,13 @@ std::string Describe(const py::error_already_set& error) {
 // With the GIL.
 absl::StatusOr<FunctionEntry> LoadPython(const std::string& path, const std::string& name) {
   try {
-    py::object callable = py::module_::import("invoker.executor").attr("load")(path);
+    const auto [callable, signature] = py::module_::import("invoker.executor")
+                                           .attr("load")(path)
+                                           .cast<std::pair<py::object, std::string>>();
     // For as long as the process lives.
-    auto* function = new PythonFunction(std::move(callable), PythonFunction::Form::kFramed);
+    auto* function = signature.empty()
+                         ? new PythonFunction(callable, PythonFunction::Form::kFramed)
+                         : new PythonFunction(callable, SignatureCodec::Parse(signature));
     return function->Entry(name, "", absl::StrCat("the Python function ", name));
   } catch (py::error_already_set& error) {
     return absl::FailedPreconditionError(

@@ -68,9 +68,13 @@ std::unique_ptr<NativeServer> NativeServer::Start(std::vector<Function> function
   std::unique_ptr<NativeServer> server(new NativeServer);
   auto serving = std::make_shared<Server>(*server_options);
   for (Function& function : functions) {
-    server->functions_.push_back(std::make_unique<PythonFunction>(
-        std::move(function.callable),
-        function.framed ? PythonFunction::Form::kFramed : PythonFunction::Form::kPlain));
+    server->functions_.push_back(
+        function.signature.empty()
+            ? std::make_unique<PythonFunction>(
+                  std::move(function.callable),
+                  function.framed ? PythonFunction::Form::kFramed : PythonFunction::Form::kPlain)
+            : std::make_unique<PythonFunction>(std::move(function.callable),
+                                               SignatureCodec::Parse(function.signature)));
     serving->Register(server->functions_.back()->Entry(
         std::move(function.name), std::move(function.doc), "the call of invoker.serve"));
   }

@@ -44,6 +44,7 @@ class NativeServer {
     std::string name;
     pybind11::object callable;
     bool framed = false;
+    std::string signature;  // a typed one's
     std::string doc;
   };
 

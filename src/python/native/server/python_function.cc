@@ -99,6 +99,17 @@ int64_t FramedAnswer(invoker_call* call, PyObject* result) {
   return INVOKER_OUTPUT_TOO_SMALL;
 }
 
+int64_t TypedAnswer(invoker_call* call, const SignatureCodec& signature, py::handle result) {
+  Pieces pieces;
+  signature.EncodeResult(result, &pieces);
+  if (pieces.size() > call->output_capacity) {
+    call->output_needed = pieces.size();
+    return INVOKER_OUTPUT_TOO_SMALL;
+  }
+  pieces.WriteTo(call->output);
+  return static_cast<int64_t>(pieces.size());
+}
+
 // Whether a framed function is asked for a part of an answer that is kept: by the frame's first
 // bytes (invoker/frames.py).
 bool IsFetch(absl::Span<const uint8_t> request) {
@@ -109,7 +120,7 @@ bool IsFetch(absl::Span<const uint8_t> request) {
 
 // Runs `body`, which throws Python's exceptions, and makes what it throws the call's failure.
 template <typename Body>
-int64_t Guarded(invoker_call* call, Body&& body) {
+int64_t FailingIfThrown(invoker_call* call, Body&& body) {
   try {
     return body();
   } catch (py::error_already_set& error) {
@@ -128,6 +139,18 @@ bool PythonFunction::IsRunning() { return running != nullptr; }
 
 bool PythonFunction::IsCancelled() { return running != nullptr && INVOKER_CALL_CANCELLED(running); }
 
+py::object PythonFunction::Facts() {
+  if (running == nullptr || running->services == nullptr) return py::none();
+  invoker_call_facts facts = {};
+  facts.struct_size = sizeof(facts);
+  running->services->describe(running, &facts);
+  py::object left = py::none();
+  if (facts.remaining_ns != INVOKER_NO_DEADLINE) {
+    left = py::float_(static_cast<double>(facts.remaining_ns) * 1e-9);
+  }
+  return py::make_tuple(facts.tenant, facts.call_id, left);
+}
+
 FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::string library) {
   FunctionEntry entry;
   entry.name = std::move(name);
@@ -136,21 +159,44 @@ FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::stri
   entry.doc = std::move(doc);
   entry.library = std::move(library);
   if (form_ == Form::kFramed) entry.asks_for_more = &IsFetch;
+  if (form_ == Form::kTyped) entry.signature = signature_->text();
   return entry;
 }
 
+int64_t PythonFunction::Run(invoker_call* call, const CallMemory& request,
+                            const CallMemory& room) const {
+  py::object result;
+  if (form_ == Form::kTyped) {
+    // What an array keeps of it, when the call has ended, is noticed.
+    const auto owner = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(request.view()));
+    if (!owner) throw py::error_already_set();
+    const py::tuple arguments = signature_->DecodeArguments(
+        {static_cast<const std::byte*>(call->input), call->input_size}, owner);
+    result =
+        py::reinterpret_steal<py::object>(PyObject_CallObject(callable_.ptr(), arguments.ptr()));
+  } else {
+    PyObject* arguments[] = {request.view(), room.view()};
+    const size_t count = form_ == Form::kFramed ? 2 : 1;
+    result = py::reinterpret_steal<py::object>(
+        PyObject_Vectorcall(callable_.ptr(), arguments, count, nullptr));
+  }
+  if (!result) throw py::error_already_set();
+  switch (form_) {
+    case Form::kPlain:
+      return Answer(call, result.ptr());
+    case Form::kFramed:
+      return FramedAnswer(call, result.ptr());
+    case Form::kTyped:
+      return TypedAnswer(call, *signature_, result);
+  }
+  return INVOKER_FAILED;
+}
+
 int64_t PythonFunction::CallWithGil(invoker_call* call) const {
-  return Guarded(call, [&] {
+  return FailingIfThrown(call, [&] {
     CallMemory request(const_cast<void*>(call->input), call->input_size, /*writable=*/false);
     CallMemory room(call->output, call->output_capacity, /*writable=*/true);
-    const int64_t answer = Guarded(call, [&] {
-      PyObject* arguments[] = {request.view(), room.view()};
-      const size_t count = form_ == Form::kFramed ? 2 : 1;
-      const auto result = py::reinterpret_steal<py::object>(
-          PyObject_Vectorcall(callable_.ptr(), arguments, count, nullptr));
-      if (!result) throw py::error_already_set();
-      return form_ == Form::kFramed ? FramedAnswer(call, result.ptr()) : Answer(call, result.ptr());
-    });
+    const int64_t answer = FailingIfThrown(call, [&] { return Run(call, request, room); });
     const bool request_back = request.TakeBack();
     const bool room_back = room.TakeBack();
     if (request_back && room_back) return answer;

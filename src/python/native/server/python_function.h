@@ -9,13 +9,17 @@
 #include <string>
 
 #include "src/invoke/function/function_registry.h"
+#include "src/python/native/server/call_memory.h"
+#include "src/python/native/typed/signature_codec.h"
 
 namespace invoker::python {
 
-// A callable, of one of two forms:
+// A callable, of one of three forms:
 //   plain:  callable(request) returns bytes-like or None
 //   framed: callable(request, room) writes its answer to room, and returns its length; a length
 //           beyond the room's is that of an answer that did not fit
+//   typed:  callable(*arguments) returns a result; both are what its signature says, and arrays
+//           among the arguments are read-only views of the request
 // `request` is a read-only memoryview of the request in the window, `room` a writable one of the
 // room for the response. They end with the call: a call fails whose function keeps memory of
 // theirs.
@@ -24,10 +28,13 @@ namespace invoker::python {
 // takes the GIL for the duration of each call, and keeps its Python thread state until it ends.
 class PythonFunction {
  public:
-  enum class Form { kPlain, kFramed };
+  enum class Form { kPlain, kFramed, kTyped };
 
   PythonFunction(pybind11::object callable, Form form)
       : callable_(std::move(callable)), form_(form) {}
+  // A typed one.
+  PythonFunction(pybind11::object callable, std::unique_ptr<const SignatureCodec> signature)
+      : callable_(std::move(callable)), form_(Form::kTyped), signature_(std::move(signature)) {}
   PythonFunction(const PythonFunction&) = delete;
   PythonFunction& operator=(const PythonFunction&) = delete;
 
@@ -39,13 +46,17 @@ class PythonFunction {
   static bool IsRunning();
   // Whether nobody waits any more for the answer of the function that this thread runs.
   static bool IsCancelled();
+  // (tenant, call id, seconds left or None) of the call that this thread runs; None outside one.
+  static pybind11::object Facts();
 
  private:
   static int64_t Call(invoker_call* call);
   int64_t CallWithGil(invoker_call* call) const;
+  int64_t Run(invoker_call* call, const CallMemory& request, const CallMemory& room) const;
 
   const pybind11::object callable_;
   const Form form_;
+  const std::unique_ptr<const SignatureCodec> signature_;  // a typed one's
 };
 
 // Once, when the module is imported. False with a Python exception.

@@ -1,0 +1,60 @@
+#include "bench/programs/python_contender.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "bench/harness/distribution.h"
+
+namespace invoker::bench {
+namespace {
+
+// Debian's: the one that the package is built for.
+constexpr char kPython[] = "/usr/bin/python3";
+
+double MedianUs(std::vector<int64_t> times_ns) {
+  std::sort(times_ns.begin(), times_ns.end());
+  return static_cast<double>(Percentile(times_ns, 50)) / 1e3;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerProcess>> StartPythonPeer(const CommonOptions& options,
+                                                               const std::string& target,
+                                                               const std::string& provider) {
+  ServerProcess::Options peer;
+  peer.command = {kPython, ProgramPath("bench/peers/python_peer.py"), target, provider};
+  peer.core = options.client_core;
+  peer.environment = {absl::StrCat("PYTHONPATH=", ProgramPath("src/python"))};
+  return ServerProcess::Start(peer);
+}
+
+absl::Status PythonContender::Burst(size_t bytes, absl::Span<int64_t> times_ns) {
+  absl::Status sent =
+      peer_->WriteLine(absl::StrCat("burst ", bytes, " ", times_ns.size(), " ", name_));
+  if (!sent.ok()) return sent;
+  const absl::StatusOr<std::string> line = peer_->ReadLine();
+  if (!line.ok()) return line.status();
+  const std::vector<absl::string_view> words = absl::StrSplit(*line, ' ');
+  bool valid = words.size() == times_ns.size();
+  for (size_t i = 0; valid && i < words.size(); ++i) {
+    valid = absl::SimpleAtoi(words[i], &times_ns[i]);
+  }
+  if (valid) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("python_peer.py answered with something else than ",
+                                          times_ns.size(), " times: ", line->substr(0, 200)));
+}
+
+double MedianAbove(const Rounds& subject, const Rounds& baseline) {
+  std::vector<double> above_us;
+  for (size_t i = 0; i < std::min(subject.size(), baseline.size()); ++i) {
+    above_us.push_back(MedianUs(subject[i]) - MedianUs(baseline[i]));
+  }
+  if (above_us.empty()) return 0;
+  std::sort(above_us.begin(), above_us.end());
+  return above_us[above_us.size() / 2];
+}
+
+}  // namespace invoker::bench
