@@ -39,7 +39,7 @@ T Same(T value) {
 
 template <typename T>
 void CheckArguments(absl::string_view request) {
-  // As long as the request, so that a reader that goes too far is noticed.
+  // Has the size of the request, so that a reader that goes too far is noticed.
   const std::vector<std::byte> input(
       reinterpret_cast<const std::byte*>(request.data()),
       reinterpret_cast<const std::byte*>(request.data()) + request.size());

@@ -122,7 +122,7 @@ TEST_P(TypedTest, AResultInPlaceIsAViewOfTheResponse) {
   ASSERT_TRUE(product.ok()) << product.status();
   EXPECT_THAT((*product)->shape(), ElementsAre(2, 3));
   EXPECT_EQ((**product)(1, 2), 60);
-  // As of a function of bytes: the caller has to make room for an answer that is larger.
+  // The caller has to make room for an answer that is larger, as with functions of bytes.
   const std::vector<double> many(100, 1);
   const auto refused = outer(many, many);
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
