@@ -41,10 +41,10 @@ static int64_t NeverReturn(invoker_call* call) {
 }
 
 static const invoker_entry entries[] = {
-    {"fault.dereference_null", DereferenceNull, 0, "writes through a null pointer", 0},
-    {"fault.exit", Exit, 0, "ends its process with status 3", 0},
-    {"fault.leak", Leak, 0, "allocates memory and uses it, without end", 0},
-    {"fault.never_return", NeverReturn, 0, "runs for ever", 0},
+    {.name = "fault.dereference_null", .function = DereferenceNull, .doc = "writes through a null pointer"},
+    {.name = "fault.exit", .function = Exit, .doc = "ends its process with status 3"},
+    {.name = "fault.leak", .function = Leak, .doc = "allocates memory and uses it, without end"},
+    {.name = "fault.never_return", .function = NeverReturn, .doc = "runs for ever"},
 };
 
 const invoker_module* invoker_get_module(void) {

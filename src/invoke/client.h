@@ -3,9 +3,10 @@
 //   invoker::ClientOptions options;
 //   options.credentials.plaintext = true;
 //   auto client = invoker::Client::Connect("10.0.0.7:7000", options);
-//   auto dot = (*client)->Function<double(invoker::ArrayView<const double>,
-//                                         invoker::ArrayView<const double>)>("dot");
-//   absl::StatusOr<double> product = (*dot)(a, b);  // two vectors of double
+//   using Array = invoker::ArrayView<const double>;
+//   auto dot = (*client)->Function<double(Array, Array)>("dot");
+//   std::vector<double> a = {1, 2, 3};
+//   absl::StatusOr<double> product = (*dot)(a, a);
 //
 //   auto echo = (*client)->Function("echo");  // of bytes
 //   absl::StatusOr<invoker::Response> response = (*client)->Invoke(*echo, "hello");

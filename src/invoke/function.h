@@ -169,18 +169,6 @@ constexpr std::string_view Unquote(std::string_view name) {
   return quoted ? name.substr(1, name.size() - 2) : name;
 }
 
-inline void SetError(invoker_call* call, std::string_view message) {
-  if (call->error_capacity == 0) return;
-  std::size_t size = message.size();
-  if (size >= call->error_capacity) {
-    size = call->error_capacity - 1;
-    // Not in the middle of a UTF-8 character: 10xxxxxx continues one.
-    while (size > 0 && (static_cast<unsigned char>(message[size]) & 0xC0) == 0x80) --size;
-  }
-  if (size != 0) std::memcpy(call->error, message.data(), size);
-  call->error[size] = '\0';
-}
-
 // Whether `Body` is one of bytes: callable as Result(Input, Output&). Any other is typed.
 template <typename Body>
 inline constexpr bool kIsOfBytes = std::is_invocable_r_v<Result, const Body&, Input, Output&>;
@@ -248,11 +236,24 @@ inline Registration* last_registration = nullptr;
 inline Registration::Registration(std::string_view quoted_name, invoker_function function,
                                   std::string its_signature)
     : signature(std::move(its_signature)),
-      entry{name, function, nullptr, nullptr, signature.empty() ? nullptr : signature.c_str()},
+      entry{},
       previous(last_registration),
       getter(&invoker_get_module) {
+  entry.name = name;
+  entry.function = function;
+  entry.signature = signature.empty() ? nullptr : signature.c_str();
   Unquote(quoted_name).copy(name, INVOKER_MAX_NAME);
   last_registration = this;
+}
+
+// Returns whether there is one of that name.
+inline bool SetConcurrency(std::string_view quoted_name, std::uint32_t threads) {
+  for (Registration* at = last_registration; at != nullptr; at = at->previous) {
+    if (Unquote(quoted_name) != at->name) continue;
+    at->entry.concurrency = threads;
+    return true;
+  }
+  return false;
 }
 
 inline const invoker_module* Module() {
@@ -331,13 +332,23 @@ extern "C" inline const invoker_module* invoker_get_module(void) {
 // namespace scope.
 //
 //   INVOKER_FUNCTION(name, (T a, U b) -> R)   typed: T, U and R are types of values.h, or R is
-//                                             void; a first parameter may be a Context
+//                                             void; a first parameter may be a Context, or a
+//                                             Reply<R>, for a function that answers later
 //   INVOKER_FUNCTION(name, input, output)     of bytes: `input` and `output` name an Input and an
 //                                             Output&, and the body returns a Result
 //
 // Views among the parameters point into the request, and hold during the call.
 #define INVOKER_FUNCTION(name, ...) \
   INVOKER_INTERNAL_DEFINE(INVOKER_INTERNAL_FORM(__VA_ARGS__, ), #name, __COUNTER__, __VA_ARGS__)
+
+// Has the executor run the function of that name, which this file has defined before, on up to so
+// many threads at a time, beside other functions: for one that waits. A semicolon follows.
+#define INVOKER_CONCURRENCY(name, threads) INVOKER_INTERNAL_CONCURRENCY(#name, threads, __COUNTER__)
+#define INVOKER_INTERNAL_CONCURRENCY(name, threads, id) \
+  INVOKER_INTERNAL_CONCURRENCY_EXPANDED(name, threads, id)
+#define INVOKER_INTERNAL_CONCURRENCY_EXPANDED(name, threads, id) \
+  [[maybe_unused]] static const bool invoker_concurrency_##id =  \
+      ::invoker::function_internal::SetConcurrency(name, threads)
 
 // Registers an `invoker_function` that exists already. A semicolon follows.
 #define INVOKER_REGISTER(name, function) \

@@ -28,6 +28,8 @@ extern "C" {
  * treats it as a failure. Codes of the application's own travel to the caller as they are. */
 #define INVOKER_FAILED (-1)           /* the reason is in `error` */
 #define INVOKER_OUTPUT_TOO_SMALL (-2) /* `output_needed` bytes would do */
+#define INVOKER_DEFERRED (-3)         /* the answer comes later: see invoker_services */
+#define INVOKER_NO_ROOM (-4)          /* `defer` has returned NULL; the function has not run */
 #define INVOKER_APPLICATION_CODE_MAX (-1000)
 #define INVOKER_APPLICATION_CODE_MIN (-2147483647)
 
@@ -55,6 +57,15 @@ typedef struct invoker_services {
    * deadline has passed. For a function that takes long. */
   int32_t (*cancelled)(const struct invoker_call* call);
   void (*describe)(const struct invoker_call* call, invoker_call_facts* facts);
+  /* For a function that answers later, from any thread. Returns a call of the function's own, with
+   * a copy of the input and with output and error buffers that stay until `complete`; the function
+   * then returns INVOKER_DEFERRED, and leaves its own call alone. Asking this call's services is
+   * allowed on any thread. NULL: there is no room for one more such call; return INVOKER_NO_ROOM.
+   */
+  struct invoker_call* (*defer)(struct invoker_call* call);
+  /* Answers a call that `defer` returned: what the function would have returned, without
+   * INVOKER_DEFERRED. On any thread, once; `call` is gone afterwards. */
+  void (*complete)(struct invoker_call* call, int64_t returned);
 } invoker_services;
 
 /* One call. The worker fills in everything; the function changes what the buffers hold,
@@ -91,6 +102,10 @@ typedef struct invoker_entry {
   const char* doc; /* one line for people, or NULL */
   /* What travels, such as "(f64[:], str) -> bool" (docs/reference/typed_calls.md); NULL: bytes. */
   const char* signature;
+  /* 0: the function runs on the executor's own thread, which does nothing else meanwhile. Else on
+   * up to so many threads at a time, beside other functions of the executor. */
+  uint32_t concurrency;
+  uint32_t reserved;
 } invoker_entry;
 
 /* What a library offers. It and all that it points to must stay until the library is unloaded. */

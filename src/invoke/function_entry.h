@@ -19,6 +19,7 @@ struct FunctionEntry {
   std::string library;      // where it came from, for messages
   // What travels (docs/reference/typed_calls.md); empty: bytes.
   std::string signature = {};
+  uint32_t concurrency = 0;  // invoker_entry's
   // Whether a request only asks for more of an earlier call's answer, and so is taken while the
   // worker drains, too. Null: none does.
   bool (*asks_for_more)(absl::Span<const std::uint8_t> input) = nullptr;

@@ -8,8 +8,9 @@
 //   if (status.ok()) std::cout << "serving at " << server.address() << std::endl;
 //
 // Functions run on the server's own threads, in this process: one call at a time on each executor,
-// several executors at once. Clients connect as they do to invoker_server. Leases, whose executors
-// are processes of their own, and uploads are invoker_server's alone.
+// but for functions with a concurrency, and several executors at once. Clients connect as they do
+// to invoker_server. Leases, whose executors are processes of their own, and uploads are
+// invoker_server's alone.
 
 #ifndef INVOKER_SRC_INVOKE_SERVER_H_
 #define INVOKER_SRC_INVOKE_SERVER_H_
@@ -80,9 +81,11 @@ class INVOKER_EXPORT Server {
   void Register(FunctionEntry entry);
   // The same with a callable of typed values, or one of bytes, `Result(Input, Output&)`: as the
   // bodies of INVOKER_FUNCTION (function.h). Several executors call it at the same time, so it must
-  // be thread-safe. An exception that leaves it is the call's failure.
+  // be thread-safe. An exception that leaves it is the call's failure. With a concurrency, each
+  // executor runs it on up to so many threads at a time, beside other functions.
   template <typename Callable>
-  void Register(absl::string_view name, Callable callable, absl::string_view doc = "");
+  void Register(absl::string_view name, Callable callable, absl::string_view doc = "",
+                uint32_t concurrency = 0);
 
   // Proves the fabrics, and serves from then on. Blocks for some 100 ms. Once: FAILED_PRECONDITION
   // the second time. INVALID_ARGUMENT: an option or a name. UNAVAILABLE: no fabric works.
@@ -112,12 +115,14 @@ class INVOKER_EXPORT Server {
 };
 
 template <typename Callable>
-void Server::Register(absl::string_view name, Callable callable, absl::string_view doc) {
+void Server::Register(absl::string_view name, Callable callable, absl::string_view doc,
+                      uint32_t concurrency) {
   auto kept = std::make_shared<const Callable>(std::move(callable));
   FunctionEntry entry;
   entry.name = std::string(name);
   entry.doc = std::string(doc);
   entry.signature = function_internal::SignatureOf<Callable>();
+  entry.concurrency = concurrency;
   entry.context = const_cast<Callable*>(kept.get());
   entry.function = [](invoker_call* call) -> int64_t {
     return function_internal::Call(*static_cast<const Callable*>(call->context), call);

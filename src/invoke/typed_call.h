@@ -1,8 +1,11 @@
 // Calls of typed functions: arguments and results are values of C++, not bytes.
 //
-//   auto dot = client->Function<double(ArrayView<const double>, ArrayView<const double>)>("dot");
-//   if (!dot.ok()) return dot.status();  // such as: the worker's `dot` has other parameters
-//   absl::StatusOr<double> product = (*dot)(a, b);
+//   absl::StatusOr<double> Dot(invoker::Client* client, const std::vector<double>& a) {
+//     using Array = invoker::ArrayView<const double>;
+//     auto dot = client->Function<double(Array, Array)>("dot");
+//     if (!dot.ok()) return dot.status();  // such as: the worker's `dot` has other parameters
+//     return (*dot)(a, a);
+//   }
 //
 // The types are those of values.h, and those that the function has on its worker: the look-up
 // compares the two, and a function that differs is never called.

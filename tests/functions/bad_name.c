@@ -7,7 +7,7 @@ static int64_t Nothing(invoker_call* call) {
   return 0;
 }
 
-static const invoker_entry entries[] = {{"no spaces\n", Nothing, 0, 0, 0}};
+static const invoker_entry entries[] = {{.name = "no spaces\n", .function = Nothing}};
 
 static const invoker_module module = {INVOKER_ABI_VERSION, sizeof(invoker_module),
                                       sizeof(invoker_entry), 1, entries};

@@ -40,10 +40,10 @@ static char english[] = "hello";
 static char german[] = "hallo";
 
 static const invoker_entry entries[] = {
-    {"c.reverse", Reverse, NULL, "the input's bytes in the opposite order", NULL},
-    {"c.refuse", Refuse, NULL, NULL, NULL},
-    {"c.greet.en", Greet, english, NULL, NULL},
-    {"c.greet.de", Greet, german, NULL, NULL},
+    {.name = "c.reverse", .function = Reverse, .doc = "the input's bytes in the opposite order"},
+    {.name = "c.refuse", .function = Refuse},
+    {.name = "c.greet.en", .function = Greet, .context = english},
+    {.name = "c.greet.de", .function = Greet, .context = german},
 };
 
 static const invoker_module module = {INVOKER_ABI_VERSION, sizeof(invoker_module),

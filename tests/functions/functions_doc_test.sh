@@ -25,10 +25,11 @@ fail() {
 }
 
 cd "$TEST_TMPDIR"
-block cpp > reverse.cc
+block cpp > arrays.cc
+block cpp 3 > reverse.cc
 block c > reverse_c.c
 block sh > build.sh
-[[ $(grep -c '^g' build.sh) == 2 ]] || fail "expected a g++ and a gcc command, got: $(cat build.sh)"
+[[ $(grep -c '^g' build.sh) == 3 ]] || fail "expected two g++ and a gcc command, got: $(cat build.sh)"
 sh -eux build.sh
 
 [[ $(printf 'hello' | "$call" ./libreverse.so reverse) == olleh ]] || fail "reverse"

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "src/base/random.h"
 
 namespace invoker {
@@ -47,7 +48,6 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Start(
 Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionRegistry* functions,
                    const ExecutorOptions& options, SessionFailed on_session_failed)
     : options_(options),
-      functions_(*functions),
       hot_timeout_(options.hot_timeout),
       endpoints_(std::move(fabrics), &shared_,
                  options.first_session.value_or(static_cast<uint16_t>(Draw())),
@@ -55,6 +55,10 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
       polled_(&shared_, &endpoints_) {
   shared_.watch = options.watch != nullptr ? options.watch : &own_watch_;
   shared_.functions = &functions_;
+  shared_.deferred = std::make_shared<DeferredCalls>(
+      shared_.watch,
+      [this](std::function<void()> task) { return thread_.RunLater(std::move(task)); });
+  for (const FunctionEntry& entry : functions->entries()) functions_.Add(Wrap(entry)).IgnoreError();
   shared_.on_session_failed = std::move(on_session_failed);
   shared_.on_unheard = options.on_unheard;
   shared_.times = FunctionTimes(functions_.size());
@@ -214,19 +218,32 @@ std::vector<Executor::FabricUse> Executor::Uses() {
 absl::Status Executor::AddFunctions(std::vector<FunctionEntry> entries) {
   absl::Status status = absl::UnavailableError("the executor has stopped");
   thread_.Run([&] {
+    for (FunctionEntry& entry : entries) entry = Wrap(std::move(entry));
     status = functions_.AddAll(std::move(entries));
     shared_.times.Grow(functions_.size());
   });
   return status;
 }
 
+FunctionEntry Executor::Wrap(FunctionEntry entry) {
+  if (entry.concurrency == 0) return entry;
+  concurrent_.push_back(std::make_unique<ConcurrentFunction>(std::move(entry), &shared_.draining));
+  return concurrent_.back()->Entry();
+}
+
 void Executor::Stop(absl::Duration limit) {
   if (!thread_.joinable()) return;
-  stop_deadline_ns_ =
-      transport::MonotonicNs() + absl::ToInt64Nanoseconds(std::min(limit, absl::Hours(24 * 365)));
+  const absl::Duration bounded = std::min(limit, absl::Hours(24 * 365));
+  stop_deadline_ns_ = transport::MonotonicNs() + absl::ToInt64Nanoseconds(bounded);
+  const absl::Time until = absl::Now() + bounded;
   Drain();
+  // What is in hand may still begin on a thread of a function's.
+  thread_.Run([] {});
+  for (const std::unique_ptr<ConcurrentFunction>& function : concurrent_) function->Stop();
+  shared_.deferred->AwaitNone(until);
   thread_.Run([this] { stop_ = true; });
   thread_.Join();
+  shared_.deferred->Close();
 }
 
 }  // namespace invoker

@@ -27,6 +27,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages/messages.h"
+#include "src/invoke/executor/deferred/concurrent_function.h"
 #include "src/invoke/executor/endpoint_set.h"
 #include "src/invoke/executor/executor_counters.h"
 #include "src/invoke/executor/executor_endpoint.h"
@@ -189,8 +190,8 @@ class Executor {
     thread_.Run([] {});
   }
 
-  // Drains, waits until every response that is ready has left or `limit` has passed, closes all
-  // sessions and joins the thread.
+  // Drains, waits for functions that run, and for at most `limit` for calls that are answered later
+  // and for responses to leave; closes all sessions and joins the thread.
   void Stop(absl::Duration limit);
 
  private:
@@ -203,6 +204,8 @@ class Executor {
   }
   // Runs `task` on the thread, or here if the thread has finished and changes nothing any more.
   void RunAnyway(absl::FunctionRef<void()> task);
+  // The entry, or what defers its calls in its place.
+  FunctionEntry Wrap(FunctionEntry entry);
 
   // Executor thread only.
   void ThreadMain();
@@ -214,8 +217,9 @@ class Executor {
   void FinishEndpoints();
 
   const ExecutorOptions options_;
-  FunctionRegistry functions_;  // the thread's, once it runs
-  ExecutorWatch own_watch_;     // unless the options name another
+  FunctionRegistry functions_;                                   // the thread's, once it runs
+  std::vector<std::unique_ptr<ConcurrentFunction>> concurrent_;  // the thread's; in functions_
+  ExecutorWatch own_watch_;                                      // unless the options name another
   ExecutorShared shared_;
   HotTimeout hot_timeout_;
   const FabricEndpoints endpoints_;

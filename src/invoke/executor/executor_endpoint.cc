@@ -125,6 +125,9 @@ void ExecutorEndpoint::OnTick(int64_t now_ns) {
   } else if (reactor_->quarantine().full()) {
     healthy_.store(false, std::memory_order_relaxed);
   }
+  if (shared_->deferred->any()) {
+    for (const uint16_t number : sessions_.live()) sessions_.Find(number)->LookForCancelled();
+  }
   std::vector<uint16_t> failed;
   failed.swap(failed_);
   for (const uint16_t number : failed) {
@@ -178,6 +181,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> ExecutorEndpoint::OpenSession(
   parts.dropped = &shared_->watch->dropped();
   parts.meter = std::move(meter);
   parts.bulk_budget = shared_->bulk_budget;
+  parts.deferred = shared_->deferred.get();
   parts.unfinished = scheduler_.unfinished();
   parts.ring = scheduler_.ring();
   parts.failed = &failed_;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "src/base/thread_check.h"
 #include "src/invoke/executor/bulk/bulk_budget.h"
+#include "src/invoke/executor/deferred/deferred_calls.h"
 #include "src/invoke/executor/executor_watch.h"
 #include "src/invoke/executor/session/function_times.h"
 #include "src/invoke/executor/session/session_key.h"
@@ -32,6 +33,7 @@ struct ExecutorShared {
   uint32_t index = 0;                       // the executor's
   uint32_t next_epoch = 1;                  // no two sessions have the same, on whatever endpoint
   bool rearrange = false;                   // the endpoints that are polled may be others now
+  std::shared_ptr<DeferredCalls> deferred;  // never nullptr once it has started
   std::shared_ptr<BulkBudget> bulk_budget;  // all executors of the worker share it
   std::shared_ptr<transport::QuarantineTotal> quarantine_total;  // the same; nullptr: no limit
   TickScale scale;

@@ -35,12 +35,23 @@ class ExecutorWatch {
 
   // Around a function. `executed` is how many the session has run before.
   void Begin(uint64_t session, uint16_t function, uint64_t executed) {
-    run_.store(executed << 32 | session | function, std::memory_order_relaxed);
+    run_.store(RunValue(session, function, executed), std::memory_order_relaxed);
   }
   void End() { run_.store(0, std::memory_order_relaxed); }
+  // Begin's value of the call that has been running longest, of those that are answered later; 0:
+  // none. Any thread, one at a time.
+  void ShowDeferred(uint64_t run) { deferred_.store(run, std::memory_order_relaxed); }
+  static constexpr uint64_t RunValue(uint64_t session, uint16_t function, uint64_t executed) {
+    return executed << 32 | session | function;
+  }
 
   // Any thread, of any process.
   Run Now() const { return {run_.load(std::memory_order_relaxed)}; }
+  // The oldest call that is answered later, or else Now().
+  Run Longest() const {
+    const uint64_t deferred = deferred_.load(std::memory_order_relaxed);
+    return deferred != 0 ? Run{deferred} : Now();
+  }
 
   UsageMeter& usage() { return usage_; }
   const UsageMeter& usage() const { return usage_; }
@@ -54,6 +65,7 @@ class ExecutorWatch {
   static constexpr uint64_t kSessionBits = kRunning | 0xffff0000;
 
   std::atomic<uint64_t> run_{0};
+  std::atomic<uint64_t> deferred_{0};
   UsageMeter usage_;
   DropCounters dropped_;
 };

@@ -182,7 +182,7 @@ absl::Status FunctionLibrary::ReadTable(const FunctionLibraryOptions& options) {
     }
     absl::StatusOr<std::uint16_t> added = registry.Add(
         {entry->name, entry->function, entry->context, entry->doc != nullptr ? entry->doc : "",
-         name_, entry->signature != nullptr ? entry->signature : ""});
+         name_, entry->signature != nullptr ? entry->signature : "", entry->concurrency});
     if (absl::IsAlreadyExists(added.status())) {
       return absl::InvalidArgumentError(
           absl::StrCat(prefix, "defines function \"", entry->name, "\" twice; rename one of them"));

@@ -35,6 +35,11 @@ absl::Status FunctionRegistry::CheckAdd(const FunctionEntry& entry) const {
     return absl::InvalidArgumentError(
         absl::StrCat("function \"", entry.name, "\" (from ", entry.library, ") is a null pointer"));
   }
+  if (entry.concurrency > kMaxConcurrency) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "function \"", entry.name, "\" (from ", entry.library, ") has a concurrency of ",
+        entry.concurrency, "; at most ", kMaxConcurrency, " is possible"));
+  }
   if (!entry.signature.empty()) {
     if (absl::Status status = Signature::Parse(entry.signature).status(); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("function \"", entry.name, "\" (from ",
@@ -118,6 +123,11 @@ CallOutcome JudgeFailure(std::int64_t returned, const invoker_call& call) {
     }
     outcome.kind = CallOutcome::Kind::kOutputTooSmall;
     outcome.output_needed = call.output_needed;
+    return outcome;
+  }
+  if (returned == INVOKER_DEFERRED || returned == INVOKER_NO_ROOM) {
+    outcome.kind =
+        returned == INVOKER_DEFERRED ? CallOutcome::Kind::kDeferred : CallOutcome::Kind::kNoRoom;
     return outcome;
   }
   if (returned != INVOKER_FAILED &&

@@ -31,6 +31,8 @@ class FunctionRegistry {
  public:
   // Ids are 16 bits on the wire; one is left over to mean "none".
   static constexpr std::size_t kMaxFunctions = 65535;
+  // Threads of one function.
+  static constexpr std::uint32_t kMaxConcurrency = 1024;
 
   // Registers a function under the next id: 0, 1, 2, and so on. Fails, and registers nothing, for a
   // name that is not allowed (function.h) or taken already, for a null function, for a signature
@@ -66,6 +68,8 @@ struct CallOutcome {
     kOk,              // `output_size` bytes of the output are the answer
     kOutputTooSmall,  // `output_needed` bytes would do; more than the capacity
     kFailed,          // the message is in the error buffer, `code` is the function's
+    kDeferred,        // the answer comes later
+    kNoRoom,          // there is no room for a call that is answered later
   };
 
   Kind kind = Kind::kFailed;

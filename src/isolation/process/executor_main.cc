@@ -55,7 +55,7 @@ struct Queues {
   }
 };
 
-void Reply(ControlSocket* socket, uint64_t id, FromExecutor* answer) {
+void SendReply(ControlSocket* socket, uint64_t id, FromExecutor* answer) {
   answer->set_id(id);
   if (!socket->Send(answer->SerializeAsString(), {}, /*wait=*/true).ok()) EndQuietly();
 }
@@ -64,7 +64,7 @@ void Refuse(ControlSocket* socket, uint64_t id) {
   FromExecutor answer;
   answer.set_status(static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
   answer.set_text("too many requests wait for this executor; try again");
-  Reply(socket, id, &answer);
+  SendReply(socket, id, &answer);
 }
 
 // Reads on, so that the end of the server and the word to drain are heard while a request waits for
@@ -94,7 +94,7 @@ void ServePrompt(ControlSocket* socket, ExecutorHost* host, RequestQueue* queue)
   while (true) {
     const ExecutorRequest request = queue->Take();
     FromExecutor answer = host->AnswerPrompt(request.message);
-    Reply(socket, request.message.id(), &answer);
+    SendReply(socket, request.message.id(), &answer);
   }
 }
 
@@ -126,7 +126,7 @@ void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks)
   }
   // Not before: the template's own forks are executors.
   InstallForkGuard();
-  Reply(socket, start->message.id(), &answer);
+  SendReply(socket, start->message.id(), &answer);
   if (!started.ok()) EndQuietly();
 
   std::thread(&ServePrompt, socket, host, &queues->questions).detach();
@@ -138,7 +138,7 @@ void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks)
       host->Stop(FromNanoseconds(request.message.stop().limit_ns()));
     }
     answer = host->Answer(request.message, std::move(request.fds));
-    Reply(socket, request.message.id(), &answer);
+    SendReply(socket, request.message.id(), &answer);
   }
 }
 

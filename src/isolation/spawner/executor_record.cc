@@ -264,8 +264,9 @@ EndFacts ExecutorRecord::Facts(int wait_status) const {
   facts.killed = limits_.kill_reason();
   facts.stop_requested = limits_.stop_requested();
   // What ran when the limit had passed; it may have ended since.
-  const ExecutorWatch::Run run =
-      facts.killed == KillReason::kCallLimit ? limits_.seen() : page.watch.Now();
+  const ExecutorWatch::Run run = facts.killed == KillReason::kCallLimit ? limits_.seen()
+                                 : page.watch.Now().running()           ? page.watch.Now()
+                                                                        : page.watch.Longest();
   if (run.running()) {
     facts.function = run.function() < functions_.size() ? functions_[run.function()].name
                                                         : absl::StrCat("number ", run.function());
@@ -345,7 +346,7 @@ KillReason ExecutorRecord::Look(absl::Time now, absl::Time* again) {
   *again = absl::InfiniteFuture();
   absl::MutexLock lock(&mutex_);
   if (end_.has_value()) return KillReason::kNone;
-  return limits_.Look(now, ready_, page_.get()->watch.Now(), again);
+  return limits_.Look(now, ready_, page_.get()->watch.Longest(), again);
 }
 
 }  // namespace invoker

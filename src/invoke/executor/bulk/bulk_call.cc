@@ -146,8 +146,14 @@ absl::Span<std::byte> BulkCall::output() const {
   return {data, parts_.descriptor.output_capacity};
 }
 
-void BulkCall::Write(uint64_t output_bytes) {
+void BulkCall::Defer() {
   assert(state_ == State::kReady);
+  has_run_ = true;
+  state_ = State::kDeferred;
+}
+
+void BulkCall::Write(uint64_t output_bytes) {
+  assert(state_ == State::kReady || state_ == State::kDeferred);
   has_run_ = true;
   output_bytes_ = output_bytes;
   GiveBack(&input_, &input_share_);
@@ -157,7 +163,7 @@ void BulkCall::Write(uint64_t output_bytes) {
 }
 
 void BulkCall::EndAnswered() {
-  assert(state_ == State::kReady);
+  assert(state_ == State::kReady || state_ == State::kDeferred);
   has_run_ = true;
   answered_ = true;
   state_ = State::kEnded;

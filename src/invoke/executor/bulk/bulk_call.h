@@ -29,7 +29,7 @@ namespace invoker {
 
 class BulkCall final : public transport::OperationOwner {
  public:
-  enum class State : uint8_t { kWaiting, kReading, kReady, kWriting, kEnded };
+  enum class State : uint8_t { kWaiting, kReading, kReady, kDeferred, kWriting, kEnded };
 
   struct Parts {
     transport::Reactor* reactor = nullptr;
@@ -62,6 +62,8 @@ class BulkCall final : public transport::OperationOwner {
   // The function's input and output. The call is ready.
   absl::Span<const std::byte> input() const;
   absl::Span<std::byte> output() const;
+  // The function has run, and answers later: Write or EndAnswered.
+  void Defer();
   // The function has run and left so many bytes of output.
   void Write(uint64_t output_bytes);
   // The function has run, and has failed, which has been answered.

@@ -1,6 +1,7 @@
 #include "src/invoke/executor/bulk/bulk_session.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,14 +19,15 @@ constexpr size_t kMostCalls = SequenceWindow::kWidth;
 
 BulkSession::BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget,
                          fi_addr_t peer, FunctionRunner* functions, ResponseWriter* responses,
-                         SessionUsage* usage)
+                         SessionUsage* usage, SessionDeferrals* deferrals)
     : reactor_(reactor),
       budget_(std::move(budget)),
       windows_(budget_ == nullptr ? nullptr
                                   : std::make_shared<SessionWindows>(peer, reactor->profile())),
       functions_(functions),
       responses_(responses),
-      usage_(usage) {}
+      usage_(usage),
+      deferrals_(deferrals) {}
 
 BulkSession::Refusal BulkSession::Invalid(absl::string_view why) {
   return {StatusCode::kInvalidRequest, std::string(why), &DropCounters::invalid_request};
@@ -173,13 +175,41 @@ void BulkSession::Run(BulkCall* call, int64_t now_ns) {
       call->flags(), call->deadline_ns(), usage_->counters().executed);
   usage_->CountRun(input.size());
   if (output_size < 0) {
-    responses_->RespondFailure(header, functions_->failure(), functions_->error(), now_ns);
+    if (deferrals_->Keep(header, input.size(), call->flags())) return call->Defer();
+    RespondFailure(call, functions_->failure(), functions_->error(), now_ns);
     functions_->ClearError();
-    call->EndAnswered();
     return;
   }
   usage_->CountOutput(static_cast<uint64_t>(output_size));
   call->Write(static_cast<uint64_t>(output_size));
+}
+
+void BulkSession::RespondFailure(BulkCall* call, const CallOutcome& outcome,
+                                 absl::string_view error, int64_t now_ns) {
+  responses_->RespondFailure(call->request(), outcome, error, now_ns);
+  call->EndAnswered();
+}
+
+void BulkSession::FinishDeferred(DeferredCall* deferred, int64_t now_ns) {
+  const auto found = std::find_if(calls_.begin(), calls_.end(), [deferred](const auto& call) {
+    return call->state() == BulkCall::State::kDeferred &&
+           call->request().sequence == deferred->header().sequence;
+  });
+  if (found == calls_.end()) return;
+  BulkCall* const call = found->get();
+  if (!deferred->has_run()) {
+    responses_->Refuse(call->request(), deferred->refusal(), deferred->reason(), now_ns);
+    return call->EndAnswered();
+  }
+  const absl::Span<const std::byte> output = SessionDeferrals::OutputOf(*deferred);
+  if (output.data() == nullptr) {
+    const CallOutcome outcome = SessionDeferrals::FailureOf(deferred);
+    RespondFailure(call, outcome, {deferred->error().data(), outcome.error_size}, now_ns);
+    return;
+  }
+  if (!output.empty()) memcpy(call->output().data(), output.data(), output.size());
+  usage_->CountOutput(output.size());
+  call->Write(output.size());
 }
 
 void BulkSession::Respond(const BulkCall& call, int64_t now_ns) {

@@ -16,6 +16,7 @@
 #include "src/invoke/executor/bulk/bulk_call.h"
 #include "src/invoke/executor/session/function_runner.h"
 #include "src/invoke/executor/session/response_writer.h"
+#include "src/invoke/executor/session/session_deferrals.h"
 #include "src/invoke/executor/session/session_usage.h"
 #include "src/invoke/executor/session_windows.h"
 #include "src/invoke/wire/drop_counters.h"
@@ -34,7 +35,8 @@ class BulkSession {
   // All pointers outlive the session. `budget` is the worker's; nullptr: every bulk call is
   // refused. `peer` is the client's address.
   BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget, fi_addr_t peer,
-              FunctionRunner* functions, ResponseWriter* responses, SessionUsage* usage);
+              FunctionRunner* functions, ResponseWriter* responses, SessionUsage* usage,
+              SessionDeferrals* deferrals);
 
   // nullptr without a budget.
   const std::shared_ptr<SessionWindows>& windows() const { return windows_; }
@@ -52,6 +54,9 @@ class BulkSession {
   // ready, and answers calls that have ended. True if anything moved. A worker that is draining
   // stops calls whose functions have not run.
   bool Continue(int64_t now_ns, bool draining);
+
+  // A call that was deferred is answered now. It may have been stopped meanwhile.
+  void FinishDeferred(DeferredCall* deferred, int64_t now_ns);
 
   // Whether the transfers of a call do not end any more.
   bool stalled() const;
@@ -73,6 +78,8 @@ class BulkSession {
                                                            uint64_t length, bool writes) const;
   bool Advance(int64_t now_ns, bool draining);
   void Run(BulkCall* call, int64_t now_ns);
+  void RespondFailure(BulkCall* call, const CallOutcome& outcome, absl::string_view error,
+                      int64_t now_ns);
   void Respond(const BulkCall& call, int64_t now_ns);
 
   transport::Reactor* const reactor_;
@@ -81,6 +88,7 @@ class BulkSession {
   FunctionRunner* const functions_;
   ResponseWriter* const responses_;
   SessionUsage* const usage_;
+  SessionDeferrals* const deferrals_;
   std::vector<std::unique_ptr<BulkCall>> calls_;
 };
 

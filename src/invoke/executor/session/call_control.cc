@@ -44,6 +44,27 @@ void CallControl::Describe(invoker_call_facts* facts) {
   facts->call_id = call_id_.data();
 }
 
+invoker_call* CallControl::Defer(const invoker_call& call) {
+  const uint64_t left = most_deferred_bytes_ - deferred_bytes_;
+  if (deferred_calls_ == nullptr || call.input_size > left ||
+      call.output_capacity > left - call.input_size) {
+    return nullptr;
+  }
+  // The last one's function has deferred it, and has then returned something else.
+  if (deferred_ != nullptr) FreeRoom(*std::exchange(deferred_, nullptr));
+  invoker_call_facts facts;
+  Describe(&facts);
+  deferred_ = DeferredCall::Make(deferred_calls_->shared_from_this(), call,
+                                 {tenant_, facts.call_id, deadline_ns_});
+  if (deferred_ == nullptr) return nullptr;
+  deferred_bytes_ += call.input_size + call.output_capacity;
+  return deferred_->call();
+}
+
+void CallControl::FreeRoom(const DeferredCall& call) {
+  deferred_bytes_ -= call.input_size() + call.output().size();
+}
+
 const invoker_services kCallServices = {
     sizeof(invoker_services),
     0,
@@ -53,6 +74,9 @@ const invoker_services kCallServices = {
     [](const invoker_call* call, invoker_call_facts* facts) {
       static_cast<CallControl*>(call->worker)->Describe(facts);
     },
+    [](invoker_call* call) { return static_cast<CallControl*>(call->worker)->Defer(*call); },
+    // No call of this kind has been deferred.
+    [](invoker_call*, int64_t) {},
 };
 
 }  // namespace invoker

@@ -11,10 +11,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
-#include "invoker/function.h"
+#include "invoker/function_abi.h"
+#include "src/invoke/executor/deferred/deferred_calls.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
@@ -22,8 +24,10 @@ namespace invoker {
 class CallControl {
  public:
   // `epoch` is the session's, and `tenant` its client.
-  CallControl(transport::Reactor* reactor, uint32_t epoch, std::string tenant)
-      : reactor_(reactor), epoch_(epoch), tenant_(std::move(tenant)) {}
+  // `deferred` outlives the session; nullptr: no call can be deferred.
+  CallControl(transport::Reactor* reactor, uint32_t epoch, std::string tenant,
+              DeferredCalls* deferred)
+      : reactor_(reactor), epoch_(epoch), tenant_(std::move(tenant)), deferred_calls_(deferred) {}
 
   // A call begins. `flags` is the flags byte of its request, in memory that the client writes to;
   // `deadline_ns` is MonotonicNs, 0: none.
@@ -38,10 +42,23 @@ class CallControl {
   // Fills in all but the size. The texts hold until the call has ended.
   void Describe(invoker_call_facts* facts);
 
+  // The function that runs answers later: its call, copied. nullptr: there is no room for it.
+  invoker_call* Defer(const invoker_call& call);
+  // The call that was deferred last, once; nullptr: none was.
+  std::shared_ptr<DeferredCall> TakeDeferred() { return std::move(deferred_); }
+  // A deferred call has been answered, or was never taken.
+  void FreeRoom(const DeferredCall& call);
+  // How many bytes all deferred calls of the session may have.
+  void set_most_deferred_bytes(uint64_t bytes) { most_deferred_bytes_ = bytes; }
+
  private:
   transport::Reactor* const reactor_;
   const uint32_t epoch_;
   const std::string tenant_;
+  DeferredCalls* const deferred_calls_;
+  std::shared_ptr<DeferredCall> deferred_;
+  uint64_t most_deferred_bytes_ = UINT64_MAX;
+  uint64_t deferred_bytes_ = 0;
   std::array<char, 32> call_id_ = {};  // the last one that was asked for
   const std::byte* flags_ = nullptr;
   int64_t deadline_ns_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -82,11 +83,16 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
       requests_(std::move(requests), geometry, parts.epoch, parts.first_sequence,
                 authenticators_.get()),
       functions_(parts.functions, std::move(parts.filter), parts.watch, parts.epoch, parts.reactor,
-                 std::move(parts.tenant)),
+                 std::move(parts.tenant), parts.deferred),
       responses_(WriterParts(parts, peer, request), std::move(staging), geometry, this, &usage_,
                  authenticators_.get()),
-      bulk_(parts.reactor, std::move(parts.bulk_budget), peer->address, &functions_, &responses_,
-            &usage_) {}
+      deferrals_(&functions_, &usage_, [this] { CallContinue(); }),
+      bulk_(parts.reactor, parts.bulk_budget, peer->address, &functions_, &responses_, &usage_,
+            &deferrals_) {
+  // An honest client's requests fit into one window, and their responses into the other.
+  const uint64_t of_bulk = parts.bulk_budget == nullptr ? 0 : parts.bulk_budget->limit();
+  functions_.control().set_most_deferred_bytes(2 * geometry.window_bytes() + of_bulk);
+}
 
 ExecutorSession::~ExecutorSession() {
   bulk_.Clear();
@@ -110,7 +116,8 @@ void ExecutorSession::RefuseUnknown(RequestHeader header) {
                       functions.size()));
 }
 
-void ExecutorSession::RespondFailure(RequestHeader header) {
+void ExecutorSession::RespondFailure(RequestHeader header, const std::byte* flags) {
+  if (deferrals_.Keep(header, header.payload_bytes, flags)) return;
   responses_.RespondFailure(header, functions_.failure(), functions_.error(), turn_.clock_ns());
   functions_.ClearError();
 }
@@ -159,7 +166,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
   usage_.CountRun(header.payload_bytes);
   const int64_t took_ns = turn_.EndRun(clocked);
   if (clocked) times_->Add(header.function_id, took_ns);
-  if (ABSL_PREDICT_FALSE(output_size < 0)) return RespondFailure(header);
+  if (ABSL_PREDICT_FALSE(output_size < 0)) return RespondFailure(header, flags);
   usage_.CountOutput(static_cast<uint64_t>(output_size));
   responses_.Respond(header, StatusCode::kOk, static_cast<uint32_t>(output_size), 0,
                      turn_.clock_ns());
@@ -178,10 +185,31 @@ void ExecutorSession::RunOther(RequestHeader header, const std::byte* payload,
   if (functions_.Find(header.function_id) == nullptr) return RefuseUnknown(header);
   const bool started =
       bulk_.Start(header, requests_.Keep(header, payload, cell), flags, transport::MonotonicNs());
-  if (started && unfinished_ != nullptr &&
+  if (started) CallContinue();
+}
+
+// Has Continue called in every turn until it is done.
+void ExecutorSession::CallContinue() {
+  if (unfinished_ != nullptr &&
       std::find(unfinished_->begin(), unfinished_->end(), number_) == unfinished_->end()) {
     unfinished_->push_back(number_);
   }
+}
+
+void ExecutorSession::AnswerDeferred(DeferredCall* call) {
+  const RequestHeader& header = call->header();
+  const int64_t now_ns = turn_.ReadClock();
+  if ((header.flags & kBulk) != 0) return bulk_.FinishDeferred(call, now_ns);
+  if (!call->has_run()) return responses_.Refuse(header, call->refusal(), call->reason(), now_ns);
+  const absl::Span<const std::byte> output = SessionDeferrals::OutputOf(*call);
+  if (output.data() == nullptr) {
+    const CallOutcome outcome = SessionDeferrals::FailureOf(call);
+    return responses_.RespondFailure(header, outcome, {call->error().data(), outcome.error_size},
+                                     now_ns);
+  }
+  if (!output.empty()) memcpy(responses_.PayloadOf(header).data(), output.data(), output.size());
+  usage_.CountOutput(output.size());
+  responses_.Respond(header, StatusCode::kOk, static_cast<uint32_t>(output.size()), 0, now_ns);
 }
 
 void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_began_ns) {
@@ -240,6 +268,7 @@ int32_t ExecutorSession::Serve() {
 
 ExecutorSession::Progress ExecutorSession::Continue() {
   bool moved = false;
+  for (const std::shared_ptr<DeferredCall>& call : deferrals_.Take()) AnswerDeferred(call.get());
   if (bulk_.active()) {
     moved = bulk_.Continue(turn_.ReadClock(), draining());
     if (bulk_.stalled()) {
@@ -264,8 +293,9 @@ bootstrap::RequestState ExecutorSession::FindRequest(uint64_t sequence) {
     return waiting_.empty() ? bootstrap::RequestState::kNotArrived
                             : bootstrap::RequestState::kInHand;
   }
-  return bulk_.Has(sequence) || responses_.IsHeldUp(sequence) ? bootstrap::RequestState::kInHand
-                                                              : bootstrap::RequestState::kAnswered;
+  const bool in_hand =
+      bulk_.Has(sequence) || deferrals_.Has(sequence) || responses_.IsHeldUp(sequence);
+  return in_hand ? bootstrap::RequestState::kInHand : bootstrap::RequestState::kAnswered;
 }
 
 void ExecutorSession::OnOperationFailed(const transport::Operation& operation,

@@ -26,6 +26,7 @@
 #include "src/invoke/executor/session/function_times.h"
 #include "src/invoke/executor/session/request_reader.h"
 #include "src/invoke/executor/session/response_writer.h"
+#include "src/invoke/executor/session/session_deferrals.h"
 #include "src/invoke/executor/session/session_turn.h"
 #include "src/invoke/executor/session/session_usage.h"
 #include "src/invoke/executor/session/turn_ring.h"
@@ -52,6 +53,7 @@ class ExecutorSession final : public transport::OperationOwner,
     DropCounters* dropped = nullptr;          // the executor's, shared; nullptr: none
     std::shared_ptr<UsageMeter> meter;        // this session's; nullptr: none
     std::shared_ptr<BulkBudget> bulk_budget;  // the worker's; nullptr: no bulk calls
+    DeferredCalls* deferred = nullptr;        // the executor's; nullptr: none can be deferred
     // Gets the session's number when Continue is to be called in every turn, unless the number is
     // there already. May be nullptr.
     std::vector<uint16_t>* unfinished = nullptr;
@@ -107,8 +109,10 @@ class ExecutorSession final : public transport::OperationOwner,
     kWaiting,  // transfers: a completion will come
     kMoving,   // work that can go on at once
   };
-  // Moves bulk calls on, and flushes.
+  // Moves bulk calls on, answers calls that were deferred, and flushes.
   Progress Continue();
+  // See SessionDeferrals.
+  void LookForCancelled() { deferrals_.LookForCancelled(); }
 
   // The client's registered memory; nullptr: this executor takes no large payloads.
   const std::shared_ptr<SessionWindows>& windows() const { return bulk_.windows(); }
@@ -150,7 +154,10 @@ class ExecutorSession final : public transport::OperationOwner,
   ABSL_ATTRIBUTE_NOINLINE void Refuse(RequestHeader header, StatusCode status,
                                       absl::string_view message);
   ABSL_ATTRIBUTE_NOINLINE void RefuseUnknown(RequestHeader header);
-  ABSL_ATTRIBUTE_NOINLINE void RespondFailure(RequestHeader header);
+  // Or keeps the call, if its answer comes later.
+  ABSL_ATTRIBUTE_NOINLINE void RespondFailure(RequestHeader header, const std::byte* flags);
+  void AnswerDeferred(DeferredCall* call);
+  void CallContinue();
   ABSL_ATTRIBUTE_NOINLINE bool WasCancelledMeanwhile(const std::byte* flags);
   ABSL_ATTRIBUTE_NOINLINE void LeaveRest(MessageKind kind, uint32_t cell);
   bool draining() const { return draining_->load(std::memory_order_relaxed); }
@@ -173,6 +180,7 @@ class ExecutorSession final : public transport::OperationOwner,
   RequestReader requests_;
   FunctionRunner functions_;
   ResponseWriter responses_;
+  SessionDeferrals deferrals_;
   BulkSession bulk_;
   absl::Status failure_;
 };

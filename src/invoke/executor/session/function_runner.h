@@ -27,15 +27,17 @@ namespace invoker {
 class FunctionRunner {
  public:
   // All pointers outlive the runner. `filter` says which functions the client may call; nullptr:
-  // all of them. `epoch` is the session's, and `tenant` its client.
+  // all of them. `epoch` is the session's, and `tenant` its client. Without `deferred` functions
+  // cannot defer calls.
   FunctionRunner(const FunctionRegistry* functions,
                  std::shared_ptr<const bootstrap::FunctionFilter> filter, ExecutorWatch* watch,
-                 uint32_t epoch, transport::Reactor* reactor, std::string tenant = "")
+                 uint32_t epoch, transport::Reactor* reactor, std::string tenant = "",
+                 DeferredCalls* deferred = nullptr)
       : functions_(functions),
         filter_(std::move(filter)),
         watch_(watch),
         watched_as_(ExecutorWatch::SessionOf(epoch)),
-        control_(reactor, epoch, std::move(tenant)) {}
+        control_(reactor, epoch, std::move(tenant), deferred) {}
 
   // nullptr if there is no function with this id, or none for this client.
   const FunctionEntry* Find(uint16_t id) const {
@@ -73,6 +75,7 @@ class FunctionRunner {
     return output_size;
   }
 
+  CallControl& control() { return control_; }
   const CallOutcome& failure() const { return failure_; }
   absl::string_view error() const { return {error_text_.data(), failure_.error_size}; }
   void ClearError() { error_text_.fill(0); }

@@ -50,6 +50,12 @@ void ResponseWriter::Refuse(const RequestHeader& request, StatusCode status,
 
 void ResponseWriter::RespondFailure(const RequestHeader& request, const CallOutcome& outcome,
                                     absl::string_view error, int64_t now_ns) {
+  if (outcome.kind == CallOutcome::Kind::kNoRoom) {
+    return Refuse(request, StatusCode::kNoMemory,
+                  "the session has more calls under way that are answered later, or larger ones, "
+                  "than the worker has room for; wait for some",
+                  now_ns);
+  }
   if (outcome.kind == CallOutcome::Kind::kOutputTooSmall) {
     const auto needed =
         static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX));

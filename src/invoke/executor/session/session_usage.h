@@ -34,6 +34,11 @@ class SessionUsage {
     ++counters_.executed;
     counters_.bytes_in += bytes_in;
   }
+  // A run that does not count, or not yet.
+  void TakeBackRun(uint64_t bytes_in) {
+    --counters_.executed;
+    counters_.bytes_in -= bytes_in;
+  }
   void CountOutput(uint64_t bytes) { counters_.bytes_out += bytes; }
   void CountRefusal() { ++counters_.refused; }
   ABSL_ATTRIBUTE_NOINLINE void CountDrop(uint64_t DropCounters::*reason) {

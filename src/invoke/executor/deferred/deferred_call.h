@@ -1,0 +1,128 @@
+// A call whose answer comes later, from any thread: of a function that has deferred it
+// (function_abi.h).
+//
+// It has memory of its own, so it needs neither its session nor the executor's thread: both may be
+// gone when the answer comes. Its input is a copy of the request's.
+
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALL_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALL_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "absl/types/span.h"
+#include "invoker/function_abi.h"
+#include "src/invoke/wire/wire.h"
+
+namespace invoker {
+
+class DeferredCalls;
+class DeferredCall;
+
+// Where an answer goes. Executor thread only.
+class DeferredOwner {
+ public:
+  virtual ~DeferredOwner() = default;
+  virtual void Finish(DeferredCall* call) = 0;
+};
+
+class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
+ public:
+  struct Facts {
+    std::string tenant;
+    std::string call_id;
+    int64_t deadline_ns = 0;  // MonotonicNs; 0: none
+  };
+
+  // Copies the input and makes room for the output; nullptr if there is no memory.
+  static std::shared_ptr<DeferredCall> Make(std::shared_ptr<DeferredCalls> calls,
+                                            const invoker_call& call, Facts facts);
+
+  // For the function: lives until Complete.
+  invoker_call* call() { return &call_; }
+
+  // Any thread. The function has returned this, or would have: see invoker_function. Once; the call
+  // and its memory are not to be touched afterwards.
+  void Complete(int64_t returned);
+  // The same of a call whose function has not run.
+  void Refuse(StatusCode status, std::string reason);
+
+  // Any thread: its caller waits no more.
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  bool Overdue(int64_t now_ns) const {
+    return facts_.deadline_ns != 0 && now_ns > facts_.deadline_ns;
+  }
+
+  // Any thread. It counts as running from now on, and the time until Complete as its own if
+  // `counts_time`.
+  void Begin(bool counts_time);
+
+  // The rest is the executor's thread's.
+
+  // Whose it is, once the function has returned. A call without an owner is answered to nobody.
+  void Place(const RequestHeader& header, const std::byte* flags,
+             const std::shared_ptr<DeferredOwner>& owner) {
+    header_ = header;
+    flags_ = flags;
+    owner_ = owner;
+  }
+  std::shared_ptr<DeferredOwner> owner() const { return owner_.lock(); }
+  const RequestHeader& header() const { return header_; }
+  // In the session's window, which the client writes to.
+  const std::byte* flags() const { return flags_; }
+
+  // Since Complete or Refuse:
+  bool has_run() const { return refusal_ == StatusCode::kOk; }
+  StatusCode refusal() const { return refusal_; }
+  const std::string& reason() const { return reason_; }
+  int64_t returned() const { return returned_; }
+  absl::Span<const std::byte> output() const { return {output_.get(), output_capacity_}; }
+  absl::Span<char> error() { return absl::MakeSpan(error_); }
+  uint64_t input_size() const { return input_size_; }
+  uint64_t run_ticks() const { return run_ticks_; }
+
+ private:
+  friend class DeferredCalls;
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  using Memory = std::unique_ptr<std::byte[], Free>;
+
+  DeferredCall(std::shared_ptr<DeferredCalls> calls, Facts facts);
+  void End();
+  void Describe(invoker_call_facts* facts) const;
+
+  static const invoker_services kServices;
+  static DeferredCall* Of(const invoker_call* call) {
+    return static_cast<DeferredCall*>(call->worker);
+  }
+
+  const std::shared_ptr<DeferredCalls> calls_;
+  const Facts facts_;
+  uint64_t run_ = 0;  // ExecutorWatch's value while it runs
+  invoker_call call_ = {};
+  Memory input_;
+  Memory output_;
+  uint64_t input_size_ = 0;  // the function's own copies may be wrong
+  uint64_t output_capacity_ = 0;
+  std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_ = {};
+  std::atomic<bool> cancelled_{false};
+  RequestHeader header_;
+  const std::byte* flags_ = nullptr;
+  std::weak_ptr<DeferredOwner> owner_;
+  uint64_t began_ticks_ = 0;  // 0: its time does not count
+  uint64_t run_ticks_ = 0;
+  int64_t returned_ = 0;
+  StatusCode refusal_ = StatusCode::kOk;
+  std::string reason_;
+};
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALL_H_
