@@ -78,7 +78,7 @@ Command AddFunctionsCommand(CLI::App* app, CLI::App** command) {
   auto settings = std::make_shared<Settings>();
   *command = app->add_subcommand("functions", "Lists the worker's functions, one name per line.");
   AddServerOptions(*command, &settings->server);
-  (*command)->add_flag("--long,-l", settings->long_lines,
+  (*command)->add_flag("--long", settings->long_lines,
                        "also print what each function takes, returns and does");
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
   return [settings] { return Run(*settings); };

@@ -1,5 +1,8 @@
 // The functions that benchmarks call.
 
+#include <chrono>
+#include <thread>
+
 #include "invoker/function.h"
 
 // noop: as many bytes as it got, with whatever is in them. What a call costs without a function.
@@ -30,6 +33,12 @@ INVOKER_FUNCTION(first, (invoker::Context context, invoker::ArrayView<const doub
                             ->invoker::ArrayView<double>) {
   return context.NewArray<double>(a.size());
 }
+
+// nap: waits for so many milliseconds, on a thread of its own.
+INVOKER_FUNCTION(nap, (std::int64_t ms)->void) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+}
+INVOKER_CONCURRENCY(nap, 64);
 
 // source: as many bytes as its input says (8 bytes, little-endian), with whatever is in them.
 // Responses alone.

@@ -22,6 +22,7 @@ TABLES = {
     "cold_start": ["phases", "totals", "lease_phases", "lease_totals"],
     "python_overhead": ["overhead"],
     "typed_calls": ["overhead"],
+    "slow_neighbours": ["latency"],
     "peer_scale": ["sessions", "latency"],
     "stages": ["stages"],
     "data_auth": ["latency"],

@@ -13,6 +13,8 @@ _FLAGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
 _PRELUDE = """
 #include <iostream>
 #include <memory>
+#include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -59,7 +61,7 @@ def as_program(header, line, code):
     """A header's example as a translation unit: as it stands if it defines something, else as a function's body."""
     start = f'#include "{header}"\n{_PRELUDE}\n'
     marked = f'#line {line} "{header}"\n{code}'
-    if re.search(r"^\S[^\[]*\) \{", code, re.MULTILINE) or "#include" in code:
+    if re.search(r"^\S[^\[]*\) \{|^struct ", code, re.MULTILINE) or "#include" in code:
         return start + marked
     return start + "[[maybe_unused]] static void Example() {\n" + marked + "}\n"
 

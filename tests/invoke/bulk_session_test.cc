@@ -173,7 +173,9 @@ TEST_P(BulkSessionTest, NoMoreCallsAreTakenThanAClientCanHaveUnderWay) {
   ASSERT_TRUE(staging.ok()) << staging.status();
   ResponseWriter responses(parts, *std::move(staging), *WindowGeometry::Make(4096),
                            /*owner=*/nullptr, &usage, nullptr);
-  BulkSession session(reactor, std::make_shared<BulkBudget>(), 0, &functions, &responses, &usage);
+  SessionDeferrals deferrals(&functions, &usage, [] {});
+  BulkSession session(reactor, std::make_shared<BulkBudget>(), 0, &functions, &responses, &usage,
+                      &deferrals);
   const std::vector<std::byte> payload = Payload(BulkDescriptor());
   RequestHeader header;
   header.payload_bytes = static_cast<uint32_t>(payload.size());

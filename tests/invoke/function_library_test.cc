@@ -67,6 +67,8 @@ std::string Call(const FunctionRegistry& registry, const std::string& name,
     case CallOutcome::Kind::kOutputTooSmall:
       return "(needs " + std::to_string(outcome.output_needed) + ")";
     case CallOutcome::Kind::kFailed:
+    case CallOutcome::Kind::kDeferred:
+    case CallOutcome::Kind::kNoRoom:
       break;
   }
   return "(" + std::to_string(outcome.code) + ": " + error + ")";

@@ -139,6 +139,36 @@ TEST_P(DeferredTest, WhatThrowsOrGetsNoArgumentsFailsAtOnce) {
   EXPECT_THAT(client_->Invoke(later, "x").status().message(), HasSubstr("argument 1 is no str"));
 }
 
+TEST_P(DeferredTest, AFunctionThatSaysSoAndDoesNotDeferHasFailed) {
+  FunctionEntry entry;
+  entry.name = "lies";
+  entry.function = [](invoker_call*) -> int64_t { return INVOKER_DEFERRED; };
+  server_->Register(entry);
+  entry.name = "answers_both";
+  entry.function = [](invoker_call* call) -> int64_t {
+    invoker_call* deferred = call->services->defer(call);
+    deferred->services->complete(deferred, 0);
+    return 0;
+  };
+  server_->Register(entry);
+  entry.name = "defers_again";
+  entry.function = [](invoker_call* call) -> int64_t {
+    invoker_call* deferred = call->services->defer(call);
+    deferred->services->complete(deferred, INVOKER_DEFERRED);
+    return INVOKER_DEFERRED;
+  };
+  server_->Register(entry);
+  Start();
+  const auto message = [&](absl::string_view name) {
+    return std::string(client_->Invoke(*client_->Function(name), "").status().message());
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(message("answers_both"), "");
+    EXPECT_THAT(message("defers_again"), HasSubstr("returned -3, which is not a code"));
+  }
+  EXPECT_THAT(message("lies"), testing::AnyOf(HasSubstr("has not deferred"), ""));
+}
+
 TEST_P(DeferredTest, AFunctionLearnsThatNobodyWaits) {
   Start();
   const auto later = Find<Text>("later");
@@ -281,6 +311,8 @@ TEST_P(DeferredTest, ACallThatWaitsForAThreadIsNotRunForNobody) {
   options.timeout = absl::Milliseconds(100);
   auto overdue = one.With(options).Start(false);
   EXPECT_TRUE(absl::IsDeadlineExceeded(overdue.Get()));
+  // The worker counts from the request's arrival, which is later than the call's start.
+  absl::SleepFor(absl::Seconds(1));
   open.Notify();
   EXPECT_TRUE(running.Get().ok());
   EXPECT_TRUE(one(false).ok());

@@ -125,7 +125,7 @@ void ExecutorEndpoint::OnTick(int64_t now_ns) {
   } else if (reactor_->quarantine().full()) {
     healthy_.store(false, std::memory_order_relaxed);
   }
-  if (shared_->deferred->any()) {
+  if (shared_->deferred != nullptr && shared_->deferred->any()) {
     for (const uint16_t number : sessions_.live()) sessions_.Find(number)->LookForCancelled();
   }
   std::vector<uint16_t> failed;

@@ -33,7 +33,7 @@ struct ExecutorShared {
   uint32_t index = 0;                       // the executor's
   uint32_t next_epoch = 1;                  // no two sessions have the same, on whatever endpoint
   bool rearrange = false;                   // the endpoints that are polled may be others now
-  std::shared_ptr<DeferredCalls> deferred;  // never nullptr once it has started
+  std::shared_ptr<DeferredCalls> deferred;  // nullptr: no call can be deferred
   std::shared_ptr<BulkBudget> bulk_budget;  // all executors of the worker share it
   std::shared_ptr<transport::QuarantineTotal> quarantine_total;  // the same; nullptr: no limit
   TickScale scale;

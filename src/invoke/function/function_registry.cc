@@ -105,6 +105,11 @@ CallOutcome JudgeException(const std::exception* exception, absl::Span<char> err
   return BrokenContract(error, "the function let an exception out: %s", exception->what());
 }
 
+CallOutcome JudgeUndeferred(absl::Span<char> error) {
+  return BrokenContract(error,
+                        "the function says that it answers later, and has not deferred its call");
+}
+
 CallOutcome JudgeFailure(std::int64_t returned, const invoker_call& call) {
   const absl::Span<char> error(call.error, call.error_capacity);
   const std::size_t capacity = call.output_capacity;
@@ -125,7 +130,7 @@ CallOutcome JudgeFailure(std::int64_t returned, const invoker_call& call) {
     outcome.output_needed = call.output_needed;
     return outcome;
   }
-  if (returned == INVOKER_DEFERRED || returned == INVOKER_NO_ROOM) {
+  if (call.services != nullptr && (returned == INVOKER_DEFERRED || returned == INVOKER_NO_ROOM)) {
     outcome.kind =
         returned == INVOKER_DEFERRED ? CallOutcome::Kind::kDeferred : CallOutcome::Kind::kNoRoom;
     return outcome;

@@ -88,8 +88,11 @@ struct CallOutcome {
 CallOutcome RunFunction(const FunctionEntry& entry, absl::Span<const std::uint8_t> input,
                         absl::Span<std::uint8_t> output, absl::Span<char> error);
 
-// What a call that has returned, or thrown, without success comes to.
+// What a call that has returned, or thrown, without success comes to. Without `services` in the
+// call none can be deferred.
 CallOutcome JudgeFailure(std::int64_t returned, const invoker_call& call);
+// The function has returned INVOKER_DEFERRED, and has not called `defer`.
+CallOutcome JudgeUndeferred(absl::Span<char> error);
 // `exception` is nullptr if it was of no known type.
 CallOutcome JudgeException(const std::exception* exception, absl::Span<char> error);
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from invoker._native import _invoker
+from invoker._native import _invoker, event_loop
 from invoker.errors import FailedPrecondition
 
 
@@ -20,11 +20,12 @@ class Context(NamedTuple):
 
 
 def context() -> Context:
-    """About the call that this thread runs, wherever the function is: in a server, or in an executor of a lease.
+    """About the call that this thread or task runs, wherever the function is: in a server, or in an executor of a lease.
 
     FailedPrecondition outside of such functions.
     """
-    facts = _invoker.call_facts()
+    call = event_loop.current.get()
+    facts = _invoker.call_facts() if call is None else call.facts()
     if facts is None:
-        raise FailedPrecondition("context() is for functions that a worker runs, on the thread that runs them")
+        raise FailedPrecondition("context() is for functions that a worker runs, on the thread or in the task that runs them")
     return Context(*facts)

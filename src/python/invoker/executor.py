@@ -4,6 +4,7 @@ python3 -m invoker.executor
 Executors are forked from a template that has imported the modules that most functions need, since imports take longest.
 """
 
+import inspect
 import os
 import sys
 
@@ -23,18 +24,27 @@ import pickle
 def load(path):
     """The function in the file at path, which invoker._pickle.shipping.dumps has made. For the native half.
 
-    Returns a typed one as (function, signature), and any other as (a function of frames, "").
+    Returns (function, signature, concurrency, whether it is a coroutine function). Without a signature it is one of frames.
     """
     from invoker._pickle.framed import Framed
+    from invoker.server import Pickled
     from invoker.typed import Typed
 
     with open(path, "rb") as file:
         function = pickle.load(file)
     if not callable(function):
         raise TypeError("the file holds a %s, which is not callable" % type(function).__name__)
+    concurrency = 0
+    if isinstance(function, (Typed, Pickled)):
+        concurrency = function.concurrency
     if isinstance(function, Typed):
-        return function.function, function.signature
-    return Framed(function), ""
+        return function.function, function.signature, concurrency, inspect.iscoroutinefunction(function.function)
+    if isinstance(function, Pickled):
+        function = function.function
+    framed = Framed(function)
+    if inspect.iscoroutinefunction(function):
+        return framed.acall, "", 0, True
+    return framed, "", concurrency, False
 
 
 def _prepare():
@@ -54,7 +64,7 @@ def main():
     """Runs until the server goes away. Returns the exit status."""
     # All that calls need, so that it is there before the fork.
     from invoker._native import _invoker, failures  # noqa: F401
-    from invoker import typed  # noqa: F401
+    from invoker import server, typed  # noqa: F401
     from invoker._pickle import framed  # noqa: F401
 
     _prepare()

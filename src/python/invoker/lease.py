@@ -10,6 +10,7 @@ from invoker._calls.native_calls import NativeCalls
 from invoker.errors import FailedPrecondition, InvokerError
 from invoker.group import Group
 from invoker.remote_function import RemoteFunction
+from invoker.server import Pickled
 from invoker.typed import Typed, TypedFunction
 from invoker.usage import Usage
 
@@ -54,13 +55,15 @@ class Lease(Group):
 
         name: on the worker; None: the function's own, with a number if that is taken.
 
-        One that was made by typed() becomes a TypedFunction, and any other a RemoteFunction.
+        One that was made by typed() becomes a TypedFunction, and any other a RemoteFunction. pickled() and typed() give it a
+        concurrency, and an `async def` function runs beside the executor's others.
         FailedPrecondition if the lease has no Python executors; PermissionDenied where the worker takes no code.
         """
         there = self._calls.ship(function, name)
         if isinstance(function, Typed):
             return TypedFunction(self._calls, there, function.signature)
-        return RemoteFunction(self._calls, there, function=function)
+        local = function.function if isinstance(function, Pickled) else function
+        return RemoteFunction(self._calls, there, function=local)
 
     def functions(self) -> List[str]:
         """The names of the functions that the executors have."""

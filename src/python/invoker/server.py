@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
-from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar
+from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar, overload
 
 from invoker._calls import arguments
-from invoker._native import _invoker
+from invoker._native import _invoker, event_loop
 from invoker._calls.closing import Closing
 from invoker._calls.connecting import Path, path
 from invoker._pickle.framed import Framed
@@ -22,11 +23,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Pickled(Generic[_Function]):
     """A function that takes and returns Python objects, made by pickled()."""
 
-    def __init__(self, function: _Function) -> None:
+    def __init__(self, function: _Function, concurrency: int = 0) -> None:
         """For pickled()."""
         if not callable(function):
             raise TypeError("%r is not callable" % (function,))
         self.function = function
+        self.concurrency = concurrency
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -34,8 +36,18 @@ class Pickled(Generic[_Function]):
         return self.function(*args, **kwargs)
 
 
-def pickled(function: _Function) -> Pickled[_Function]:
-    """Marks a function as one of Python objects rather than bytes, for serve(). Also a decorator.
+@overload
+def pickled(function: _Function, *, concurrency: int = 0) -> Pickled[_Function]: ...
+
+
+@overload
+def pickled(*, concurrency: int = 0) -> Callable[[_Function], Pickled[_Function]]: ...
+
+
+def pickled(function: Any = None, *, concurrency: int = 0) -> Any:
+    """Marks a function as one of Python objects rather than bytes, for serve(). Also a decorator, with or without arguments.
+
+    concurrency: as for typed().
 
     Callers reach it by Client.remote(). Arguments and results travel as pickles, numpy arrays beside them without being
     pickled: an array argument is a read-only view of registered memory, valid during the call. A function that keeps one
@@ -43,7 +55,10 @@ def pickled(function: _Function) -> Pickled[_Function]:
 
     Unpickling runs code that the caller sent: serve such functions only to callers that may run code here.
     """
-    return Pickled(function)
+    threads = arguments.whole("concurrency", concurrency)
+    if function is None:
+        return lambda later: Pickled(later, threads)
+    return Pickled(function, threads)
 
 
 def cancelled() -> bool:
@@ -52,7 +67,8 @@ def cancelled() -> bool:
     Its caller has cancelled the call, or its deadline has passed. For functions that take long, wherever they run: in a
     server, or in an executor of a lease. False outside of such functions.
     """
-    return _invoker.cancelled()
+    call = event_loop.current.get()
+    return _invoker.cancelled() if call is None else call.cancelled()
 
 
 def serve(
@@ -97,7 +113,8 @@ def serve(
     policy: file with the permissions of callers, as of `invoker_server --policy`.
 
     A function that raises has failed: its caller gets the exception's type, message and place. It runs on an executor's
-    thread, one call at a time for each executor, with the GIL.
+    thread, one call at a time for each executor, with the GIL. An `async def` function runs on an event loop in a thread of
+    the package's, beside all others.
 
     Blocks without the GIL while it proves the fabrics. Raises an InvokerError with the reason.
     """
@@ -107,12 +124,14 @@ def serve(
         if not callable(function):
             raise TypeError("the function %r is not callable, but a %s" % (name, type(function).__name__))
         doc = (function.__doc__ or "").strip().partition("\n")[0]
+        plain: Any = function.function if isinstance(function, (Pickled, Typed)) else function
+        concurrency = function.concurrency if isinstance(function, (Pickled, Typed)) else 0
+        signature = function.signature if isinstance(function, Typed) else ""
+        coroutine = inspect.iscoroutinefunction(plain)
         if isinstance(function, Pickled):
-            entries.append((name, Framed(function.function), True, "", doc))
-        elif isinstance(function, Typed):
-            entries.append((name, function.function, False, function.signature, doc))
-        else:
-            entries.append((name, function, False, "", doc))
+            framed = Framed(plain)
+            plain = framed.acall if coroutine else framed
+        entries.append((name, plain, isinstance(function, Pickled), signature, doc, 0 if coroutine else concurrency, coroutine))
     if window is not None and arguments.whole("window", window) <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
     native = _invoker.serve(

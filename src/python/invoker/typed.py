@@ -16,12 +16,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Typed(Generic[_Function]):
     """A function with a signature, made by typed()."""
 
-    def __init__(self, function: _Function, signature: str) -> None:
+    def __init__(self, function: _Function, signature: str, concurrency: int = 0) -> None:
         """For typed()."""
         if not callable(function):
             raise TypeError("%r is not callable" % (function,))
         self.function = function
         self.signature = signature
+        self.concurrency = concurrency
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__qualname__ = getattr(function, "__qualname__", self.__name__)
@@ -32,17 +33,21 @@ class Typed(Generic[_Function]):
         return self.function(*args)
 
 
-def typed(signature: str) -> Callable[[_Function], Typed[_Function]]:
+def typed(signature: str, *, concurrency: int = 0) -> Callable[[_Function], Typed[_Function]]:
     """Gives a function a signature, for serve() and for Lease.register(). A decorator.
 
     signature: such as "(f64[:, :], f64) -> f64[:, :]"; docs/reference/typed_calls.md has the types. Callers in Python use
         typed(), callers in C++ Client::Function<...>.
+    concurrency: 0: an executor runs one call at a time, on its own thread. Else it runs up to so many, each on a thread,
+        beside its other functions; they share the GIL. An `async def` function needs none: it runs on an event loop of its
+        own thread, beside the others.
 
-    Arrays come as numpy arrays: read-only views of the request, valid during the call; a function that keeps one must copy
+    Arrays come as numpy arrays: read-only views of the request, valid until the answer; a function that keeps one must copy
     it, else the call fails. An exception that the function raises fails the call. ValueError if the text is no signature.
     """
     canonical = _invoker.Signature(arguments.text("signature", signature)).text
-    return lambda function: Typed(function, canonical)
+    threads = arguments.whole("concurrency", concurrency)
+    return lambda function: Typed(function, canonical, threads)
 
 
 class TypedFunction(_invoker.BoundTyped):

@@ -17,6 +17,7 @@
 #include "src/python/native/calls/native_lease.h"
 #include "src/python/native/event.h"
 #include "src/python/native/memory.h"
+#include "src/python/native/server/async_call.h"
 #include "src/python/native/server/executor_program.h"
 #include "src/python/native/server/fork_mark.h"
 #include "src/python/native/server/native_server.h"
@@ -26,6 +27,7 @@
 #include "src/transport/base/signal_guard.h"
 
 namespace py = pybind11;
+using invoker::python::AsyncCall;
 using invoker::python::Event;
 using invoker::python::FunctionHandle;
 using invoker::python::NativeCaller;
@@ -175,6 +177,11 @@ PYBIND11_MODULE(_invoker, module) {
         return NativeLease::Acquire(WayFrom(way), terms);
       },
       py::arg("way"), py::arg("terms"));
+  py::class_<AsyncCall>(module, "AsyncCall")
+      .def("finish", &AsyncCall::Finish, py::arg("result"))
+      .def("fail", &AsyncCall::Fail, py::arg("exception"))
+      .def("cancelled", &AsyncCall::IsCancelled)
+      .def("facts", &AsyncCall::Facts);
   module.def("cancelled", &invoker::python::PythonFunction::IsCancelled);
   module.def("call_facts", &invoker::python::PythonFunction::Facts);
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
@@ -194,14 +201,15 @@ PYBIND11_MODULE(_invoker, module) {
 
   module.def(
       "serve",
-      [](const std::vector<std::tuple<std::string, py::object, bool, std::string, std::string>>&
-             functions,
+      [](const std::vector<std::tuple<std::string, py::object, bool, std::string, std::string,
+                                      uint32_t, bool>>& functions,
          const std::string& listen, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, const std::string& data_auth, uint64_t window,
          uint32_t executors, double hot_timeout, double peer_timeout, const py::tuple& security) {
         std::vector<NativeServer::Function> list;
-        for (const auto& [name, callable, framed, signature, doc] : functions) {
-          list.push_back({name, callable, framed, signature, doc});
+        for (const auto& [name, callable, framed, signature, doc, concurrency, coroutine] :
+             functions) {
+          list.push_back({name, callable, framed, signature, doc, concurrency, coroutine});
         }
         const auto text = [&security](size_t field) { return security[field].cast<std::string>(); };
         NativeServer::Options options;

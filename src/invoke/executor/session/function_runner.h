@@ -78,6 +78,8 @@ class FunctionRunner {
   CallControl& control() { return control_; }
   const CallOutcome& failure() const { return failure_; }
   absl::string_view error() const { return {error_text_.data(), failure_.error_size}; }
+  // The function that has just run has not deferred its call, although it says so.
+  void FailUndeferred() { failure_ = JudgeUndeferred(absl::MakeSpan(error_text_)); }
   void ClearError() { error_text_.fill(0); }
 
  private:

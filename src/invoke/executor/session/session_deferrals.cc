@@ -22,7 +22,10 @@ bool SessionDeferrals::Keep(const RequestHeader& header, uint64_t bytes_in,
   if (functions_->failure().kind == CallOutcome::Kind::kNoRoom) usage_->TakeBackRun(bytes_in);
   if (functions_->failure().kind != CallOutcome::Kind::kDeferred) return false;
   const std::shared_ptr<DeferredCall> call = functions_->control().TakeDeferred();
-  if (call == nullptr) return false;
+  if (call == nullptr) {
+    functions_->FailUndeferred();
+    return false;
+  }
   usage_->TakeBackRun(bytes_in);
   call->Place(header, flags, owner_);
   calls_[header.sequence] = call;
@@ -62,6 +65,7 @@ absl::Span<const std::byte> SessionDeferrals::OutputOf(const DeferredCall& call)
 CallOutcome SessionDeferrals::FailureOf(DeferredCall* call) {
   // What the function may have done to its copy of the buffers is not looked at.
   invoker_call judged = *call->call();
+  judged.services = nullptr;  // it cannot be deferred once more
   judged.output_capacity = call->output().size();
   judged.error = call->error().data();
   judged.error_capacity = call->error().size();

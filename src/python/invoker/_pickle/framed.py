@@ -10,7 +10,7 @@ import resource
 import secrets
 import threading
 import traceback
-from typing import Any, Callable
+from typing import Any, Callable, Tuple
 
 from invoker._pickle import frames
 
@@ -34,32 +34,27 @@ class Framed:
 
     def __call__(self, request: memoryview, room: memoryview) -> int:
         """For the native half: the answer's length."""
-        try:
-            kind, value = frames.decode(request)
-            parts = self._run(*value) if kind == frames.CALL else []
-        except frames.NoFrame as error:
-            # This caller does not read frames either.
-            raise ValueError(
-                "a function of Python objects is called by remote(its name), and not by call(): %s" % error
-            ) from None
-        except BaseException as error:
-            # This method's own line tells the reader nothing.
-            if error.__traceback__ is not None:
-                error.__traceback__ = error.__traceback__.tb_next
-            parts = _raised(error)
-        if not parts:
-            # The answer is no frame, so an exception has the call fail.
+        kind, value = _decode(request)
+        if kind != frames.CALL:
             return _kept.fetch(*value, room)
-        size = frames.size_of(parts)
-        if size > len(room):
-            frame = bytearray(size)
-            frames.write(parts, memoryview(frame))
-            parts = frames.encode(frames.KEPT, (_kept.add(frame), size))
-            if frames.size_of(parts) > len(room):
-                return size
-            size = frames.size_of(parts)
-        frames.write(parts, room)
-        return size
+        try:
+            parts = self._run(*value)
+        except BaseException as error:
+            parts = _raised_here(error)
+        return _write(parts, room)
+
+    async def acall(self, request: memoryview, room: memoryview) -> int:
+        """The same of a coroutine function."""
+        kind, value = _decode(request)
+        if kind != frames.CALL:
+            return _kept.fetch(*value, room)
+        args, kwargs = value
+        del value
+        try:
+            parts = frames.encode(frames.RETURNED, await self._function(*args, **kwargs))
+        except BaseException as error:
+            parts = _raised_here(error)
+        return _write(parts, room)
 
     def _run(self, args: tuple, kwargs: dict) -> frames.Parts:
         result = self._function(*args, **kwargs)
@@ -70,6 +65,37 @@ class Framed:
                 % (getattr(self._function, "__qualname__", self._function), type(result).__name__)
             )
         return frames.encode(frames.RETURNED, result)
+
+
+def _decode(request: memoryview) -> Tuple[int, Any]:
+    try:
+        return frames.decode(request)
+    except frames.NoFrame as error:
+        # This caller does not read frames either.
+        raise ValueError(
+            "a function of Python objects is called by remote(its name), and not by call(): %s" % error
+        ) from None
+
+
+def _write(parts: frames.Parts, room: memoryview) -> int:
+    """Puts the frame into room, or one that says where it is kept. Returns its length."""
+    size = frames.size_of(parts)
+    if size > len(room):
+        frame = bytearray(size)
+        frames.write(parts, memoryview(frame))
+        parts = frames.encode(frames.KEPT, (_kept.add(frame), size))
+        if frames.size_of(parts) > len(room):
+            return size
+        size = frames.size_of(parts)
+    frames.write(parts, room)
+    return size
+
+
+def _raised_here(error: BaseException) -> frames.Parts:
+    """Without the line of the caller, which tells the reader nothing."""
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+    return _raised(error)
 
 
 def _raised(error: BaseException) -> frames.Parts:

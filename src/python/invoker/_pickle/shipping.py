@@ -51,10 +51,15 @@ def name_for(function: Callable[..., Any], taken: Container[str]) -> str:
     return "%s-%d" % (name, number)
 
 
-def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
+def _innermost(function: Any) -> Callable[..., Any]:
+    """What a partial, or a function with options of the package's, was made of."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif type(function).__module__ in ("invoker.server", "invoker.typed"):
+            function = function.function
+        else:
+            return function
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -31,14 +32,16 @@ std::string Describe(const py::error_already_set& error) {
 // With the GIL.
 absl::StatusOr<FunctionEntry> LoadPython(const std::string& path, const std::string& name) {
   try {
-    const auto [callable, signature] = py::module_::import("invoker.executor")
-                                           .attr("load")(path)
-                                           .cast<std::pair<py::object, std::string>>();
+    const auto [callable, signature, concurrency, coroutine] =
+        py::module_::import("invoker.executor")
+            .attr("load")(path)
+            .cast<std::tuple<py::object, std::string, uint32_t, bool>>();
     // For as long as the process lives.
-    auto* function = signature.empty()
-                         ? new PythonFunction(callable, PythonFunction::Form::kFramed)
-                         : new PythonFunction(callable, SignatureCodec::Parse(signature));
-    return function->Entry(name, "", absl::StrCat("the Python function ", name));
+    auto* function =
+        signature.empty()
+            ? new PythonFunction(callable, PythonFunction::Form::kFramed, coroutine)
+            : new PythonFunction(callable, SignatureCodec::Parse(signature), coroutine);
+    return function->Entry(name, "", absl::StrCat("the Python function ", name), concurrency);
   } catch (py::error_already_set& error) {
     return absl::FailedPreconditionError(
         absl::StrCat("the Python function \"", name, "\" cannot be loaded: ", Describe(error)));

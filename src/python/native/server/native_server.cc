@@ -72,11 +72,14 @@ std::unique_ptr<NativeServer> NativeServer::Start(std::vector<Function> function
         function.signature.empty()
             ? std::make_unique<PythonFunction>(
                   std::move(function.callable),
-                  function.framed ? PythonFunction::Form::kFramed : PythonFunction::Form::kPlain)
+                  function.framed ? PythonFunction::Form::kFramed : PythonFunction::Form::kPlain,
+                  function.coroutine)
             : std::make_unique<PythonFunction>(std::move(function.callable),
-                                               SignatureCodec::Parse(function.signature)));
-    serving->Register(server->functions_.back()->Entry(
-        std::move(function.name), std::move(function.doc), "the call of invoker.serve"));
+                                               SignatureCodec::Parse(function.signature),
+                                               function.coroutine));
+    serving->Register(
+        server->functions_.back()->Entry(std::move(function.name), std::move(function.doc),
+                                         "the call of invoker.serve", function.concurrency));
   }
   const absl::Status status = WithoutGil([&] {
     absl::Status started = serving->Start();

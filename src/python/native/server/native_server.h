@@ -46,6 +46,8 @@ class NativeServer {
     bool framed = false;
     std::string signature;  // a typed one's
     std::string doc;
+    uint32_t concurrency = 0;
+    bool coroutine = false;
   };
 
   // Blocks for as long as it takes to prove the fabrics. Raises what was wrong.

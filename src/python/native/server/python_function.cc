@@ -2,9 +2,11 @@
 
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include "src/python/native/buffer.h"
+#include "src/python/native/server/async_call.h"
 #include "src/python/native/server/call_memory.h"
 
 namespace invoker::python {
@@ -139,11 +141,13 @@ bool PythonFunction::IsRunning() { return running != nullptr; }
 
 bool PythonFunction::IsCancelled() { return running != nullptr && INVOKER_CALL_CANCELLED(running); }
 
-py::object PythonFunction::Facts() {
-  if (running == nullptr || running->services == nullptr) return py::none();
+py::object PythonFunction::Facts() { return FactsOf(running); }
+
+py::object PythonFunction::FactsOf(const invoker_call* call) {
+  if (call == nullptr || call->services == nullptr) return py::none();
   invoker_call_facts facts = {};
   facts.struct_size = sizeof(facts);
-  running->services->describe(running, &facts);
+  call->services->describe(call, &facts);
   py::object left = py::none();
   if (facts.remaining_ns != INVOKER_NO_DEADLINE) {
     left = py::float_(static_cast<double>(facts.remaining_ns) * 1e-9);
@@ -151,36 +155,40 @@ py::object PythonFunction::Facts() {
   return py::make_tuple(facts.tenant, facts.call_id, left);
 }
 
-FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::string library) {
+FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::string library,
+                                    uint32_t concurrency) {
   FunctionEntry entry;
   entry.name = std::move(name);
   entry.function = &PythonFunction::Call;
   entry.context = this;
   entry.doc = std::move(doc);
   entry.library = std::move(library);
+  entry.concurrency = concurrency;
   if (form_ == Form::kFramed) entry.asks_for_more = &IsFetch;
   if (form_ == Form::kTyped) entry.signature = signature_->text();
   return entry;
 }
 
-int64_t PythonFunction::Run(invoker_call* call, const CallMemory& request,
-                            const CallMemory& room) const {
-  py::object result;
+py::object PythonFunction::Run(invoker_call* call, const CallMemory& request,
+                               const CallMemory& room) const {
+  PyObject* result = nullptr;
   if (form_ == Form::kTyped) {
     // What an array keeps of it, when the call has ended, is noticed.
     const auto owner = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(request.view()));
     if (!owner) throw py::error_already_set();
     const py::tuple arguments = signature_->DecodeArguments(
         {static_cast<const std::byte*>(call->input), call->input_size}, owner);
-    result =
-        py::reinterpret_steal<py::object>(PyObject_CallObject(callable_.ptr(), arguments.ptr()));
+    result = PyObject_CallObject(callable_.ptr(), arguments.ptr());
   } else {
     PyObject* arguments[] = {request.view(), room.view()};
     const size_t count = form_ == Form::kFramed ? 2 : 1;
-    result = py::reinterpret_steal<py::object>(
-        PyObject_Vectorcall(callable_.ptr(), arguments, count, nullptr));
+    result = PyObject_Vectorcall(callable_.ptr(), arguments, count, nullptr);
   }
-  if (!result) throw py::error_already_set();
+  if (result == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+int64_t PythonFunction::AnswerWith(invoker_call* call, py::handle result) const {
   switch (form_) {
     case Form::kPlain:
       return Answer(call, result.ptr());
@@ -192,24 +200,48 @@ int64_t PythonFunction::Run(invoker_call* call, const CallMemory& request,
   return INVOKER_FAILED;
 }
 
-int64_t PythonFunction::CallWithGil(invoker_call* call) const {
+int64_t PythonFunction::End(invoker_call* call, CallMemory* request, CallMemory* room,
+                            absl::FunctionRef<int64_t()> answer) const {
   return FailingIfThrown(call, [&] {
-    CallMemory request(const_cast<void*>(call->input), call->input_size, /*writable=*/false);
-    CallMemory room(call->output, call->output_capacity, /*writable=*/true);
-    const int64_t answer = FailingIfThrown(call, [&] { return Run(call, request, room); });
-    const bool request_back = request.TakeBack();
-    const bool room_back = room.TakeBack();
-    if (request_back && room_back) return answer;
+    const int64_t returned = FailingIfThrown(call, answer);
+    const bool request_back = request->TakeBack();
+    const bool room_back = room->TakeBack();
+    if (request_back && room_back) return returned;
     throw py::value_error(
         "the function keeps memory of its request, such as an array over it, beyond the call: "
         "it must copy what it keeps");
   });
 }
 
+int64_t PythonFunction::CallWithGil(invoker_call* call) const {
+  return FailingIfThrown(call, [&] {
+    CallMemory request(const_cast<void*>(call->input), call->input_size, /*writable=*/false);
+    CallMemory room(call->output, call->output_capacity, /*writable=*/true);
+    return End(call, &request, &room, [&] { return AnswerWith(call, Run(call, request, room)); });
+  });
+}
+
+// The coroutine begins on the event loop's thread.
+int64_t PythonFunction::StartWithGil(invoker_call* call, invoker_call* deferred) const {
+  return FailingIfThrown(call, [&]() -> int64_t {
+    const py::object later = py::cast(std::make_unique<AsyncCall>(this, deferred));
+    py::module_::import("invoker._native.event_loop")
+        .attr("start")(later.cast<AsyncCall&>().Start(), later);
+    return INVOKER_DEFERRED;
+  });
+}
+
 int64_t PythonFunction::Call(invoker_call* call) {
+  const auto* function = static_cast<const PythonFunction*>(call->context);
+  invoker_call* deferred = nullptr;
+  if (function->coroutine_) {
+    deferred = call->services->defer(call);
+    if (deferred == nullptr) return INVOKER_NO_ROOM;
+  }
   thread_state.Enter();
   running = call;
-  const int64_t answer = static_cast<const PythonFunction*>(call->context)->CallWithGil(call);
+  const int64_t answer =
+      deferred == nullptr ? function->CallWithGil(call) : function->StartWithGil(call, deferred);
   running = nullptr;
   thread_state.Leave();
   return answer;

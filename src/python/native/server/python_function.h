@@ -5,9 +5,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "src/invoke/function/function_registry.h"
 #include "src/python/native/server/call_memory.h"
 #include "src/python/native/typed/signature_codec.h"
@@ -30,17 +32,24 @@ class PythonFunction {
  public:
   enum class Form { kPlain, kFramed, kTyped };
 
-  PythonFunction(pybind11::object callable, Form form)
-      : callable_(std::move(callable)), form_(form) {}
+  // `coroutine`: the callable returns one, whose result is the answer. It runs on the thread of
+  // invoker._native.event_loop, and the executor runs other functions meanwhile.
+  PythonFunction(pybind11::object callable, Form form, bool coroutine = false)
+      : callable_(std::move(callable)), form_(form), coroutine_(coroutine) {}
   // A typed one.
-  PythonFunction(pybind11::object callable, std::unique_ptr<const SignatureCodec> signature)
-      : callable_(std::move(callable)), form_(Form::kTyped), signature_(std::move(signature)) {}
+  PythonFunction(pybind11::object callable, std::unique_ptr<const SignatureCodec> signature,
+                 bool coroutine = false)
+      : callable_(std::move(callable)),
+        form_(Form::kTyped),
+        coroutine_(coroutine),
+        signature_(std::move(signature)) {}
   PythonFunction(const PythonFunction&) = delete;
   PythonFunction& operator=(const PythonFunction&) = delete;
 
   // What a registry takes. An exception that leaves the callable is a failed call whose message is
   // what invoker._native.failures.describe makes of it.
-  FunctionEntry Entry(std::string name, std::string doc, std::string library);
+  FunctionEntry Entry(std::string name, std::string doc, std::string library,
+                      uint32_t concurrency = 0);
 
   // Whether this thread is inside such a function.
   static bool IsRunning();
@@ -48,14 +57,25 @@ class PythonFunction {
   static bool IsCancelled();
   // (tenant, call id, seconds left or None) of the call that this thread runs; None outside one.
   static pybind11::object Facts();
+  static pybind11::object FactsOf(const invoker_call* call);
+
+  // For AsyncCall, with the GIL. Throws Python's exceptions.
+  // Calls the callable.
+  pybind11::object Run(invoker_call* call, const CallMemory& request, const CallMemory& room) const;
+  // Writes its result to the call's output.
+  int64_t AnswerWith(invoker_call* call, pybind11::handle result) const;
+  // What `answer` returns, or the failure that it throws, once both are taken back. Throws nothing.
+  int64_t End(invoker_call* call, CallMemory* request, CallMemory* room,
+              absl::FunctionRef<int64_t()> answer) const;
 
  private:
   static int64_t Call(invoker_call* call);
   int64_t CallWithGil(invoker_call* call) const;
-  int64_t Run(invoker_call* call, const CallMemory& request, const CallMemory& room) const;
+  int64_t StartWithGil(invoker_call* call, invoker_call* deferred) const;
 
   const pybind11::object callable_;
   const Form form_;
+  const bool coroutine_;
   const std::unique_ptr<const SignatureCodec> signature_;  // a typed one's
 };
 
