@@ -36,6 +36,7 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   struct Facts {
     std::string tenant;
     std::string call_id;
+    uint64_t sequence = 0;    // its request's
     int64_t deadline_ns = 0;  // MonotonicNs; 0: none
   };
 
@@ -86,6 +87,7 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   absl::Span<char> error() { return absl::MakeSpan(error_); }
   uint64_t input_size() const { return input_size_; }
   uint64_t run_ticks() const { return run_ticks_; }
+  uint64_t sequence() const { return facts_.sequence; }
 
  private:
   friend class DeferredCalls;

@@ -31,16 +31,15 @@ bool CallControl::Cancelled() {
   return IsMarkedCancelled(flags_);
 }
 
+uint64_t CallControl::Sequence() const {
+  return flags_ == nullptr ? 0 : HeaderSnapshot::Take(flags_ - kFlagsOffset).sequence();
+}
+
 void CallControl::Describe(invoker_call_facts* facts) {
   facts->tenant = tenant_.c_str();
   facts->remaining_ns =
       deadline_ns_ == 0 ? INVOKER_NO_DEADLINE : deadline_ns_ - transport::MonotonicNs();
-  // The client may have changed its number since, and misleads nobody but itself.
-  uint64_t sequence = 0;
-  if (flags_ != nullptr) {
-    sequence = HeaderSnapshot::Take(flags_ - kFlagsOffset).sequence();
-  }
-  std::snprintf(call_id_.data(), call_id_.size(), "%08" PRIx32 "-%" PRIu64, epoch_, sequence);
+  std::snprintf(call_id_.data(), call_id_.size(), "%08" PRIx32 "-%" PRIu64, epoch_, Sequence());
   facts->call_id = call_id_.data();
 }
 
@@ -55,7 +54,7 @@ invoker_call* CallControl::Defer(const invoker_call& call) {
   invoker_call_facts facts;
   Describe(&facts);
   deferred_ = DeferredCall::Make(deferred_calls_->shared_from_this(), call,
-                                 {tenant_, facts.call_id, deadline_ns_});
+                                 {tenant_, facts.call_id, Sequence(), deadline_ns_});
   if (deferred_ == nullptr) return nullptr;
   deferred_bytes_ += call.input_size + call.output_capacity;
   return deferred_->call();

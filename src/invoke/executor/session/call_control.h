@@ -44,14 +44,20 @@ class CallControl {
 
   // The function that runs answers later: its call, copied. nullptr: there is no room for it.
   invoker_call* Defer(const invoker_call& call);
-  // The call that was deferred last, once; nullptr: none was.
-  std::shared_ptr<DeferredCall> TakeDeferred() { return std::move(deferred_); }
+  // The call of that sequence, once; nullptr: it has not been deferred.
+  std::shared_ptr<DeferredCall> TakeDeferred(uint64_t sequence) {
+    if (deferred_ == nullptr || deferred_->sequence() != sequence) return nullptr;
+    return std::move(deferred_);
+  }
   // A deferred call has been answered, or was never taken.
   void FreeRoom(const DeferredCall& call);
   // How many bytes all deferred calls of the session may have.
   void set_most_deferred_bytes(uint64_t bytes) { most_deferred_bytes_ = bytes; }
 
  private:
+  // The client may have changed it since, and misleads nobody but itself.
+  uint64_t Sequence() const;
+
   transport::Reactor* const reactor_;
   const uint32_t epoch_;
   const std::string tenant_;

@@ -21,7 +21,7 @@ bool SessionDeferrals::Keep(const RequestHeader& header, uint64_t bytes_in,
                             const std::byte* flags) {
   if (functions_->failure().kind == CallOutcome::Kind::kNoRoom) usage_->TakeBackRun(bytes_in);
   if (functions_->failure().kind != CallOutcome::Kind::kDeferred) return false;
-  const std::shared_ptr<DeferredCall> call = functions_->control().TakeDeferred();
+  const std::shared_ptr<DeferredCall> call = functions_->control().TakeDeferred(header.sequence);
   if (call == nullptr) {
     functions_->FailUndeferred();
     return false;
