@@ -1,4 +1,4 @@
-"""The Python side of python_overhead and typed_calls: makes calls as it is told and says how long each took.
+"""The Python side of python_overhead, typed_calls and slow_neighbours: makes calls as it is told and says how long each took.
 
     python_peer.py HOST:PORT PROVIDER
 
@@ -25,6 +25,7 @@ class Peer:
         self.client = client
         self.noop = client.function("noop")
         self.events = asyncio.new_event_loop()
+        self.waiting = []
 
     def burst(self, size, count, api):
         """The nanoseconds of each of count calls of size bytes."""
@@ -109,6 +110,14 @@ class Peer:
             begin = clock()
             first(array, array)
             times[i] = clock() - begin
+        return times
+
+    def naps(self, data, times):
+        """Not timed: 64 calls that wait for 100 ms each. Those of the last time have ended."""
+        for nap in self.waiting:
+            nap.result()
+        nap = self.client.typed("nap").options(response_capacity=64)
+        self.waiting = [nap.submit(100) for _ in range(64)]
         return times
 
     def nothing(self, data, times):

@@ -1,7 +1,6 @@
 // What calls that wait cost others: echo on an executor that does nothing else, and beside 64 calls
 // of a function that waits for 100 ms each, in turns.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,13 +10,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
+#include "bench/programs/python_contender.h"
 #include "invoker/client.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
@@ -26,62 +25,23 @@ namespace invoker::bench {
 namespace {
 
 constexpr char kProgram[] = "slow_neighbours";
-constexpr int kNaps = 64;
+constexpr int kNaps = 64;  // python_peer.py's
 constexpr int64_t kNapMs = 100;
-
-// Keeps calls of nap under way, in a session of its own.
-class Naps {
- public:
-  explicit Naps(Client* client, RemoteFunction nap) : client_(client), nap_(std::move(nap)) {}
-
-  void Begin() {
-    stopping_ = false;
-    for (int i = 0; i < kNaps; ++i) Start();
-  }
-  // Waits until all have ended.
-  absl::Status End() {
-    stopping_ = true;
-    while (under_way_.load() > 0) absl::SleepFor(absl::Milliseconds(1));
-    return failed_ ? absl::InternalError("a call of nap has failed") : absl::OkStatus();
-  }
-
- private:
-  void Start() {
-    ++under_way_;
-    CallOptions options;
-    options.response_capacity = 64;
-    client_->InvokeAsync(nap_, {&kNapMs, sizeof(kNapMs)}, options,
-                         [this](absl::StatusOr<Response> response) {
-                           if (!response.ok()) failed_ = true;
-                           if (!stopping_ && !failed_) Start();
-                           --under_way_;
-                         });
-  }
-
-  Client* const client_;
-  const RemoteFunction nap_;
-  std::atomic<bool> stopping_{false};
-  std::atomic<bool> failed_{false};
-  std::atomic<int> under_way_{0};
-};
 
 // Calls of echo, alone or beside the naps.
 class Echo : public Contender {
  public:
-  Echo(std::string name, Client* client, RemoteFunction echo, Naps* naps)
+  Echo(std::string name, Client* client, RemoteFunction echo, PythonContender* naps)
       : name_(std::move(name)), client_(client), echo_(std::move(echo)), naps_(naps) {}
 
   const std::string& name() const override { return name_; }
   absl::Status Begin() override {
-    if (naps_ != nullptr) naps_->Begin();
-    return absl::OkStatus();
+    int64_t started = 0;
+    return naps_ == nullptr ? absl::OkStatus() : naps_->Burst(0, absl::MakeSpan(&started, 1));
   }
-  void End() override {
-    if (naps_ != nullptr) status_.Update(naps_->End());
-  }
+  void End() override {}
 
   absl::Status Burst(size_t bytes, absl::Span<int64_t> times_ns) override {
-    if (!status_.ok()) return status_;
     const std::vector<std::byte> data(bytes);
     for (int64_t& time_ns : times_ns) {
       const int64_t begin_ns = transport::MonotonicNs();
@@ -96,8 +56,7 @@ class Echo : public Contender {
   const std::string name_;
   Client* const client_;
   const RemoteFunction echo_;
-  Naps* const naps_;
-  absl::Status status_;
+  PythonContender* const naps_;  // nullptr: alone
 };
 
 absl::Status Measure(const CommonOptions& options, const std::string& provider, Table* table) {
@@ -107,22 +66,19 @@ absl::Status Measure(const CommonOptions& options, const std::string& provider, 
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect(server->target, OptionsFor(provider));
   if (!client.ok()) return client.status();
-  absl::StatusOr<std::unique_ptr<Client>> other =
-      Client::Connect(server->target, OptionsFor(provider));
-  if (!other.ok()) return other.status();
   const absl::StatusOr<RemoteFunction> echo = (*client)->Function("echo");
   if (!echo.ok()) return echo.status();
-  const absl::StatusOr<RemoteFunction> nap = (*other)->Function("nap");
-  if (!nap.ok()) return nap.status();
-
-  Naps naps(other->get(), *nap);
+  const absl::StatusOr<std::unique_ptr<ServerProcess>> peer =
+      StartPythonPeer(options, server->target, provider);
+  if (!peer.ok()) return peer.status();
+  PythonContender naps(peer->get(), "naps");
   Echo alone("alone", client->get(), *echo, nullptr);
-  Echo beside("beside", client->get(), *echo, &naps);
+  Echo beside("64 wait", client->get(), *echo, &naps);
   InterleavePlan plan;
   plan.sizes = {64};
   plan.rounds = options.rounds;
-  // Longer than a nap, so that naps end and begin in it.
-  plan.turn_ns = 300'000'000;
+  // The naps that were there at its beginning are there at its end.
+  plan.turn_ns = kNapMs * 1'000'000 * 8 / 10;
   plan.most = 1'000'000;
   const absl::StatusOr<std::vector<Measured>> measured = Interleave({&alone, &beside}, plan);
   if (!measured.ok()) return measured.status();
@@ -149,8 +105,9 @@ absl::Status Run(const CommonOptions& options, Report* report) {
     }
   }
   report->Note(
-      "The waiting calls are of another session on the same executor, and of the same client "
-      "process, on the same core.");
+      "The waiting calls are another process's, on the same executor. The threads that run them "
+      "share "
+      "its core.");
   Plot plot;
   plot.title = "Echo beside calls that wait (p99, us)";
   plot.table = "latency";
