@@ -102,6 +102,10 @@ struct TypedLater {
 
   template <typename Body>
   static std::int64_t Call(const Body& body, invoker_call* call) {
+    if (call->services == nullptr) {
+      SetError(call, "a function that answers later needs a worker to call it");
+      return INVOKER_FAILED;
+    }
     invoker_call* const deferred = call->services->defer(call);
     if (deferred == nullptr) return INVOKER_NO_ROOM;
     Reply<R> reply(deferred);
