@@ -55,7 +55,7 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
       polled_(&shared_, &endpoints_) {
   shared_.watch = options.watch != nullptr ? options.watch : &own_watch_;
   shared_.functions = &functions_;
-  shared_.deferred = std::make_shared<DeferredCalls>(
+  shared_.deferred = std::make_shared<DeferredCallSet>(
       shared_.watch,
       [this](std::function<void()> task) { return thread_.RunLater(std::move(task)); });
   for (const FunctionEntry& entry : functions->entries()) functions_.Add(Wrap(entry)).IgnoreError();

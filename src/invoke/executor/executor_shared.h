@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "src/base/thread_check.h"
 #include "src/invoke/executor/bulk/bulk_budget.h"
-#include "src/invoke/executor/deferred/deferred_calls.h"
+#include "src/invoke/executor/deferred/deferred_call_set.h"
 #include "src/invoke/executor/executor_watch.h"
 #include "src/invoke/executor/session/function_times.h"
 #include "src/invoke/executor/session/session_key.h"
@@ -30,11 +30,11 @@ struct ExecutorShared {
   // A session has ended although no probe of its client ever came. Must not block; may be empty.
   std::function<void()> on_unheard;
   FunctionTimes times{0};
-  uint32_t index = 0;                       // the executor's
-  uint32_t next_epoch = 1;                  // no two sessions have the same, on whatever endpoint
-  bool rearrange = false;                   // the endpoints that are polled may be others now
-  std::shared_ptr<DeferredCalls> deferred;  // nullptr: no call can be deferred
-  std::shared_ptr<BulkBudget> bulk_budget;  // all executors of the worker share it
+  uint32_t index = 0;                         // the executor's
+  uint32_t next_epoch = 1;                    // no two sessions have the same, on whatever endpoint
+  bool rearrange = false;                     // the endpoints that are polled may be others now
+  std::shared_ptr<DeferredCallSet> deferred;  // nullptr: no call can be deferred
+  std::shared_ptr<BulkBudget> bulk_budget;    // all executors of the worker share it
   std::shared_ptr<transport::QuarantineTotal> quarantine_total;  // the same; nullptr: no limit
   TickScale scale;
   UsageCounters usage;  // all sessions, those that have ended included

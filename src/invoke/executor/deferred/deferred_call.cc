@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/invoke/executor/deferred/deferred_calls.h"
+#include "src/invoke/executor/deferred/deferred_call_set.h"
 #include "src/invoke/executor/usage_meter.h"
 
 namespace invoker {
@@ -35,10 +35,10 @@ const invoker_services DeferredCall::kServices = {
     [](invoker_call* call, int64_t returned) { Of(call)->Complete(returned); },
 };
 
-DeferredCall::DeferredCall(std::shared_ptr<DeferredCalls> calls, Facts facts)
+DeferredCall::DeferredCall(std::shared_ptr<DeferredCallSet> calls, Facts facts)
     : calls_(std::move(calls)), facts_(std::move(facts)) {}
 
-std::shared_ptr<DeferredCall> DeferredCall::Make(std::shared_ptr<DeferredCalls> calls,
+std::shared_ptr<DeferredCall> DeferredCall::Make(std::shared_ptr<DeferredCallSet> calls,
                                                  const invoker_call& call, Facts facts) {
   std::shared_ptr<DeferredCall> deferred(new DeferredCall(std::move(calls), std::move(facts)));
   deferred->input_.reset(Allocate(call.input_size));
@@ -81,7 +81,7 @@ void DeferredCall::Refuse(StatusCode status, std::string reason) {
 void DeferredCall::End() {
   if (began_ticks_ != 0) run_ticks_ = ReadTicks() - began_ticks_;
   // May be the last that refers to them.
-  const std::shared_ptr<DeferredCalls> calls = calls_;
+  const std::shared_ptr<DeferredCallSet> calls = calls_;
   calls->Completed(this);
 }
 

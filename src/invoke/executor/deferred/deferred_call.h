@@ -21,7 +21,7 @@
 
 namespace invoker {
 
-class DeferredCalls;
+class DeferredCallSet;
 class DeferredCall;
 
 // Where an answer goes. Executor thread only.
@@ -41,7 +41,7 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   };
 
   // Copies the input and makes room for the output; nullptr if there is no memory.
-  static std::shared_ptr<DeferredCall> Make(std::shared_ptr<DeferredCalls> calls,
+  static std::shared_ptr<DeferredCall> Make(std::shared_ptr<DeferredCallSet> calls,
                                             const invoker_call& call, Facts facts);
 
   // For the function: lives until Complete.
@@ -90,13 +90,13 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   uint64_t sequence() const { return facts_.sequence; }
 
  private:
-  friend class DeferredCalls;
+  friend class DeferredCallSet;
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }
   };
   using Memory = std::unique_ptr<std::byte[], Free>;
 
-  DeferredCall(std::shared_ptr<DeferredCalls> calls, Facts facts);
+  DeferredCall(std::shared_ptr<DeferredCallSet> calls, Facts facts);
   void End();
   void Describe(invoker_call_facts* facts) const;
 
@@ -105,7 +105,7 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
     return static_cast<DeferredCall*>(call->worker);
   }
 
-  const std::shared_ptr<DeferredCalls> calls_;
+  const std::shared_ptr<DeferredCallSet> calls_;
   const Facts facts_;
   uint64_t run_ = 0;  // ExecutorWatch's value while it runs
   invoker_call call_ = {};

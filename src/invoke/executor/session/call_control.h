@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "invoker/function_abi.h"
-#include "src/invoke/executor/deferred/deferred_calls.h"
+#include "src/invoke/executor/deferred/deferred_call_set.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
@@ -26,7 +26,7 @@ class CallControl {
   // `epoch` is the session's, and `tenant` its client.
   // `deferred` outlives the session; nullptr: no call can be deferred.
   CallControl(transport::Reactor* reactor, uint32_t epoch, std::string tenant,
-              DeferredCalls* deferred)
+              DeferredCallSet* deferred)
       : reactor_(reactor), epoch_(epoch), tenant_(std::move(tenant)), deferred_calls_(deferred) {}
 
   // A call begins. `flags` is the flags byte of its request, in memory that the client writes to;
@@ -61,7 +61,7 @@ class CallControl {
   transport::Reactor* const reactor_;
   const uint32_t epoch_;
   const std::string tenant_;
-  DeferredCalls* const deferred_calls_;
+  DeferredCallSet* const deferred_calls_;
   std::shared_ptr<DeferredCall> deferred_;
   uint64_t most_deferred_bytes_ = UINT64_MAX;
   uint64_t deferred_bytes_ = 0;

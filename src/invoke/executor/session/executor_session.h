@@ -53,7 +53,7 @@ class ExecutorSession final : public transport::OperationOwner,
     DropCounters* dropped = nullptr;          // the executor's, shared; nullptr: none
     std::shared_ptr<UsageMeter> meter;        // this session's; nullptr: none
     std::shared_ptr<BulkBudget> bulk_budget;  // the worker's; nullptr: no bulk calls
-    DeferredCalls* deferred = nullptr;        // the executor's; nullptr: none can be deferred
+    DeferredCallSet* deferred = nullptr;      // the executor's; nullptr: none can be deferred
     // Gets the session's number when Continue is to be called in every turn, unless the number is
     // there already. May be nullptr.
     std::vector<uint16_t>* unfinished = nullptr;

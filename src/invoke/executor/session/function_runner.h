@@ -32,7 +32,7 @@ class FunctionRunner {
   FunctionRunner(const FunctionRegistry* functions,
                  std::shared_ptr<const bootstrap::FunctionFilter> filter, ExecutorWatch* watch,
                  uint32_t epoch, transport::Reactor* reactor, std::string tenant = "",
-                 DeferredCalls* deferred = nullptr)
+                 DeferredCallSet* deferred = nullptr)
       : functions_(functions),
         filter_(std::move(filter)),
         watch_(watch),

@@ -1,7 +1,7 @@
 // Calls that are answered later, without sessions: what they copy, to whom they are delivered, and
 // what the watch shows of them.
 
-#include "src/invoke/executor/deferred/deferred_calls.h"
+#include "src/invoke/executor/deferred/deferred_call_set.h"
 
 #include <atomic>
 #include <functional>
@@ -27,10 +27,10 @@ class Owner : public DeferredOwner {
   std::vector<int64_t> finished;
 };
 
-class DeferredCallsTest : public testing::Test {
+class DeferredCallSetTest : public testing::Test {
  protected:
-  DeferredCallsTest()
-      : calls_(std::make_shared<DeferredCalls>(&watch_, [this](std::function<void()> task) {
+  DeferredCallSetTest()
+      : calls_(std::make_shared<DeferredCallSet>(&watch_, [this](std::function<void()> task) {
           absl::MutexLock lock(&mutex_);
           if (ended_) return false;
           tasks_.push_back(std::move(task));
@@ -67,10 +67,10 @@ class DeferredCallsTest : public testing::Test {
   bool ended_ = false;
   std::vector<std::function<void()>> tasks_;
   const std::shared_ptr<Owner> owner_ = std::make_shared<Owner>();
-  const std::shared_ptr<DeferredCalls> calls_;
+  const std::shared_ptr<DeferredCallSet> calls_;
 };
 
-TEST_F(DeferredCallsTest, ACallHasMemoryOfItsOwn) {
+TEST_F(DeferredCallSetTest, ACallHasMemoryOfItsOwn) {
   std::string input = "input";
   const std::shared_ptr<DeferredCall> deferred = Defer(input, 1);
   input = "other";
@@ -91,7 +91,7 @@ TEST_F(DeferredCallsTest, ACallHasMemoryOfItsOwn) {
   deferred->Complete(0);
 }
 
-TEST_F(DeferredCallsTest, AnAnswerIsDeliveredOnTheExecutorsThread) {
+TEST_F(DeferredCallSetTest, AnAnswerIsDeliveredOnTheExecutorsThread) {
   std::shared_ptr<DeferredCall> deferred = Defer("", 1);
   EXPECT_TRUE(calls_->any());
   std::thread([&] { deferred->Complete(7); }).join();
@@ -103,7 +103,7 @@ TEST_F(DeferredCallsTest, AnAnswerIsDeliveredOnTheExecutorsThread) {
   calls_->AwaitNone(absl::InfiniteFuture());
 }
 
-TEST_F(DeferredCallsTest, NobodyGetsAnswersToSessionsOrExecutorsThatHaveGone) {
+TEST_F(DeferredCallSetTest, NobodyGetsAnswersToSessionsOrExecutorsThatHaveGone) {
   const std::shared_ptr<DeferredCall> unowned = Defer("", 1);
   unowned->Place(RequestHeader(), nullptr, std::make_shared<Owner>());
   unowned->Complete(1);
@@ -118,7 +118,7 @@ TEST_F(DeferredCallsTest, NobodyGetsAnswersToSessionsOrExecutorsThatHaveGone) {
   EXPECT_TRUE(owner_->finished.empty());
 }
 
-TEST_F(DeferredCallsTest, TheWatchShowsTheCallThatHasRunLongest) {
+TEST_F(DeferredCallSetTest, TheWatchShowsTheCallThatHasRunLongest) {
   const std::shared_ptr<DeferredCall> first = Defer("", 1);
   const std::shared_ptr<DeferredCall> second = Defer("", 2);
   EXPECT_FALSE(watch_.Longest().running());
@@ -137,7 +137,7 @@ TEST_F(DeferredCallsTest, TheWatchShowsTheCallThatHasRunLongest) {
   EXPECT_FALSE(watch_.Longest().running());
 }
 
-TEST_F(DeferredCallsTest, AConcurrentFunctionRefusesWhatItNeedNotRun) {
+TEST_F(DeferredCallSetTest, AConcurrentFunctionRefusesWhatItNeedNotRun) {
   std::atomic<bool> draining{false};
   absl::Notification entered;
   absl::Notification open;

@@ -1,10 +1,10 @@
-#include "src/invoke/executor/deferred/deferred_calls.h"
+#include "src/invoke/executor/deferred/deferred_call_set.h"
 
 #include <utility>
 
 namespace invoker {
 
-void DeferredCalls::Add(std::shared_ptr<DeferredCall> call) {
+void DeferredCallSet::Add(std::shared_ptr<DeferredCall> call) {
   absl::MutexLock lock(&mutex_);
   // The function that has deferred it runs now.
   if (watch_ != nullptr) call->run_ = watch_->Now().value;
@@ -12,7 +12,7 @@ void DeferredCalls::Add(std::shared_ptr<DeferredCall> call) {
   count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void DeferredCalls::Begin(DeferredCall* call) {
+void DeferredCallSet::Begin(DeferredCall* call) {
   absl::MutexLock lock(&mutex_);
   // It may have been answered already.
   if (!held_.contains(call)) return;
@@ -20,7 +20,7 @@ void DeferredCalls::Begin(DeferredCall* call) {
   ShowOldest();
 }
 
-void DeferredCalls::Completed(DeferredCall* call) {
+void DeferredCallSet::Completed(DeferredCall* call) {
   const std::shared_ptr<DeferredCall> kept = call->shared_from_this();
   {
     absl::MutexLock lock(&mutex_);
@@ -43,18 +43,18 @@ void DeferredCalls::Completed(DeferredCall* call) {
   --delivering_;
 }
 
-void DeferredCalls::ShowOldest() {
+void DeferredCallSet::ShowOldest() {
   if (watch_ == nullptr) return;
   watch_->ShowDeferred(running_.empty() ? 0 : running_.front()->run_);
 }
 
-void DeferredCalls::AwaitNone(absl::Time until) {
+void DeferredCallSet::AwaitNone(absl::Time until) {
   absl::MutexLock lock(&mutex_);
   const auto none = [this] { return !any(); };
   mutex_.AwaitWithDeadline(absl::Condition(&none), until);
 }
 
-void DeferredCalls::Close() {
+void DeferredCallSet::Close() {
   absl::MutexLock lock(&mutex_);
   watch_ = nullptr;
   const auto delivered = [this]()

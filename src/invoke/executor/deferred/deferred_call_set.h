@@ -1,8 +1,8 @@
 // The calls of one executor that are answered later. Outlives the executor for as long as a
 // function still has one of them. Any thread, unless a method says otherwise.
 
-#ifndef INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALLS_H_
-#define INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALLS_H_
+#ifndef INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALL_SET_H_
+#define INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALL_SET_H_
 
 #include <atomic>
 #include <cstddef>
@@ -19,13 +19,13 @@
 
 namespace invoker {
 
-class DeferredCalls : public std::enable_shared_from_this<DeferredCalls> {
+class DeferredCallSet : public std::enable_shared_from_this<DeferredCallSet> {
  public:
   // Has `task` run on the executor's thread; false if that has ended.
   using Deliver = std::function<bool(std::function<void()> task)>;
 
   // `watch` shows the call that has been running longest.
-  DeferredCalls(ExecutorWatch* watch, Deliver deliver)
+  DeferredCallSet(ExecutorWatch* watch, Deliver deliver)
       : deliver_(std::move(deliver)), watch_(watch) {}
 
   // One load: whether there are any.
@@ -56,4 +56,4 @@ class DeferredCalls : public std::enable_shared_from_this<DeferredCalls> {
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALLS_H_
+#endif  // INVOKER_SRC_INVOKE_EXECUTOR_DEFERRED_DEFERRED_CALL_SET_H_
