@@ -85,7 +85,7 @@ absl::Status Measure(const CommonOptions& options, const std::string& provider, 
   double alone_p99 = 0;
   for (const Measured& one : *measured) {
     const Distribution times = Summarize(one.rounds);
-    // Of each size it comes first.
+    // It comes first, for each size.
     if (one.contender == &alone) alone_p99 = times.p99;
     table->rows.emplace_back()
         .Label("provider", provider)
