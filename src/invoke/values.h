@@ -1,5 +1,5 @@
-// Values of C++ types as bytes, and the names of those types in signatures, which both languages
-// share: docs/reference/typed_calls.md.
+// Turns values of C++ types into bytes and back, and names those types in signatures. C++ and
+// Python share the bytes and the names: docs/reference/typed_calls.md.
 //
 // A value begins and ends at a multiple of 8 bytes from the beginning of its message, so that
 // arrays are read where they lie. Functions and callers use these types by way of function.h and
@@ -103,6 +103,23 @@ struct IsMessage<T, std::void_t<decltype(T::descriptor()->full_name()),
                                 decltype(std::declval<const T&>().ByteSizeLong())>>
     : std::true_type {};
 
+// Reads the lengths of so many dimensions, and returns the elements behind them; nullptr if the
+// bytes are no such array.
+inline const std::byte* TakeElements(ValueReader* reader, std::size_t element_size,
+                                     std::size_t dimensions, std::size_t* shape) {
+  std::uint64_t bytes = element_size;
+  // An array without elements may have other dimensions of any length.
+  bool empty = false;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    std::uint64_t length = 0;
+    if (!reader->TakeWord(&length)) return nullptr;
+    shape[i] = static_cast<std::size_t>(length);
+    if (length == 0) empty = true;
+    if (!empty && __builtin_mul_overflow(bytes, length, &bytes)) return nullptr;
+  }
+  return reader->Take(empty ? 0 : bytes);
+}
+
 // Elements that lie behind each other: the words of the shape, and then the elements.
 template <typename T, std::size_t N>
 struct Elements {
@@ -129,17 +146,7 @@ struct Elements {
     return WriteBytes(data, elements * sizeof(T), to);
   }
   static bool Read(ValueReader* reader, const T** data, std::size_t* shape) {
-    std::uint64_t bytes = sizeof(T);
-    // An array without elements may have other dimensions of any length.
-    bool empty = false;
-    for (std::size_t i = 0; i < N; ++i) {
-      std::uint64_t length = 0;
-      if (!reader->TakeWord(&length)) return false;
-      shape[i] = static_cast<std::size_t>(length);
-      if (length == 0) empty = true;
-      if (!empty && __builtin_mul_overflow(bytes, length, &bytes)) return false;
-    }
-    *data = reinterpret_cast<const T*>(reader->Take(empty ? 0 : bytes));
+    *data = reinterpret_cast<const T*>(TakeElements(reader, sizeof(T), N, shape));
     return *data != nullptr;
   }
 };

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "src/invoke/executor/deferred/concurrent_function.h"
 
@@ -141,11 +141,14 @@ TEST_F(DeferredCallSetTest, AConcurrentFunctionRefusesWhatItNeedNotRun) {
   std::atomic<bool> draining{false};
   absl::Notification entered;
   absl::Notification open;
+  absl::Notification again;
   std::atomic<int> runs{0};
   const auto run = [&] {
     if (++runs == 1) {
       entered.Notify();
       open.WaitForNotification();
+    } else {
+      again.Notify();
     }
   };
   std::function<void()> context = run;
@@ -174,7 +177,7 @@ TEST_F(DeferredCallSetTest, AConcurrentFunctionRefusesWhatItNeedNotRun) {
   call(0, true);
   call(0, false);
   open.Notify();
-  while (runs.load() < 2) absl::SleepFor(absl::Milliseconds(1));
+  again.WaitForNotification();
   draining = true;
   call(0, false);
   function.Stop();

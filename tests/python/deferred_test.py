@@ -4,7 +4,6 @@ import asyncio
 import gc
 import socket
 import threading
-import time
 
 import invoker
 import numpy
@@ -25,9 +24,11 @@ def connect(server):
 
 def test_coroutines_wait_together_and_delay_nothing():
     events = {}
+    begun = threading.Semaphore(0)
 
     async def wait(name):
         event = events[name] = asyncio.Event()
+        begun.release()
         await event.wait()
         return "%s waited" % name
 
@@ -42,8 +43,8 @@ def test_coroutines_wait_together_and_delay_nothing():
     with serve(functions) as server, connect(server) as client:
         waiting = {name: client.typed("wait").submit(name) for name in "abc"}
         assert bytes(client.call("echo", b"meanwhile")) == b"meanwhile"
-        while len(events) < 3:
-            time.sleep(0.001)
+        for _ in waiting:
+            assert begun.acquire(timeout=60)
         for name in "cab":
             client.typed("release")(name)
             assert waiting[name].result() == "%s waited" % name

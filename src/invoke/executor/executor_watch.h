@@ -35,15 +35,12 @@ class ExecutorWatch {
 
   // Around a function. `executed` is how many the session has run before.
   void Begin(uint64_t session, uint16_t function, uint64_t executed) {
-    run_.store(RunValue(session, function, executed), std::memory_order_relaxed);
+    run_.store(executed << 32 | session | function, std::memory_order_relaxed);
   }
   void End() { run_.store(0, std::memory_order_relaxed); }
-  // Begin's value of the call that has been running longest, of those that are answered later; 0:
-  // none. Any thread, one at a time.
+  // Shows the call that has been running longest among those that are answered later, by the value
+  // that Now() had when it began; 0: there is none. Any thread, one at a time.
   void ShowDeferred(uint64_t run) { deferred_.store(run, std::memory_order_relaxed); }
-  static constexpr uint64_t RunValue(uint64_t session, uint16_t function, uint64_t executed) {
-    return executed << 32 | session | function;
-  }
 
   // Any thread, of any process.
   Run Now() const { return {run_.load(std::memory_order_relaxed)}; }

@@ -176,18 +176,13 @@ void BulkSession::Run(BulkCall* call, int64_t now_ns) {
   usage_->CountRun(input.size());
   if (output_size < 0) {
     if (deferrals_->Keep(header, input.size(), call->flags())) return call->Defer();
-    RespondFailure(call, functions_->failure(), functions_->error(), now_ns);
+    responses_->RespondFailure(header, functions_->failure(), functions_->error(), now_ns);
     functions_->ClearError();
+    call->EndAnswered();
     return;
   }
   usage_->CountOutput(static_cast<uint64_t>(output_size));
   call->Write(static_cast<uint64_t>(output_size));
-}
-
-void BulkSession::RespondFailure(BulkCall* call, const CallOutcome& outcome,
-                                 absl::string_view error, int64_t now_ns) {
-  responses_->RespondFailure(call->request(), outcome, error, now_ns);
-  call->EndAnswered();
 }
 
 void BulkSession::FinishDeferred(DeferredCall* deferred, int64_t now_ns) {
@@ -197,16 +192,9 @@ void BulkSession::FinishDeferred(DeferredCall* deferred, int64_t now_ns) {
   });
   if (found == calls_.end()) return;
   BulkCall* const call = found->get();
-  if (!deferred->has_run()) {
-    responses_->Refuse(call->request(), deferred->refusal(), deferred->reason(), now_ns);
-    return call->EndAnswered();
-  }
-  const absl::Span<const std::byte> output = SessionDeferrals::OutputOf(*deferred);
-  if (output.data() == nullptr) {
-    const CallOutcome outcome = SessionDeferrals::FailureOf(deferred);
-    RespondFailure(call, outcome, {deferred->error().data(), outcome.error_size}, now_ns);
-    return;
-  }
+  const absl::Span<const std::byte> output =
+      SessionDeferrals::OutputOrAnswer(deferred, responses_, now_ns);
+  if (output.data() == nullptr) return call->EndAnswered();
   if (!output.empty()) memcpy(call->output().data(), output.data(), output.size());
   usage_->CountOutput(output.size());
   call->Write(output.size());

@@ -78,8 +78,6 @@ class BulkSession {
                                                            uint64_t length, bool writes) const;
   bool Advance(int64_t now_ns, bool draining);
   void Run(BulkCall* call, int64_t now_ns);
-  void RespondFailure(BulkCall* call, const CallOutcome& outcome, absl::string_view error,
-                      int64_t now_ns);
   void Respond(const BulkCall& call, int64_t now_ns);
 
   transport::Reactor* const reactor_;

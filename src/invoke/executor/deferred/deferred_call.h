@@ -66,7 +66,8 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
 
   // The rest is the executor's thread's.
 
-  // Whose it is, once the function has returned. A call without an owner is answered to nobody.
+  // Names the request and the owner, once the function has returned. Without an owner nobody gets
+  // the answer.
   void Place(const RequestHeader& header, const std::byte* flags,
              const std::shared_ptr<DeferredOwner>& owner) {
     header_ = header;

@@ -200,13 +200,9 @@ void ExecutorSession::AnswerDeferred(DeferredCall* call) {
   const RequestHeader& header = call->header();
   const int64_t now_ns = turn_.ReadClock();
   if ((header.flags & kBulk) != 0) return bulk_.FinishDeferred(call, now_ns);
-  if (!call->has_run()) return responses_.Refuse(header, call->refusal(), call->reason(), now_ns);
-  const absl::Span<const std::byte> output = SessionDeferrals::OutputOf(*call);
-  if (output.data() == nullptr) {
-    const CallOutcome outcome = SessionDeferrals::FailureOf(call);
-    return responses_.RespondFailure(header, outcome, {call->error().data(), outcome.error_size},
-                                     now_ns);
-  }
+  const absl::Span<const std::byte> output =
+      SessionDeferrals::OutputOrAnswer(call, &responses_, now_ns);
+  if (output.data() == nullptr) return;
   if (!output.empty()) memcpy(responses_.PayloadOf(header).data(), output.data(), output.size());
   usage_.CountOutput(output.size());
   responses_.Respond(header, StatusCode::kOk, static_cast<uint32_t>(output.size()), 0, now_ns);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/invoke/executor/session/call_control.h"
+#include "src/invoke/function/function_registry.h"
 
 namespace invoker {
 
@@ -55,21 +56,28 @@ std::vector<std::shared_ptr<DeferredCall>> SessionDeferrals::Take() {
   return std::exchange(finished_, {});
 }
 
-absl::Span<const std::byte> SessionDeferrals::OutputOf(const DeferredCall& call) {
-  const absl::Span<const std::byte> output = call.output();
-  const int64_t returned = call.returned();
-  if (returned < 0 || static_cast<uint64_t>(returned) > output.size()) return {};
-  return output.first(static_cast<size_t>(returned));
-}
-
-CallOutcome SessionDeferrals::FailureOf(DeferredCall* call) {
+absl::Span<const std::byte> SessionDeferrals::OutputOrAnswer(DeferredCall* call,
+                                                             ResponseWriter* responses,
+                                                             int64_t now_ns) {
+  const RequestHeader& header = call->header();
+  if (!call->has_run()) {
+    responses->Refuse(header, call->refusal(), call->reason(), now_ns);
+    return {};
+  }
+  const absl::Span<const std::byte> output = call->output();
+  const int64_t returned = call->returned();
+  if (returned >= 0 && static_cast<uint64_t>(returned) <= output.size()) {
+    return output.first(static_cast<size_t>(returned));
+  }
   // What the function may have done to its copy of the buffers is not looked at.
   invoker_call judged = *call->call();
   judged.services = nullptr;  // it cannot be deferred once more
-  judged.output_capacity = call->output().size();
+  judged.output_capacity = output.size();
   judged.error = call->error().data();
   judged.error_capacity = call->error().size();
-  return JudgeFailure(call->returned(), judged);
+  const CallOutcome outcome = JudgeFailure(returned, judged);
+  responses->RespondFailure(header, outcome, {call->error().data(), outcome.error_size}, now_ns);
+  return {};
 }
 
 }  // namespace invoker

@@ -13,8 +13,8 @@
 #include "absl/types/span.h"
 #include "src/invoke/executor/deferred/deferred_call.h"
 #include "src/invoke/executor/session/function_runner.h"
+#include "src/invoke/executor/session/response_writer.h"
 #include "src/invoke/executor/session/session_usage.h"
-#include "src/invoke/function/function_registry.h"
 #include "src/invoke/wire/wire.h"
 
 namespace invoker {
@@ -38,9 +38,10 @@ class SessionDeferrals {
   // Those that have been answered since the last time. Their runs and times are counted.
   std::vector<std::shared_ptr<DeferredCall>> Take();
 
-  // The output of a call that has run; data() is nullptr if it has failed, as FailureOf says.
-  static absl::Span<const std::byte> OutputOf(const DeferredCall& call);
-  static CallOutcome FailureOf(DeferredCall* call);
+  // Returns the output of a call that Take has returned. A call that has not run, or has failed, is
+  // answered here; then data() is nullptr.
+  static absl::Span<const std::byte> OutputOrAnswer(DeferredCall* call, ResponseWriter* responses,
+                                                    int64_t now_ns);
 
  private:
   // What a call keeps of the session: nothing, once that has ended.
