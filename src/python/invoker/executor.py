@@ -4,7 +4,6 @@ python3 -m invoker.executor
 Executors are forked from a template that has imported the modules that most functions need, since imports take longest.
 """
 
-import inspect
 import os
 import sys
 
@@ -26,25 +25,17 @@ def load(path):
 
     Returns (function, signature, concurrency, whether it is a coroutine function). Without a signature it is one of frames.
     """
-    from invoker._pickle.framed import Framed
-    from invoker.server import Pickled
+    from invoker.server import Pickled, native_form
     from invoker.typed import Typed
 
     with open(path, "rb") as file:
         function = pickle.load(file)
     if not callable(function):
         raise TypeError("the file holds a %s, which is not callable" % type(function).__name__)
-    concurrency = 0
-    if isinstance(function, (Typed, Pickled)):
-        concurrency = function.concurrency
-    if isinstance(function, Typed):
-        return function.function, function.signature, concurrency, inspect.iscoroutinefunction(function.function)
-    if isinstance(function, Pickled):
-        function = function.function
-    framed = Framed(function)
-    if inspect.iscoroutinefunction(function):
-        return framed.acall, "", 0, True
-    return framed, "", concurrency, False
+    if not isinstance(function, (Typed, Pickled)):
+        function = Pickled(function)
+    form = native_form(function)
+    return form.call, form.signature, form.concurrency, form.coroutine
 
 
 def _prepare():

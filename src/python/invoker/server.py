@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from typing import Any, Callable, Generic, List, Mapping, Optional, TypeVar, overload
+from typing import Any, Callable, Generic, List, Mapping, NamedTuple, Optional, TypeVar, overload
 
 from invoker._calls import arguments
 from invoker._native import _invoker, event_loop
@@ -59,6 +59,30 @@ def pickled(function: Any = None, *, concurrency: int = 0) -> Any:
     if function is None:
         return lambda later: Pickled(later, threads)
     return Pickled(function, threads)
+
+
+class NativeForm(NamedTuple):
+    """A function as the native half runs it."""
+
+    call: Callable[..., Any]
+    framed: bool
+    signature: str
+    concurrency: int
+    coroutine: bool
+
+
+def native_form(function: Callable[..., Any]) -> NativeForm:
+    """Takes apart what typed() and pickled() say of a function; any other is one of bytes. For the package."""
+    marked = isinstance(function, (Pickled, Typed))
+    plain: Any = function.function if marked else function
+    coroutine = inspect.iscoroutinefunction(plain)
+    if isinstance(function, Pickled):
+        framed = Framed(plain)
+        plain = framed.acall if coroutine else framed
+    # A coroutine runs beside others without a thread of its own.
+    concurrency = function.concurrency if marked and not coroutine else 0
+    signature = function.signature if isinstance(function, Typed) else ""
+    return NativeForm(plain, isinstance(function, Pickled), signature, concurrency, coroutine)
 
 
 def cancelled() -> bool:
@@ -124,14 +148,8 @@ def serve(
         if not callable(function):
             raise TypeError("the function %r is not callable, but a %s" % (name, type(function).__name__))
         doc = (function.__doc__ or "").strip().partition("\n")[0]
-        plain: Any = function.function if isinstance(function, (Pickled, Typed)) else function
-        concurrency = function.concurrency if isinstance(function, (Pickled, Typed)) else 0
-        signature = function.signature if isinstance(function, Typed) else ""
-        coroutine = inspect.iscoroutinefunction(plain)
-        if isinstance(function, Pickled):
-            framed = Framed(plain)
-            plain = framed.acall if coroutine else framed
-        entries.append((name, plain, isinstance(function, Pickled), signature, doc, 0 if coroutine else concurrency, coroutine))
+        form = native_form(function)
+        entries.append((name, form.call, form.framed, form.signature, doc, form.concurrency, form.coroutine))
     if window is not None and arguments.whole("window", window) <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
     native = _invoker.serve(

@@ -279,7 +279,7 @@ py::object ValueCodec::Decode(const Source& from) const {
     case Kind::kMessage:
       return DecodeMessage(from);
     case Kind::kStruct: {
-      const std::byte* data = from.reader->Take((type_.size + 7) / 8 * 8);
+      const std::byte* data = from.reader->Take(values_internal::Padded(type_.size));
       if (data == nullptr) RefuseBytes();
       const py::array array(py::reinterpret_borrow<py::dtype>(dtype_), std::vector<ssize_t>(),
                             std::vector<ssize_t>(), data);
@@ -321,7 +321,7 @@ py::object ValueCodec::Decode(const Source& from) const {
 }
 
 py::object ValueCodec::DecodeNumber(const Source& from) const {
-  const std::byte* at = from.reader->Take((type_.size + 7) / 8 * 8);
+  const std::byte* at = from.reader->Take(values_internal::Padded(type_.size));
   if (at == nullptr) RefuseBytes();
   PyObject* number = nullptr;
   switch (type_.name[0]) {
@@ -358,26 +358,22 @@ py::object ValueCodec::DecodeNumber(const Source& from) const {
 }
 
 py::object ValueCodec::DecodeArray(const Source& from) const {
-  const uint64_t item = type_.parts.front().size;
-  uint64_t bytes = item;
-  bool empty = false;
-  Py_intptr_t shape[8];
-  for (uint32_t i = 0; i < type_.dimensions; ++i) {
-    uint64_t length = 0;
-    if (!from.reader->TakeWord(&length) || length > PTRDIFF_MAX) RefuseBytes();
-    shape[i] = static_cast<Py_intptr_t>(length);
-    if (length == 0) empty = true;
-    if (!empty && __builtin_mul_overflow(bytes, length, &bytes)) RefuseBytes();
-  }
-  const std::byte* data = from.reader->Take(empty ? 0 : bytes);
+  size_t shape[8];
+  const std::byte* data =
+      values_internal::TakeElements(from.reader, type_.parts.front().size, type_.dimensions, shape);
   if (data == nullptr) RefuseBytes();
+  Py_intptr_t lengths[8];
+  for (uint32_t i = 0; i < type_.dimensions; ++i) {
+    if (shape[i] > PTRDIFF_MAX) RefuseBytes();
+    lengths[i] = static_cast<Py_intptr_t>(shape[i]);
+  }
   auto& api = py::detail::npy_api::get();
   // Numpy takes this reference.
   Py_INCREF(dtype_.ptr());
   constexpr int kFlags =
       py::detail::npy_api::NPY_ARRAY_C_CONTIGUOUS_ | py::detail::npy_api::NPY_ARRAY_ALIGNED_;
   PyObject* array = api.PyArray_NewFromDescr_(
-      api.PyArray_Type_, dtype_.ptr(), static_cast<int>(type_.dimensions), shape, nullptr,
+      api.PyArray_Type_, dtype_.ptr(), static_cast<int>(type_.dimensions), lengths, nullptr,
       const_cast<std::byte*>(data),
       from.writable ? kFlags | py::detail::npy_api::NPY_ARRAY_WRITEABLE_ : kFlags, nullptr);
   if (array == nullptr) throw py::error_already_set();
