@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 
 namespace invoker::bench {
@@ -21,14 +22,21 @@ double MedianUs(std::vector<int64_t> times_ns) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ServerProcess>> StartPythonPeer(const CommonOptions& options,
-                                                               const std::string& target,
-                                                               const std::string& provider) {
+absl::StatusOr<CalledServer> CalledServer::Start(const CommonOptions& options,
+                                                 const std::string& provider) {
+  absl::StatusOr<InvokerServer> server =
+      StartInvokerServer(options.server_core, provider, options.address, {});
+  if (!server.ok()) return server.status();
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Connect(server->target, OptionsFor(provider));
+  if (!client.ok()) return client.status();
   ServerProcess::Options peer;
-  peer.command = {kPython, ProgramPath("bench/peers/python_peer.py"), target, provider};
+  peer.command = {kPython, ProgramPath("bench/peers/python_peer.py"), server->target, provider};
   peer.core = options.client_core;
   peer.environment = {absl::StrCat("PYTHONPATH=", ProgramPath("src/python"))};
-  return ServerProcess::Start(peer);
+  absl::StatusOr<std::unique_ptr<ServerProcess>> python = ServerProcess::Start(peer);
+  if (!python.ok()) return python.status();
+  return CalledServer{*std::move(server), *std::move(client), *std::move(python)};
 }
 
 absl::Status PythonContender::Burst(size_t bytes, absl::Span<int64_t> times_ns) {

@@ -14,13 +14,20 @@
 #include "bench/harness/interleave.h"
 #include "bench/harness/options.h"
 #include "bench/harness/server_process.h"
+#include "invoker/client.h"
 
 namespace invoker::bench {
 
-// Connected to `target` over the fabric, and on the client's core.
-absl::StatusOr<std::unique_ptr<ServerProcess>> StartPythonPeer(const CommonOptions& options,
-                                                               const std::string& target,
-                                                               const std::string& provider);
+// A server of the benchmarks' functions, and what calls it over one fabric: this process, and a
+// Python process on the same core.
+struct CalledServer {
+  InvokerServer server;
+  std::unique_ptr<Client> client;
+  std::unique_ptr<ServerProcess> python;
+
+  static absl::StatusOr<CalledServer> Start(const CommonOptions& options,
+                                            const std::string& provider);
+};
 
 // One way to call from the Python process, which several of these share. `api` is a method's name
 // there.

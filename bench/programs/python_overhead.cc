@@ -13,12 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
-#include "bench/harness/server_process.h"
 #include "bench/programs/python_contender.h"
 #include "invoker/client.h"
 #include "src/transport/reactor/reactor.h"
@@ -133,26 +131,20 @@ double NothingUs(const std::vector<Measured>& measured) {
 
 absl::Status Measure(const CommonOptions& options, const std::string& provider, Table* table,
                      Report* report) {
-  absl::StatusOr<InvokerServer> server =
-      StartInvokerServer(options.server_core, provider, options.address, {});
-  if (!server.ok()) return server.status();
-  absl::StatusOr<std::unique_ptr<Client>> client =
-      Client::Connect(server->target, OptionsFor(provider));
-  if (!client.ok()) return client.status();
-  const absl::StatusOr<RemoteFunction> noop = (*client)->Function("noop");
+  const absl::StatusOr<CalledServer> called = CalledServer::Start(options, provider);
+  if (!called.ok()) return called.status();
+  Client* const client = called->client.get();
+  const absl::StatusOr<RemoteFunction> noop = client->Function("noop");
   if (!noop.ok()) return noop.status();
-  absl::StatusOr<Buffer> buffer = (*client)->AllocateBuffer(kLargest);
+  absl::StatusOr<Buffer> buffer = client->AllocateBuffer(kLargest);
   if (!buffer.ok()) return buffer.status();
-  const absl::StatusOr<std::unique_ptr<ServerProcess>> peer =
-      StartPythonPeer(options, server->target, provider);
-  if (!peer.ok()) return peer.status();
 
   std::vector<std::unique_ptr<Contender>> contenders;
-  contenders.push_back(std::make_unique<InPlace>(client->get(), *noop, *std::move(buffer)));
-  contenders.push_back(std::make_unique<Copying>(client->get(), *noop));
+  contenders.push_back(std::make_unique<InPlace>(client, *noop, *std::move(buffer)));
+  contenders.push_back(std::make_unique<Copying>(client, *noop));
   for (const Api& api : kApis)
-    contenders.push_back(std::make_unique<PythonContender>(peer->get(), api.name));
-  contenders.push_back(std::make_unique<PythonContender>(peer->get(), kNothing.name));
+    contenders.push_back(std::make_unique<PythonContender>(called->python.get(), api.name));
+  contenders.push_back(std::make_unique<PythonContender>(called->python.get(), kNothing.name));
   std::vector<Contender*> turns;
   for (const std::unique_ptr<Contender>& contender : contenders) turns.push_back(contender.get());
   InterleavePlan plan;

@@ -10,12 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
-#include "bench/harness/server_process.h"
 #include "bench/programs/python_contender.h"
 #include "invoker/client.h"
 #include "src/transport/reactor/reactor.h"
@@ -60,20 +58,14 @@ class Echo : public Contender {
 };
 
 absl::Status Measure(const CommonOptions& options, const std::string& provider, Table* table) {
-  absl::StatusOr<InvokerServer> server =
-      StartInvokerServer(options.server_core, provider, options.address, {});
-  if (!server.ok()) return server.status();
-  absl::StatusOr<std::unique_ptr<Client>> client =
-      Client::Connect(server->target, OptionsFor(provider));
-  if (!client.ok()) return client.status();
-  const absl::StatusOr<RemoteFunction> echo = (*client)->Function("echo");
+  const absl::StatusOr<CalledServer> called = CalledServer::Start(options, provider);
+  if (!called.ok()) return called.status();
+  Client* const client = called->client.get();
+  const absl::StatusOr<RemoteFunction> echo = client->Function("echo");
   if (!echo.ok()) return echo.status();
-  const absl::StatusOr<std::unique_ptr<ServerProcess>> peer =
-      StartPythonPeer(options, server->target, provider);
-  if (!peer.ok()) return peer.status();
-  PythonContender naps(peer->get(), "naps");
-  Echo alone("alone", client->get(), *echo, nullptr);
-  Echo beside("64 wait", client->get(), *echo, &naps);
+  PythonContender naps(called->python.get(), "naps");
+  Echo alone("alone", client, *echo, nullptr);
+  Echo beside("64 wait", client, *echo, &naps);
   InterleavePlan plan;
   plan.sizes = {64, 4096};
   plan.rounds = options.rounds;
@@ -109,8 +101,7 @@ absl::Status Run(const CommonOptions& options, Report* report) {
   }
   report->Note(
       "The waiting calls are another process's, on the same executor. The threads that run them "
-      "share "
-      "its core.");
+      "share its core.");
   Plot plot;
   plot.title = "Echo beside calls that wait (p99, us)";
   plot.table = "latency";

@@ -11,12 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "bench/harness/client_options.h"
 #include "bench/harness/distribution.h"
 #include "bench/harness/interleave.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
-#include "bench/harness/server_process.h"
 #include "bench/programs/python_contender.h"
 #include "invoker/client.h"
 #include "src/transport/reactor/reactor.h"
@@ -111,24 +109,18 @@ void AddRows(const std::string& provider, const std::vector<Measured>& measured,
 }
 
 absl::Status Measure(const CommonOptions& options, const std::string& provider, Table* table) {
-  absl::StatusOr<InvokerServer> server =
-      StartInvokerServer(options.server_core, provider, options.address, {});
-  if (!server.ok()) return server.status();
-  absl::StatusOr<std::unique_ptr<Client>> client =
-      Client::Connect(server->target, OptionsFor(provider));
-  if (!client.ok()) return client.status();
-  const absl::StatusOr<RemoteFunction> half = (*client)->Function("half");
+  const absl::StatusOr<CalledServer> called = CalledServer::Start(options, provider);
+  if (!called.ok()) return called.status();
+  Client* const client = called->client.get();
+  const absl::StatusOr<RemoteFunction> half = client->Function("half");
   if (!half.ok()) return half.status();
-  const absl::StatusOr<First> first = (*client)->Function<Array(Array, Array)>("first");
+  const absl::StatusOr<First> first = client->Function<Array(Array, Array)>("first");
   if (!first.ok()) return first.status();
-  const absl::StatusOr<std::unique_ptr<ServerProcess>> peer =
-      StartPythonPeer(options, server->target, provider);
-  if (!peer.ok()) return peer.status();
 
-  OfBytes of_bytes(client->get(), *half);
+  OfBytes of_bytes(client, *half);
   OfArrays of_arrays(*first);
-  PythonContender python_bytes(peer->get(), "half");
-  PythonContender python_typed(peer->get(), "first");
+  PythonContender python_bytes(called->python.get(), "half");
+  PythonContender python_typed(called->python.get(), "first");
   InterleavePlan plan;
   plan.sizes = {64, 1024, 4096, 65536};
   plan.rounds = options.rounds;
