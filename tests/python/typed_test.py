@@ -183,6 +183,8 @@ def test_a_result_that_is_larger_than_the_arguments_needs_room():
             roomy = function.options(response_capacity=8 + 8 * size)
             assert roomy(size)[-1] == size - 1
             assert roomy.submit(size).result()[-1] == size - 1
+        with pytest.raises(invoker.ResourceExhausted, match="more than the memory of this machine"):
+            function.options(response_capacity=2**62)(10)
 
 
 def test_a_function_that_keeps_its_array_fails():

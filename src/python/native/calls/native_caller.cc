@@ -1,5 +1,7 @@
 #include "src/python/native/calls/native_caller.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -205,6 +207,12 @@ namespace {
 void PlaceResponse(const CallTarget& target, NativeCaller::CallTerms* terms) {
   const int64_t capacity = terms->response_capacity.value_or(0);
   if (capacity <= 0 || static_cast<uint64_t>(capacity) <= target.max_payload()) return;
+  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  if (capacity > memory) {
+    RaiseNotSent(absl::ResourceExhaustedError(
+        absl::StrCat("response_capacity=", capacity, " is more than the memory of this machine, ",
+                     memory, " bytes")));
+  }
   terms->room = static_cast<uint64_t>(capacity);
   terms->response_capacity.reset();
 }
