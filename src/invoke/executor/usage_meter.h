@@ -81,7 +81,7 @@ inline uint64_t ReadTicks() {
 // Turns ticks into nanoseconds. The clock says how long a tick is. One thread.
 class TickScale {
  public:
-  TickScale() : first_ticks_(ReadTicks()), first_ns_(transport::MonotonicNs()) {}
+  TickScale() : first_(Look()) {}
 
   // 0 for a time that went backwards, as it may between cores whose counters differ.
   uint64_t ToNs(uint64_t ticks) const {
@@ -92,17 +92,38 @@ class TickScale {
 
   // Looks at the clock each time that twice as long has passed as at the look before.
   void Refine(uint64_t now_ticks) {
-    if (now_ticks - first_ticks_ < next_look_) return;
-    const int64_t ns = transport::MonotonicNs() - first_ns_;
-    const uint64_t ticks = ReadTicks() - first_ticks_;
+    if (now_ticks - first_.ticks < next_look_) return;
+    const Moment now = Look();
+    const uint64_t ticks = now.ticks - first_.ticks;
     if (static_cast<int64_t>(ticks) <= 0) return;
     next_look_ = 2 * ticks;
-    ns_per_tick_ = static_cast<double>(ns) / static_cast<double>(ticks);
+    ns_per_tick_ = static_cast<double>(now.ns - first_.ns) / static_cast<double>(ticks);
   }
 
  private:
-  const uint64_t first_ticks_;
-  const int64_t first_ns_;
+  // The same moment in ticks and by the clock.
+  struct Moment {
+    uint64_t ticks;
+    int64_t ns;
+  };
+
+  // The thread may lose its core between the two readings. So it reads them a few times, and the
+  // readings that lie closest together count.
+  static Moment Look() {
+    Moment closest = {};
+    uint64_t least = ~uint64_t{0};
+    for (int i = 0; i < 3; ++i) {
+      const uint64_t before = ReadTicks();
+      const int64_t ns = transport::MonotonicNs();
+      const uint64_t after = ReadTicks();
+      if (after - before >= least) continue;
+      least = after - before;
+      closest = {before + least / 2, ns};
+    }
+    return closest;
+  }
+
+  const Moment first_;
   uint64_t next_look_ = 1;  // at ticks since the first
   double ns_per_tick_ = 0;
 };
