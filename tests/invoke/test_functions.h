@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <mutex>
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
@@ -22,6 +23,9 @@ struct TestFunctions {
   absl::Notification open;            // "gate" may return
   absl::Notification second_entered;  // "second_gate" runs
   absl::Notification second_open;     // "second_gate" may return
+  // Several executors may enter a gate at the same time, and one of them says so.
+  std::once_flag has_entered;
+  std::once_flag has_entered_second;
   // If there is one, "echo" does that too.
   std::function<void(const invoker_call&)> in_echo;
 };
@@ -53,7 +57,7 @@ inline FunctionRegistry MakeTestFunctions(TestFunctions* functions) {
   add("gate", [](invoker_call* call) -> int64_t {
     auto* functions = static_cast<TestFunctions*>(call->context);
     functions->calls.fetch_add(1);
-    if (!functions->entered.HasBeenNotified()) functions->entered.Notify();
+    std::call_once(functions->has_entered, [&] { functions->entered.Notify(); });
     functions->open.WaitForNotification();
     return 0;
   });
@@ -73,7 +77,7 @@ inline FunctionRegistry MakeTestFunctions(TestFunctions* functions) {
   });
   add("second_gate", [](invoker_call* call) -> int64_t {
     auto* functions = static_cast<TestFunctions*>(call->context);
-    if (!functions->second_entered.HasBeenNotified()) functions->second_entered.Notify();
+    std::call_once(functions->has_entered_second, [&] { functions->second_entered.Notify(); });
     functions->second_open.WaitForNotification();
     return 0;
   });
