@@ -27,6 +27,8 @@ constexpr absl::Duration kHotFrom = absl::Microseconds(200);
 
 // A peer waits that long for a processor at times, with a lock.
 constexpr absl::Duration kLeastSpinLimit = absl::Milliseconds(100);
+// However long the peer may be silent.
+constexpr absl::Duration kMostSpinLimit = absl::Seconds(5);
 
 absl::Status CheckPieces(const ClientOptions& options, const transport::Profile& profile) {
   const uint64_t most = transport::MethodTrial::kLongest * profile.inject_bytes;
@@ -126,7 +128,7 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
   transport::ReactorOptions reactor_options;
   if (options().hot_timeout >= kHotFrom) reactor_options.use = transport::ReactorUse::kHot;
   reactor_options.spin_limit =
-      std::clamp(options().peer_timeout / 2, kLeastSpinLimit, reactor_options.spin_limit);
+      std::clamp(options().peer_timeout / 2, kLeastSpinLimit, kMostSpinLimit);
   absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
       transport::Reactor::Open(*std::move(copy), reactor_options);
   if (!reactor.ok()) return reactor.status();

@@ -146,8 +146,9 @@ class SpinWatch {
  private:
   static void Prepare();
   static void BeginInFork();
+  static void NameThread(SpinEscape::Caller* caller);
   void Main();
-  static void Look(SpinEscape::Caller* caller, int64_t passed_ns);
+  static void Look(SpinEscape::Caller* caller);
 
   // Guards all that is here. Held over a fork.
   static std::mutex mutex_;
@@ -194,7 +195,7 @@ void SpinWatch::BeginInFork() {
   callers_.clear();
   SpinEscape::Caller* const self = &SpinEscape::caller_;
   if (self->known.load(std::memory_order_relaxed)) {
-    self->thread = static_cast<pid_t>(syscall(SYS_gettid));
+    NameThread(self);
     // What was sent to the other one does not come.
     self->sent = self->answered.load(std::memory_order_relaxed);
     callers_.push_back(self);
@@ -233,7 +234,7 @@ void SpinWatch::End(SpinWatch* watch, int64_t limit_ns) {
 
 void SpinWatch::Add(SpinEscape::Caller* caller) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  caller->thread = static_cast<pid_t>(syscall(SYS_gettid));
+  NameThread(caller);
   callers_.push_back(caller);
 }
 
@@ -242,16 +243,21 @@ void SpinWatch::Remove(SpinEscape::Caller* caller) {
   callers_.erase(std::remove(callers_.begin(), callers_.end(), caller), callers_.end());
 }
 
-void SpinWatch::Look(SpinEscape::Caller* caller, int64_t passed_ns) {
+// On the thread.
+void SpinWatch::NameThread(SpinEscape::Caller* caller) {
+  caller->thread = static_cast<pid_t>(syscall(SYS_gettid));
+  if (pthread_getcpuclockid(pthread_self(), &caller->clock) != 0) caller->clock = CLOCK_MONOTONIC;
+}
+
+void SpinWatch::Look(SpinEscape::Caller* caller) {
   const int64_t limit_ns = caller->limit_ns.load(std::memory_order_relaxed);
   const uint64_t call = caller->calls.load(std::memory_order_relaxed);
-  if (limit_ns == 0 || call != caller->seen) {
-    caller->seen = call;
-    caller->stuck_ns = 0;
-    return;
-  }
-  caller->stuck_ns += passed_ns;
-  if (caller->stuck_ns < limit_ns) return;
+  if (limit_ns == 0) return;
+  timespec clock = {};
+  clock_gettime(caller->clock, &clock);
+  const int64_t now_ns = int64_t{clock.tv_sec} * 1'000'000'000 + clock.tv_nsec;
+  if (std::exchange(caller->seen, call) != call) caller->since_ns = now_ns;
+  if (now_ns - caller->since_ns < limit_ns) return;
   caller->leave.store(call, std::memory_order_relaxed);
   // One that blocks them does not collect them.
   if (caller->answered.load(std::memory_order_relaxed) != caller->sent) return;
@@ -260,19 +266,12 @@ void SpinWatch::Look(SpinEscape::Caller* caller, int64_t passed_ns) {
 }
 
 void SpinWatch::Main() {
-  using Clock = std::chrono::steady_clock;
   std::unique_lock<std::mutex> lock(mutex_);
-  Clock::time_point looked = Clock::now();
   while (!ends_) {
     const int64_t pause_ns =
         *std::min_element(limits_ns_.begin(), limits_ns_.end()) / kLooksPerLimit;
     wake_.wait_for(lock, std::chrono::nanoseconds(pause_ns));
-    const Clock::time_point now = Clock::now();
-    // No more than this counts: nobody had a chance to go on meanwhile.
-    const int64_t passed_ns =
-        std::min<int64_t>(std::chrono::nanoseconds(now - looked).count(), 2 * pause_ns);
-    looked = now;
-    for (SpinEscape::Caller* caller : callers_) Look(caller, passed_ns);
+    for (SpinEscape::Caller* caller : callers_) Look(caller);
   }
 }
 

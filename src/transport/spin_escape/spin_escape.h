@@ -18,6 +18,7 @@
 
 #include <signal.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include <atomic>
 #include <cerrno>
@@ -35,8 +36,9 @@ class SpinEscape {
   // What Run returns of a call that was left; as a libfabric call would ("Owner died").
   static constexpr ssize_t kLeft = -EOWNERDEAD;
 
-  // A call that spins may take `limit`, not counting time in which nobody looked at it, as while
-  // the machine stands still; and two fifths of that more until it has been seen spinning twice.
+  // A call may spin for `limit`, and two fifths of that more until it has been seen spinning twice.
+  // Only time counts in which it has a processor: where there are few for many threads, who has the
+  // lock waits for one, too.
   explicit SpinEscape(absl::Duration limit);
   ~SpinEscape();
   SpinEscape(const SpinEscape&) = delete;
@@ -77,10 +79,11 @@ class SpinEscape {
     uint64_t spun;                   // the call in which a signal has found it spinning
     // SpinWatch's.
     pid_t thread;
+    clockid_t clock;
     std::atomic<uint64_t> leave;  // the call that it is to leave
     uint64_t sent;                // signals
     uint64_t seen;                // the call that it was in
-    int64_t stuck_ns;
+    int64_t since_ns;             // by the thread's own clock
   };
 
   // What is thrown out of a call, by the handler of a signal.
