@@ -62,6 +62,7 @@ class INVOKER_EXPORT RemoteFunction {
   const std::string& signature() const { return signature_; }
 
  private:
+  friend class CallStarter;
   friend class Client;
   RemoteFunction(std::string name, uint16_t id, std::string signature)
       : name_(std::move(name)), id_(id), signature_(std::move(signature)) {}

@@ -171,6 +171,21 @@ class INVOKER_EXPORT ClientGroup {
                           const CallOptions& options = kDefaultCallOptions,
                           CallDone done = nullptr);
 
+  // Lease::Put, with all leases: the reference is for calls of this group. FAILED_PRECONDITION if
+  // other executors than those of leases are in it.
+  template <typename T>
+  absl::StatusOr<Reference<T>> Put(const T& array,
+                                   const CallOptions& options = kDefaultCallOptions) {
+    absl::StatusOr<UntypedReference> stored = PutBytes(
+        Value<T>::Name(), Value<T>::Size(array),
+        [&array](std::byte* to) { Value<T>::Write(array, to); }, options);
+    if (!stored.ok()) return stored.status();
+    return Reference<T>(*std::move(stored));
+  }
+  absl::StatusOr<UntypedReference> PutBytes(absl::string_view type, size_t bytes,
+                                            absl::FunctionRef<void(std::byte*)> write,
+                                            const CallOptions& options = kDefaultCallOptions);
+
   // Starts to call `function` with each input of the source. `total` is for on_progress alone; 0:
   // not known.
   MapRun StartMap(const GroupFunction& function, MapSource source, MapOptions options = {},

@@ -48,6 +48,20 @@ typedef struct invoker_call_facts {
 
 #define INVOKER_NO_DEADLINE INT64_MAX
 
+/* Data that a caller has put into the memory of its lease's executors. The memory is the worker's,
+ * read only, and stays until the call that found it has been answered. */
+typedef struct invoker_stored_data {
+  uint32_t struct_size; /* set by the function that asks; the worker fills in no more */
+  uint32_t reserved;
+  const void* data;   /* one value of the type, as in a request; at a multiple of 8 */
+  uint64_t size;      /* bytes */
+  const char* type;   /* as in a signature: "f64[:]" */
+  const void* worker; /* the worker's own */
+} invoker_stored_data;
+
+/* What refers to such data: its bytes. */
+#define INVOKER_REFERENCE_BYTES 16
+
 /* What a function can ask its worker, as often as it likes, on the thread that it was called on.
  * Later versions may append members. */
 typedef struct invoker_services {
@@ -66,6 +80,10 @@ typedef struct invoker_services {
   /* Answers a call that `defer` returned: what the function would have returned, without
    * INVOKER_DEFERRED. On any thread, once; `call` is gone afterwards. */
   void (*complete)(struct invoker_call* call, int64_t returned);
+  /* Finds the data of a reference, of INVOKER_REFERENCE_BYTES bytes. INVOKER_FAILED: there is none
+   * in this executor; the caller has freed it, or it is of another lease. */
+  int32_t (*find_data)(const struct invoker_call* call, const uint8_t* reference,
+                       invoker_stored_data* found);
 } invoker_services;
 
 /* One call. The worker fills in everything; the function changes what the buffers hold,

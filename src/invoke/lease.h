@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -35,10 +36,12 @@
 #include "invoker/client.h"
 #include "invoker/export.h"
 #include "invoker/lease_terms.h"
+#include "invoker/reference.h"
 
 namespace invoker {
 
 class ClientLease;
+class StorePlaces;
 
 // Every 0, and kDefault, leaves the choice to the worker; Lease::terms says what it was.
 struct LeaseOptions {
@@ -93,6 +96,26 @@ class INVOKER_EXPORT Lease {
   absl::Status UploadCode(absl::string_view code, CodeKind kind, absl::string_view name,
                           absl::Duration timeout = absl::Minutes(1));
 
+  // Stores an array in the memory of every executor, for typed calls of later to refer to: an
+  // ArrayView, a span or a vector. It counts as memory of the lease. Blocks until all executors
+  // have it. RESOURCE_EXHAUSTED: it is more than an executor has room for: three quarters of its
+  // memory, less what is there already. Calls with large payloads have as much less. Of the
+  // options, timeout and interrupted count.
+  template <typename T>
+  absl::StatusOr<Reference<T>> Put(const T& array,
+                                   const CallOptions& options = kDefaultCallOptions) {
+    absl::StatusOr<UntypedReference> stored = PutBytes(
+        Value<T>::Name(), Value<T>::Size(array),
+        [&array](std::byte* to) { Value<T>::Write(array, to); }, options);
+    if (!stored.ok()) return stored.status();
+    return Reference<T>(*std::move(stored));
+  }
+  // The same of a value of the type that a signature calls so, of `bytes` bytes, which `write` puts
+  // together (docs/reference/typed_calls.md).
+  absl::StatusOr<UntypedReference> PutBytes(absl::string_view type, size_t bytes,
+                                            absl::FunctionRef<void(std::byte*)> write,
+                                            const CallOptions& options = kDefaultCallOptions);
+
   // OK, or why the lease has ended: ABORTED for what a function did or a limit, else UNAVAILABLE.
   absl::Status status() const;
 
@@ -115,11 +138,13 @@ class INVOKER_EXPORT Lease {
   absl::StatusOr<LeaseEnd> Release();
 
  private:
+  friend class ClientGroup;
   Lease(std::shared_ptr<ClientLease> held, std::vector<std::unique_ptr<Client>> clients);
   absl::StatusOr<LeaseEnd> ReleaseWithin(absl::Duration limit);
 
   const std::shared_ptr<ClientLease> held_;
   const std::vector<std::unique_ptr<Client>> clients_;
+  const std::shared_ptr<StorePlaces> places_;  // for data that is stored
   std::atomic<bool> released_{false};
 };
 

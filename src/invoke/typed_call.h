@@ -28,6 +28,7 @@
 #include "invoker/call_fate.h"
 #include "invoker/client_options.h"
 #include "invoker/export.h"
+#include "invoker/reference.h"
 #include "invoker/response.h"
 #include "invoker/values.h"
 
@@ -108,8 +109,12 @@ AnswerOf<R> ReadAnswer(absl::string_view function, absl::StatusOr<Response> resp
 template <typename R, typename CallFuture>
 class TypedFuture {
  public:
-  TypedFuture(std::string function, std::unique_ptr<std::byte[]> memory, CallFuture future)
-      : function_(std::move(function)), memory_(std::move(memory)), future_(std::move(future)) {}
+  TypedFuture(std::string function, std::unique_ptr<std::byte[]> memory,
+              std::vector<UntypedReference> references, CallFuture future)
+      : function_(std::move(function)),
+        references_(std::move(references)),
+        memory_(std::move(memory)),
+        future_(std::move(future)) {}
 
   // Future's, with the result instead of a Response.
   values_internal::AnswerOf<R> Get() {
@@ -120,8 +125,9 @@ class TypedFuture {
 
  private:
   std::string function_;
-  std::unique_ptr<std::byte[]> memory_;  // the arguments, where the call still needs them
-  CallFuture future_;                    // waits, when it goes, until nothing reads that memory
+  std::vector<UntypedReference> references_;  // what the call may still look for
+  std::unique_ptr<std::byte[]> memory_;       // the arguments, where the call still needs them
+  CallFuture future_;  // waits, when it goes, until nothing reads that memory
 };
 
 // A function of Signature, such as double(std::string), on a worker (Caller: a Client) or on all
@@ -173,7 +179,10 @@ class TypedFunction<R(Parameters...), Caller> {
     std::unique_ptr<std::byte[]> memory(new std::byte[size]);
     Write(memory.get(), arguments...);
     auto future = caller_->InvokeAsync(function_, {memory.get(), size}, options_);
-    return TypedFuture<Result, decltype(future)>(name(), std::move(memory), std::move(future));
+    std::vector<UntypedReference> references;
+    (AddReference(arguments, &references), ...);
+    return TypedFuture<Result, decltype(future)>(name(), std::move(memory), std::move(references),
+                                                 std::move(future));
   }
 
  private:
@@ -192,6 +201,11 @@ class TypedFunction<R(Parameters...), Caller> {
   template <typename T>
   static std::size_t SizeOf(const T& argument) {
     return Value<T>::Size(argument);
+  }
+  template <typename T>
+  static void AddReference([[maybe_unused]] const T& argument,
+                           [[maybe_unused]] std::vector<UntypedReference>* references) {
+    if constexpr (std::is_base_of_v<UntypedReference, T>) references->push_back(argument);
   }
   static void Write([[maybe_unused]] std::byte* to,
                     const values_internal::Traveling<Parameters>&... arguments) {

@@ -38,6 +38,46 @@ class CallError : public std::runtime_error {
 
 namespace function_internal {
 
+// Finds what the references among a call's arguments stand for, and says what was wrong.
+class ReferredData {
+ public:
+  explicit ReferredData(const invoker_call* call) : call_(call) {}
+
+  // ValueReader::FindReferred.
+  static bool Find(void* context, const std::byte* reference, const std::string& type,
+                   ValueReader* found) {
+    return static_cast<ReferredData*>(context)->Find(reference, type, found);
+  }
+  // Empty: no reference was wrong.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  bool Find(const std::byte* reference, const std::string& type, ValueReader* found) {
+    static_assert(kReferenceBytes == INVOKER_REFERENCE_BYTES);
+    invoker_stored_data data = {};
+    data.struct_size = sizeof(data);
+    const invoker_services* const services = call_->services;
+    const bool can_find = services != nullptr && services->struct_size >= sizeof(*services);
+    if (!can_find ||
+        services->find_data(call_, reinterpret_cast<const std::uint8_t*>(reference), &data) != 0) {
+      problem_ =
+          "its reference is to no data of this executor: it has been freed, or is of another "
+          "lease";
+      return false;
+    }
+    if (type != data.type) {
+      problem_ =
+          std::string("its reference is to data of type ") + data.type + ", and it is " + type;
+      return false;
+    }
+    *found = ValueReader(data.data, static_cast<std::size_t>(data.size));
+    return true;
+  }
+
+  const invoker_call* call_;
+  std::string problem_;
+};
+
 // The parameters of a function that its caller gives, and how to call it with them.
 template <typename R, bool kTakesContext, typename... Parameters>
 struct Typed {
@@ -75,8 +115,9 @@ struct Typed {
   template <std::size_t... I>
   static bool Read(invoker_call* call, [[maybe_unused]] Arguments* arguments,
                    std::index_sequence<I...>) {
-    ValueReader reader(call->input, call->input_size);
-    const bool all = (true && ... && ReadOne(call, &reader, I, &std::get<I>(*arguments)));
+    ReferredData referred(call);
+    ValueReader reader(call->input, call->input_size, &ReferredData::Find, &referred);
+    const bool all = (true && ... && ReadOne(call, &reader, referred, I, &std::get<I>(*arguments)));
     if (!all) return false;
     if (reader.left() == 0) return true;
     SetError(call, "the request has " + std::to_string(reader.left()) +
@@ -84,8 +125,13 @@ struct Typed {
     return false;
   }
   template <typename T>
-  static bool ReadOne(invoker_call* call, ValueReader* reader, std::size_t index, T* argument) {
+  static bool ReadOne(invoker_call* call, ValueReader* reader, const ReferredData& referred,
+                      std::size_t index, T* argument) {
     if (Value<T>::Read(reader, argument)) return true;
+    if (!referred.problem().empty()) {
+      SetError(call, "argument " + std::to_string(index + 1) + ": " + referred.problem());
+      return false;
+    }
     SetError(call, "argument " + std::to_string(index + 1) + " is no " + Value<T>::Name() +
                        ", or is cut short: the function is " + Signature() +
                        ", and the request has " + std::to_string(call->input_size) + " bytes");

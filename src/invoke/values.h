@@ -26,11 +26,23 @@
 
 namespace invoker {
 
+// Stands for an array whose bytes are elsewhere (reference.h), in the place of the length of its
+// first dimension. What identifies the array follows.
+inline constexpr std::uint64_t kReferenceMark = ~std::uint64_t{0};
+inline constexpr std::size_t kReferenceBytes = 16;
+
 // Reads values one after the other, out of bytes that anybody may have sent.
 class ValueReader {
  public:
-  ValueReader(const void* data, std::size_t size)
-      : at_(static_cast<const std::byte*>(data)), left_(size) {}
+  // Finds the array of this type that a reference stands for: `found` reads it. False: there is
+  // none.
+  using FindReferred = bool (*)(void* context, const std::byte* reference, const std::string& type,
+                                ValueReader* found);
+
+  // Without `find` there are no references.
+  ValueReader(const void* data, std::size_t size, FindReferred find = nullptr,
+              void* context = nullptr)
+      : at_(static_cast<const std::byte*>(data)), left_(size), find_(find), context_(context) {}
 
   // The next bytes and what fills them up to a multiple of 8; nullptr if there are not so many.
   const std::byte* Take(std::uint64_t size) {
@@ -48,9 +60,23 @@ class ValueReader {
   }
   std::size_t left() const { return left_; }
 
+  bool IsAtReference() const {
+    std::uint64_t word = 0;
+    if (find_ == nullptr || left_ < sizeof(word)) return false;
+    std::memcpy(&word, at_, sizeof(word));
+    return word == kReferenceMark;
+  }
+  // After IsAtReference: FindReferred.
+  bool TakeReference(const std::string& type, ValueReader* found) {
+    const std::byte* const from = Take(sizeof(kReferenceMark) + kReferenceBytes);
+    return from != nullptr && find_(context_, from + sizeof(kReferenceMark), type, found);
+  }
+
  private:
   const std::byte* at_;
   std::size_t left_;
+  FindReferred find_;
+  void* context_;
 };
 
 // What a type is in messages; specialized below for every type that can travel:
@@ -146,8 +172,17 @@ struct Elements {
     return WriteBytes(data, elements * sizeof(T), to);
   }
   static bool Read(ValueReader* reader, const T** data, std::size_t* shape) {
+    if (reader->IsAtReference()) return ReadReferred(reader, data, shape);
     *data = reinterpret_cast<const T*>(TakeElements(reader, sizeof(T), N, shape));
     return *data != nullptr;
+  }
+
+ private:
+  static bool ReadReferred(ValueReader* reader, const T** data, std::size_t* shape) {
+    ValueReader found(nullptr, 0);
+    if (!reader->TakeReference(Name(), &found)) return false;
+    *data = reinterpret_cast<const T*>(TakeElements(&found, sizeof(T), N, shape));
+    return *data != nullptr && found.left() == 0;
   }
 };
 

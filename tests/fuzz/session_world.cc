@@ -94,6 +94,7 @@ SessionWorld::SessionWorld(Notification notification, bool eager, uint32_t slots
   parts.watch = &watch_;
   parts.draining = &draining;
   parts.bulk_budget = std::make_shared<BulkBudget>(1 << 20);
+  parts.store = std::make_shared<DataStore>(parts.bulk_budget);
   times_.emplace(registry_.size());
   parts.times = &*times_;
   parts.ring = &ring_;

@@ -37,8 +37,22 @@ T Same(T value) {
   return value;
 }
 
+// The data of every reference whose first byte is even: whatever bytes follow the reference's.
+int32_t FindData(const invoker_call* call, const uint8_t* reference, invoker_stored_data* found) {
+  if (reference[0] % 2 != 0) return INVOKER_FAILED;
+  const auto* const end = static_cast<const uint8_t*>(call->input) + call->input_size;
+  found->data = reference + INVOKER_REFERENCE_BYTES;
+  found->size = static_cast<uint64_t>(end - static_cast<const uint8_t*>(found->data));
+  found->type = reference[1] % 2 == 0 ? "u16[:]" : static_cast<const char*>(call->worker);
+  return 0;
+}
+
 template <typename T>
 void CheckArguments(absl::string_view request) {
+  static const std::string type = Value<T>::Name();
+  invoker_services services = {};
+  services.struct_size = sizeof(services);
+  services.find_data = &FindData;
   // Has the size of the request, so that a reader that goes too far is noticed.
   const std::vector<std::byte> input(
       reinterpret_cast<const std::byte*>(request.data()),
@@ -51,6 +65,8 @@ void CheckArguments(absl::string_view request) {
   call.input_size = input.size();
   call.output = output.data();
   call.output_capacity = request.size();
+  call.services = &services;
+  call.worker = const_cast<char*>(type.c_str());
   call.error = error;
   call.error_capacity = sizeof(error);
   const int64_t size = function_internal::Call(&Same<T>, &call);

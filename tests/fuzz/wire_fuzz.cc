@@ -1,6 +1,6 @@
 // What arrives as bytes is decoded to what encodes to the same bytes, and to nothing that points
-// outside a window: immediates, headers, bulk descriptors, messages on the receive ring, and the
-// geometry of windows.
+// outside a window: immediates, headers, bulk descriptors, requests to a data store, messages on
+// the receive ring, and the geometry of windows.
 
 #include <algorithm>
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "src/invoke/wire/store_request.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/base/ring_message.h"
 #include "src/transport/fabric/remote_window.h"
@@ -114,6 +115,19 @@ void CheckBulk(Input* input) {
              (end <= window.length));
 }
 
+void CheckPut(Input* input) {
+  std::byte bytes[120] = {};
+  const size_t size = input->TakeBytes(bytes, sizeof(bytes));
+  PutRequest put;
+  if (!DecodePut({bytes, size}, &put)) return;
+  FUZZ_CHECK(PutHeadBytes(put.type) + put.value.size() == size);
+  FUZZ_CHECK(put.value.empty() || put.value.data() + put.value.size() == bytes + size);
+  std::byte again[sizeof(bytes)];
+  EncodePutHead(put.id, put.type, again);
+  // All but what fills the type up.
+  FUZZ_CHECK(memcmp(again, bytes, sizeof(DataId) + sizeof(uint64_t) + put.type.size()) == 0);
+}
+
 void CheckRing(Input* input) {
   std::byte bytes[96] = {};
   const size_t size = input->TakeBytes(bytes, input->Take<uint8_t>() % sizeof(bytes));
@@ -143,7 +157,7 @@ void CheckRing(Input* input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace invoker::fuzz;
   Input input(data, size);
-  switch (input.Take<uint8_t>() % 6) {
+  switch (input.Take<uint8_t>() % 7) {
     case 0:
       CheckImmediate(&input);
       break;
@@ -161,6 +175,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 5:
       CheckRing(&input);
+      break;
+    case 6:
+      CheckPut(&input);
       break;
   }
   return 0;

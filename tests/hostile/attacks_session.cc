@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "invoker/values.h"
 #include "src/invoke/wire/message_authenticator.h"
 #include "src/invoke/wire/sequence_window.h"
 #include "src/transport/provider/provider_profile.h"
@@ -268,6 +269,31 @@ void ArgumentsThatAreNone(Battle* battle, uint64_t tries) {
   }
 }
 
+// References to data that nobody has stored, as arguments of a typed function.
+void ReferencesToNothing(Battle* battle, uint64_t tries) {
+  const uint16_t own_arrays = battle->own->FunctionId("own_arrays");
+  for (uint64_t i = 0; i < tries; ++i) {
+    std::string request(8 + 8 * (battle->Random() % 8), '\0');
+    for (size_t at = 0; at < request.size(); at += 8) {
+      const uint64_t word = at == 0 ? kReferenceMark : battle->Random();
+      memcpy(&request[at], &word, sizeof(word));
+    }
+    battle->Demand(absl::StatusCode::kUnknown,
+                   battle->own->Run(own_arrays, request, kPatience).status());
+  }
+}
+
+// Requests to a data store, which only the executors of a lease have, of any kind and content.
+void DataThatNobodyStores(Battle* battle, uint64_t tries) {
+  for (uint64_t i = 0; i < tries; ++i) {
+    std::string request(battle->Random() % 200, '\0');
+    for (char& byte : request) byte = static_cast<char>(battle->Random());
+    const auto operation = static_cast<uint16_t>(battle->Random() % 3);
+    battle->Demand(absl::StatusCode::kInvalidArgument,
+                   battle->own->Run(operation, request, kPatience, kStore).status());
+  }
+}
+
 // An address like this one, at which nobody is.
 std::string AnotherAddress(const std::string& provider, const std::string& address,
                            uint16_t which) {
@@ -341,6 +367,11 @@ std::vector<Attack> AttacksFromASession() {
        .run = HalfWrittenMessages,
        .seen = {"wrong_epoch"}},
       {.name = "arguments that are none", .knows = "own session", .run = ArgumentsThatAreNone},
+      {.name = "references to nothing", .knows = "own session", .run = ReferencesToNothing},
+      {.name = "data that nobody stores",
+       .knows = "own session",
+       .run = DataThatNobodyStores,
+       .seen = {"invalid_request"}},
       {.name = "lengths beyond the window",
        .knows = "own session",
        .run = LengthsBeyondTheWindow,

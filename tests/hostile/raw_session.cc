@@ -66,9 +66,11 @@ uint16_t RawSession::FunctionId(absl::string_view name) const {
   return 0xffff;
 }
 
-Call* RawSession::Start(uint16_t function, absl::string_view input, absl::Duration timeout) {
+Call* RawSession::Start(uint16_t function, absl::string_view input, absl::Duration timeout,
+                        uint8_t flags) {
   ClientSession::Request request;
   request.function_id = function;
+  request.flags = flags;
   request.input = {reinterpret_cast<const std::byte*>(input.data()), input.size()};
   request.response_capacity = static_cast<uint32_t>(std::max<size_t>(input.size(), 64));
   request.deadline_ns = transport::MonotonicNs() + absl::ToInt64Nanoseconds(timeout);
@@ -98,8 +100,8 @@ absl::StatusOr<std::string> RawSession::Await(Call* call) {
 }
 
 absl::StatusOr<std::string> RawSession::Run(uint16_t function, absl::string_view input,
-                                            absl::Duration timeout) {
-  Call* call = Start(function, input, timeout);
+                                            absl::Duration timeout, uint8_t flags) {
+  Call* call = Start(function, input, timeout, flags);
   if (call == nullptr) return absl::ResourceExhaustedError("no room for a call");
   return Await(call);
 }

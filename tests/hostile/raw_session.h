@@ -35,12 +35,13 @@ class RawSession {
   uint16_t FunctionId(absl::string_view name) const;
 
   // Starts a call; nullptr if there is no room. Post it by Poll.
-  Call* Start(uint16_t function, absl::string_view input, absl::Duration timeout);
+  Call* Start(uint16_t function, absl::string_view input, absl::Duration timeout,
+              uint8_t flags = 0);
   // One turn.
   void Poll();
   // A whole call.
   absl::StatusOr<std::string> Run(uint16_t function, absl::string_view input,
-                                  absl::Duration timeout);
+                                  absl::Duration timeout, uint8_t flags = 0);
   // Waits for the call's end and gives it back.
   absl::StatusOr<std::string> Await(Call* call);
 

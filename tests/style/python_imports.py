@@ -24,6 +24,7 @@ PUBLIC = {
     "group",
     "joblib",
     "lease",
+    "reference",
     "remote_function",
     "server",
     "typed",

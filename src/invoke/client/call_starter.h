@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "invoker/client.h"
 #include "src/invoke/session/client_session.h"
+#include "src/invoke/wire/store_request.h"
 
 namespace invoker {
 
@@ -23,6 +24,11 @@ class CallStarter {
   static absl::Status Start(Client& client, const RemoteFunction& function, const CallInput& input,
                             const CallOptions& options, CallDone& done,
                             CallTicket* ticket = nullptr);
+  // The same for requests to the executor's data store.
+  static absl::StatusOr<Future> StartStore(Client& client, StoreOperation operation,
+                                           const CallInput& input, const CallOptions& options);
+  static absl::Status StartStore(Client& client, StoreOperation operation, const CallInput& input,
+                                 const CallOptions& options, CallDone& done);
   // Future::Cancel, for a call that Start has started with a callback.
   static bool Cancel(Client& client, const CallTicket& ticket);
 
@@ -38,6 +44,11 @@ class CallStarter {
   static absl::Status Make(Client& client, const RemoteFunction& function, const CallInput& input,
                            const CallOptions& options, ClientSession::Request* request,
                            std::unique_ptr<MemoryCall>* memory);
+  static absl::Status MakeStore(Client& client, StoreOperation operation, const CallInput& input,
+                                const CallOptions& options, ClientSession::Request* request,
+                                std::unique_ptr<MemoryCall>* memory);
+  static absl::StatusOr<Future> Start(Client& client, const ClientSession::Request& request,
+                                      std::unique_ptr<MemoryCall> memory);
 };
 
 }  // namespace invoker

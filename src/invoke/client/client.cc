@@ -200,6 +200,11 @@ absl::StatusOr<Future> CallStarter::Start(Client& client, const RemoteFunction& 
   std::unique_ptr<MemoryCall> memory;
   absl::Status status = Make(client, function, input, options, &request, &memory);
   if (!status.ok()) return status;
+  return Start(client, request, std::move(memory));
+}
+
+absl::StatusOr<Future> CallStarter::Start(Client& client, const ClientSession::Request& request,
+                                          std::unique_ptr<MemoryCall> memory) {
   absl::StatusOr<Call*> call = client.driver_->Start(request);
   if (memory != nullptr) memory->Started();
   if (!call.ok()) return call.status();
@@ -214,6 +219,35 @@ absl::Status CallStarter::Start(Client& client, const RemoteFunction& function,
   absl::Status status = Make(client, function, input, options, &request, &memory);
   if (!status.ok()) return status;
   return StartWithCallback(client.driver_.get(), request, std::move(memory), done, ticket);
+}
+
+absl::Status CallStarter::MakeStore(Client& client, StoreOperation operation,
+                                    const CallInput& input, const CallOptions& options,
+                                    ClientSession::Request* request,
+                                    std::unique_ptr<MemoryCall>* memory) {
+  const RemoteFunction store("", static_cast<uint16_t>(operation), "");
+  absl::Status status = Make(client, store, input, options, request, memory);
+  request->flags |= kStore;
+  return status;
+}
+
+absl::StatusOr<Future> CallStarter::StartStore(Client& client, StoreOperation operation,
+                                               const CallInput& input, const CallOptions& options) {
+  ClientSession::Request request;
+  std::unique_ptr<MemoryCall> memory;
+  absl::Status status = MakeStore(client, operation, input, options, &request, &memory);
+  if (!status.ok()) return status;
+  return Start(client, request, std::move(memory));
+}
+
+absl::Status CallStarter::StartStore(Client& client, StoreOperation operation,
+                                     const CallInput& input, const CallOptions& options,
+                                     CallDone& done) {
+  ClientSession::Request request;
+  std::unique_ptr<MemoryCall> memory;
+  absl::Status status = MakeStore(client, operation, input, options, &request, &memory);
+  if (!status.ok()) return status;
+  return StartWithCallback(client.driver_.get(), request, std::move(memory), done, nullptr);
 }
 
 absl::Status CallStarter::CheckForAnyClient(const CallInput& input, const CallOptions& options) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/code/upload_client.h"
 #include "src/invoke/client/open_sessions.h"
+#include "src/invoke/client/stored_value.h"
 #include "src/invoke/connect/client_lease.h"
 #include "src/invoke/connect/connect_times.h"
 #include "src/invoke/connect/connection.h"
@@ -33,6 +34,12 @@ LeaseTerms TermsOf(const LeaseOptions& options) {
   terms.tenant = options.tenant;
   terms.peer_timeout = options.client.peer_timeout;
   return terms;
+}
+
+std::vector<Client*> PointersTo(const std::vector<std::unique_ptr<Client>>& clients) {
+  std::vector<Client*> pointers;
+  for (const std::unique_ptr<Client>& client : clients) pointers.push_back(client.get());
+  return pointers;
 }
 
 }  // namespace
@@ -69,9 +76,12 @@ absl::StatusOr<std::unique_ptr<Lease>> Lease::Acquire(absl::string_view server,
 }
 
 Lease::Lease(std::shared_ptr<ClientLease> held, std::vector<std::unique_ptr<Client>> clients)
-    : held_(std::move(held)), clients_(std::move(clients)) {}
+    : held_(std::move(held)),
+      clients_(std::move(clients)),
+      places_(std::make_shared<StorePlaces>(PointersTo(clients_))) {}
 
 Lease::~Lease() {
+  places_->Close();
   if (!released_) ReleaseWithin(kDropTimeout).IgnoreError();
 }
 
@@ -98,6 +108,15 @@ absl::Status Lease::UploadCode(absl::string_view code, CodeKind kind, absl::stri
     client->connection().AddFunctions(*functions);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<UntypedReference> Lease::PutBytes(absl::string_view type, size_t bytes,
+                                                 absl::FunctionRef<void(std::byte*)> write,
+                                                 const CallOptions& options) {
+  absl::StatusOr<std::shared_ptr<StoredValue>> value =
+      StoredValue::Put({places_}, std::string(type), bytes, write, options);
+  if (!value.ok()) return value.status();
+  return UntypedReference(*std::move(value));
 }
 
 absl::Status Lease::status() const {

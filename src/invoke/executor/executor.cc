@@ -65,6 +65,7 @@ Executor::Executor(std::vector<transport::FabricChoice> fabrics, const FunctionR
   shared_.index = options.index;
   shared_.bulk_budget =
       options.bulk_budget != nullptr ? options.bulk_budget : std::make_shared<BulkBudget>();
+  if (options.stores_data) shared_.store = std::make_shared<DataStore>(shared_.bulk_budget);
   shared_.quarantine_total = options.quarantine_total;
   shared_.next_epoch = options.first_epoch.value_or(static_cast<uint32_t>(Draw()));
 }

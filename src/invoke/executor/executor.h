@@ -52,6 +52,9 @@ struct ExecutorOptions {
   // Memory for the input and output of bulk calls. Several executors may share it. nullptr: one of
   // the executor's own, with the default limit.
   std::shared_ptr<BulkBudget> bulk_budget;
+  // Whether clients can leave data here for later calls. It takes part of the memory for bulk
+  // calls.
+  bool stores_data = false;
   // Limits the quarantine of all endpoints of the process together; nullptr: no limit.
   std::shared_ptr<transport::QuarantineTotal> quarantine_total;
   // How long the executor busy-polls after the last message before it sleeps until the next.

@@ -182,6 +182,7 @@ absl::StatusOr<bootstrap::OpenSessionReply> ExecutorEndpoint::OpenSession(
   parts.meter = std::move(meter);
   parts.bulk_budget = shared_->bulk_budget;
   parts.deferred = shared_->deferred.get();
+  parts.store = shared_->store;
   parts.unfinished = scheduler_.unfinished();
   parts.ring = scheduler_.ring();
   parts.failed = &failed_;

@@ -15,6 +15,7 @@
 #include "src/invoke/executor/executor_watch.h"
 #include "src/invoke/executor/session/function_times.h"
 #include "src/invoke/executor/session/session_key.h"
+#include "src/invoke/executor/store/data_store.h"
 #include "src/invoke/executor/usage_meter.h"
 #include "src/invoke/function/function_registry.h"
 #include "src/transport/reactor/quarantine.h"
@@ -35,6 +36,7 @@ struct ExecutorShared {
   bool rearrange = false;                     // the endpoints that are polled may be others now
   std::shared_ptr<DeferredCallSet> deferred;  // nullptr: no call can be deferred
   std::shared_ptr<BulkBudget> bulk_budget;    // all executors of the worker share it
+  std::shared_ptr<DataStore> store;           // nullptr: no data can be stored
   std::shared_ptr<transport::QuarantineTotal> quarantine_total;  // the same; nullptr: no limit
   TickScale scale;
   UsageCounters usage;  // all sessions, those that have ended included

@@ -6,6 +6,7 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "src/invoke/client/call_starter.h"
+#include "src/invoke/client/stored_value.h"
 #include "src/invoke/connect/connection.h"
 #include "src/invoke/group/call_tries.h"
 #include "src/invoke/group/deferred_calls.h"
@@ -260,6 +261,21 @@ bool GroupFuture::Wait(absl::Duration limit) { return tries_ == nullptr || tries
 bool GroupFuture::Cancel() {
   if (call_ != nullptr) return call_->Cancel();
   return tries_ != nullptr && tries_->Cancel();
+}
+
+absl::StatusOr<UntypedReference> ClientGroup::PutBytes(absl::string_view type, size_t bytes,
+                                                       absl::FunctionRef<void(std::byte*)> write,
+                                                       const CallOptions& options) {
+  if (owned_ != 0) {
+    return absl::FailedPreconditionError(
+        "only the executors of leases store data, and the group has shared ones");
+  }
+  std::vector<std::shared_ptr<StorePlaces>> places;
+  for (const std::shared_ptr<Lease>& lease : leases_) places.push_back(lease->places_);
+  absl::StatusOr<std::shared_ptr<StoredValue>> value =
+      StoredValue::Put(std::move(places), std::string(type), bytes, write, options);
+  if (!value.ok()) return value.status();
+  return UntypedReference(*std::move(value));
 }
 
 MapRun ClientGroup::StartMap(const GroupFunction& function, MapSource source, MapOptions options,

@@ -37,13 +37,15 @@ inline constexpr uint32_t kFlagsOffset = 1;              // the flags byte in a 
 inline constexpr uint8_t kMoreFollows =
     0x01;                               // another message begins at the next cell, same write
 inline constexpr uint8_t kBulk = 0x02;  // a request's: the payload begins with a BulkDescriptor
+// A request's: it is for the executor's data store (store_request.h), and runs no function.
+inline constexpr uint8_t kStore = 0x08;
 // A request's: nobody waits for its answer any more, so it is not to be run. The client may write
 // this byte again, with the flag, after the request.
 inline constexpr uint8_t kCancelled = 0x04;
 // What is set after a message has been tagged, and so is not under the tag: kMoreFollows, when
 // another message joins it, and kCancelled.
 inline constexpr uint8_t kUnauthenticatedFlags = kMoreFollows | kCancelled;
-inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk | kCancelled;
+inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk | kCancelled | kStore;
 inline constexpr uint8_t kKnownResponseFlags = kMoreFollows;
 
 // The values are the immediate's. A header carries the value plus one, so that zeroed memory is no
@@ -144,7 +146,7 @@ struct HeaderRepeat {
 struct RequestHeader {
   MessageKind kind = MessageKind::kRequest;  // or kProbe
   uint8_t flags = 0;
-  uint16_t function_id = 0;  // a probe's: AnswersInPieces
+  uint16_t function_id = 0;  // a probe's: AnswersInPieces; with kStore: a StoreOperation
   uint32_t payload_bytes = 0;
   uint64_t sequence = 0;
   uint32_t epoch = 0;

@@ -49,6 +49,7 @@ from invoker.function import Function
 from invoker.futures import Executor, as_completed, wait
 from invoker.group import Group
 from invoker.lease import Lease
+from invoker.reference import Reference
 from invoker.remote_function import RemoteFunction
 from invoker.server import Pickled, Server, cancelled, pickled, serve
 from invoker.typed import Typed, TypedFunction, typed
@@ -76,6 +77,7 @@ __all__ = [
     "OutOfRange",
     "PermissionDenied",
     "Pickled",
+    "Reference",
     "RemoteError",
     "RemoteFunction",
     "RemoteTraceback",

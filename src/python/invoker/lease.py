@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, List, Optional, Union
 
+from invoker._calls import arguments
 from invoker._calls.lease_calls import LeaseCalls
 from invoker._calls.native_calls import NativeCalls
+from invoker._native import array_types
 from invoker.errors import FailedPrecondition, InvokerError
 from invoker.group import Group
+from invoker.reference import Reference
 from invoker.remote_function import RemoteFunction
 from invoker.server import Pickled
 from invoker.typed import Typed, TypedFunction
@@ -64,6 +67,24 @@ class Lease(Group):
             return TypedFunction(self._calls, there, function.signature)
         local = function.function if isinstance(function, Pickled) else function
         return RemoteFunction(self._calls, there, function=local)
+
+    def put(self, array: Any, *, timeout: Optional[float] = None) -> Reference:
+        """Stores an array in the memory of every executor, for any number of calls to refer to: it is sent once to each.
+
+        array: a numpy array of numbers or structs, which is copied; anything else that is bytes-like, as bytes.
+        timeout: seconds; None: none.
+
+        A map over the executors with a large argument that all calls share:
+
+            data = lease.put(samples)
+            estimates = list(estimate.map(itertools.repeat(data, 1000), range(1000)))
+
+        The array counts as memory of the executors. ResourceExhausted if it is more than one has room for: three quarters of
+        its memory, less what is there already. TypeError for an array of anything else. Blocks without the GIL.
+        """
+        arguments.check_call(timeout, None)
+        kind, shape, dtype = array_types.stored_type(array)
+        return Reference(self._calls.lease.put(kind, array, timeout), shape, dtype)
 
     def functions(self) -> List[str]:
         """The names of the functions that the executors have."""

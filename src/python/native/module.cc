@@ -23,6 +23,7 @@
 #include "src/python/native/server/native_server.h"
 #include "src/python/native/server/python_function.h"
 #include "src/python/native/signals.h"
+#include "src/python/native/typed/native_reference.h"
 #include "src/python/native/typed/signature_codec.h"
 #include "src/transport/base/signal_guard.h"
 
@@ -34,6 +35,7 @@ using invoker::python::NativeCaller;
 using invoker::python::NativeClient;
 using invoker::python::NativeGroup;
 using invoker::python::NativeLease;
+using invoker::python::NativeReference;
 using invoker::python::NativeServer;
 using invoker::python::SignatureCodec;
 using invoker::python::StartedCall;
@@ -67,6 +69,13 @@ PYBIND11_MODULE(_invoker, module) {
                 view);
           },
           py::arg("view"));
+
+  py::class_<NativeReference>(module, "NativeReference")
+      .def("free", &NativeReference::Free)
+      .def_property_readonly("id", &NativeReference::id)
+      .def_property_readonly("type", &NativeReference::type)
+      .def_property_readonly("bytes", &NativeReference::bytes)
+      .def_property_readonly("freed", &NativeReference::freed);
 
   py::class_<Event>(module, "Event")
       .def(py::init<>())
@@ -164,6 +173,7 @@ PYBIND11_MODULE(_invoker, module) {
       .def("group", &NativeLease::Group)
       .def("function_names", &NativeLease::FunctionNames)
       .def("load", &NativeLease::Load, py::arg("code"), py::arg("python"), py::arg("name"))
+      .def("put", &NativeLease::Put, py::arg("type"), py::arg("array"), py::arg("timeout"))
       .def("ended", &NativeLease::Ended)
       .def("terms", &NativeLease::Terms)
       .def("usage", &NativeLease::Usage)
@@ -181,9 +191,11 @@ PYBIND11_MODULE(_invoker, module) {
       .def("finish", &AsyncCall::Finish, py::arg("result"))
       .def("fail", &AsyncCall::Fail, py::arg("exception"))
       .def("cancelled", &AsyncCall::IsCancelled)
-      .def("facts", &AsyncCall::Facts);
+      .def("facts", &AsyncCall::Facts)
+      .def("find_array", &AsyncCall::FindArray, py::arg("reference"));
   module.def("cancelled", &invoker::python::PythonFunction::IsCancelled);
   module.def("call_facts", &invoker::python::PythonFunction::Facts);
+  module.def("find_array", &invoker::python::PythonFunction::FindArray, py::arg("reference"));
   module.def("run_executor", &invoker::python::RunExecutorProgram, py::arg("arguments"));
   module.def(
       "capacity",

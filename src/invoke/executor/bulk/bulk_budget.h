@@ -23,14 +23,30 @@ class BulkBudget {
    public:
     Share() = default;
     Share(Share&& other) noexcept
-        : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
+        : budget_(std::move(other.budget_)),
+          bytes_(std::exchange(other.bytes_, 0)),
+          kept_(std::exchange(other.kept_, false)) {}
     Share& operator=(Share&& other) noexcept {
       std::swap(budget_, other.budget_);
       std::swap(bytes_, other.bytes_);
+      std::swap(kept_, other.kept_);
       return *this;
     }
     ~Share() {
-      if (budget_ != nullptr) budget_->used_.fetch_sub(bytes_, std::memory_order_relaxed);
+      if (budget_ == nullptr) return;
+      if (kept_) {
+        budget_->limit_.fetch_add(bytes_, std::memory_order_relaxed);
+      } else {
+        budget_->used_.fetch_sub(bytes_, std::memory_order_relaxed);
+      }
+    }
+
+    // Nobody waits for these bytes any more: the limit is less by them until the share is
+    // destroyed.
+    void Keep() {
+      if (budget_ == nullptr || std::exchange(kept_, true)) return;
+      budget_->limit_.fetch_sub(bytes_, std::memory_order_relaxed);
+      budget_->used_.fetch_sub(bytes_, std::memory_order_relaxed);
     }
 
    private:
@@ -40,6 +56,7 @@ class BulkBudget {
 
     std::shared_ptr<BulkBudget> budget_;  // nullptr: it is nothing
     uint64_t bytes_ = 0;
+    bool kept_ = false;
   };
 
   explicit BulkBudget(uint64_t limit_bytes = kDefaultBulkBytes) : limit_(limit_bytes) {}
@@ -65,7 +82,7 @@ class BulkBudget {
 
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
   uint64_t used() const { return used_.load(std::memory_order_relaxed); }
-  // From now on. Shares that are taken stay taken.
+  // From now on. Shares that are taken stay taken. No share is kept.
   void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
 
   // How long a call's transfers may be under way with none of them ending. Only time counts in

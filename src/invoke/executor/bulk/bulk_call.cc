@@ -56,6 +56,11 @@ absl::Status BulkCall::Allocate(uint64_t bytes, transport::MemoryRegion* region)
 bool BulkCall::TakeMemory() {
   const uint64_t input_bytes = parts_.descriptor.input_length;
   const uint64_t output_bytes = parts_.descriptor.output_capacity;
+  const uint64_t limit = parts_.budget->limit();
+  if (input_bytes > limit || output_bytes > limit - input_bytes) {
+    Stop(StatusCode::kNoMemory, "the memory for it has been taken by stored data meanwhile");
+    return true;
+  }
   if (!BulkBudget::Take(parts_.budget, input_bytes, output_bytes, &input_share_, &output_share_)) {
     return false;
   }
@@ -160,6 +165,12 @@ void BulkCall::Write(uint64_t output_bytes) {
   state_ = State::kWriting;
   posted_ = 0;
   to_post_ = parts_.output_window == nullptr ? 0 : output_bytes;
+}
+
+std::pair<transport::HostBuffer, BulkBudget::Share> BulkCall::TakeInput() {
+  assert(state_ == State::kReady && has_input_window());
+  transport::MemoryRegion region = std::exchange(input_, transport::MemoryRegion());
+  return {std::move(region).Close(), std::move(input_share_)};
 }
 
 void BulkCall::EndAnswered() {

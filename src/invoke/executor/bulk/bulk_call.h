@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -66,6 +67,10 @@ class BulkCall final : public transport::OperationOwner {
   void Defer();
   // The function has run and left so many bytes of output.
   void Write(uint64_t output_bytes);
+  // Instead of running a function: the memory of the input, which has come from a window, and what
+  // pays for it. Nobody gets the input any more. Write or EndAnswered is next.
+  std::pair<transport::HostBuffer, BulkBudget::Share> TakeInput();
+  bool has_input_window() const { return parts_.input_window != nullptr; }
   // The function has run, and has failed, which has been answered.
   void EndAnswered();
 

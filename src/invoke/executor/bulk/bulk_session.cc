@@ -19,7 +19,7 @@ constexpr size_t kMostCalls = SequenceWindow::kWidth;
 
 BulkSession::BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget,
                          fi_addr_t peer, FunctionRunner* functions, ResponseWriter* responses,
-                         SessionUsage* usage, SessionDeferrals* deferrals)
+                         SessionUsage* usage, SessionDeferrals* deferrals, DataStore* store)
     : reactor_(reactor),
       budget_(std::move(budget)),
       windows_(budget_ == nullptr ? nullptr
@@ -27,7 +27,8 @@ BulkSession::BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget
       functions_(functions),
       responses_(responses),
       usage_(usage),
-      deferrals_(deferrals) {}
+      deferrals_(deferrals),
+      store_(store) {}
 
 BulkSession::Refusal BulkSession::Invalid(absl::string_view why) {
   return {StatusCode::kInvalidRequest, std::string(why), &DropCounters::invalid_request};
@@ -107,7 +108,8 @@ std::optional<BulkSession::Refusal> BulkSession::Add(const RequestHeader& reques
                    absl::StrCat("an input of ", descriptor.input_length, " bytes and an output of ",
                                 descriptor.output_capacity, " are more than the ", limit,
                                 " bytes that the worker gives to large payloads: of its own "
-                                "executors --bulk-memory, of a lease's its memory sets that"),
+                                "executors --bulk-memory, of a lease's its memory less the data "
+                                "that is stored there"),
                    /*counted=*/nullptr};
   }
   parts.reactor = reactor_;
@@ -154,7 +156,8 @@ bool BulkSession::Continue(int64_t now_ns, bool draining) {
     return call->state() == BulkCall::State::kReady;
   });
   if (ready != calls_.end()) {
-    Run(ready->get(), now_ns);
+    const bool is_stored = ((*ready)->request().flags & kStore) != 0;
+    is_stored ? Store(ready->get(), now_ns) : Run(ready->get(), now_ns);
     moved = true;
   }
   const auto ended = std::remove_if(calls_.begin(), calls_.end(), [&](const auto& call) {
@@ -183,6 +186,24 @@ void BulkSession::Run(BulkCall* call, int64_t now_ns) {
   }
   usage_->CountOutput(static_cast<uint64_t>(output_size));
   call->Write(static_cast<uint64_t>(output_size));
+}
+
+void BulkSession::Store(BulkCall* call, int64_t now_ns) {
+  const auto operation = static_cast<StoreOperation>(call->request().function_id);
+  const size_t bytes = call->input().size();
+  absl::Status status;
+  if (operation == StoreOperation::kPut && call->has_input_window() && bytes > 0) {
+    auto [memory, share] = call->TakeInput();
+    status = store_->Take(std::move(memory), bytes, std::move(share));
+  } else {
+    status = store_->Do(operation, call->input());
+  }
+  if (status.ok()) {
+    usage_->CountStored(bytes);
+    return call->Write(0);
+  }
+  responses_->RefuseStored(call->request(), status, now_ns);
+  call->EndAnswered();
 }
 
 void BulkSession::FinishDeferred(DeferredCall* deferred, int64_t now_ns) {

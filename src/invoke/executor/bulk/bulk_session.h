@@ -19,6 +19,7 @@
 #include "src/invoke/executor/session/session_deferrals.h"
 #include "src/invoke/executor/session/session_usage.h"
 #include "src/invoke/executor/session_windows.h"
+#include "src/invoke/executor/store/data_store.h"
 #include "src/invoke/wire/drop_counters.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/reactor/reactor.h"
@@ -33,10 +34,10 @@ inline constexpr absl::string_view kTakesNoMoreCalls =
 class BulkSession {
  public:
   // All pointers outlive the session. `budget` is the worker's; nullptr: every bulk call is
-  // refused. `peer` is the client's address.
+  // refused. `peer` is the client's address. Without `store` there are no calls with kStore.
   BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget> budget, fi_addr_t peer,
               FunctionRunner* functions, ResponseWriter* responses, SessionUsage* usage,
-              SessionDeferrals* deferrals);
+              SessionDeferrals* deferrals, DataStore* store);
 
   // nullptr without a budget.
   const std::shared_ptr<SessionWindows>& windows() const { return windows_; }
@@ -78,6 +79,7 @@ class BulkSession {
                                                            uint64_t length, bool writes) const;
   bool Advance(int64_t now_ns, bool draining);
   void Run(BulkCall* call, int64_t now_ns);
+  void Store(BulkCall* call, int64_t now_ns);
   void Respond(const BulkCall& call, int64_t now_ns);
 
   transport::Reactor* const reactor_;
@@ -87,6 +89,7 @@ class BulkSession {
   ResponseWriter* const responses_;
   SessionUsage* const usage_;
   SessionDeferrals* const deferrals_;
+  DataStore* const store_;
   std::vector<std::unique_ptr<BulkCall>> calls_;
 };
 

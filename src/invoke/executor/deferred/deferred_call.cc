@@ -33,6 +33,9 @@ const invoker_services DeferredCall::kServices = {
     [](const invoker_call* call, invoker_call_facts* facts) { Of(call)->Describe(facts); },
     [](invoker_call* call) { return call; },
     [](invoker_call* call, int64_t returned) { Of(call)->Complete(returned); },
+    [](const invoker_call* call, const uint8_t* reference, invoker_stored_data* found) -> int32_t {
+      return Of(call)->FindData(reference, found) ? 0 : INVOKER_FAILED;
+    },
 };
 
 DeferredCall::DeferredCall(std::shared_ptr<DeferredCallSet> calls, Facts facts)
@@ -83,6 +86,14 @@ void DeferredCall::End() {
   // May be the last that refers to them.
   const std::shared_ptr<DeferredCallSet> calls = calls_;
   calls->Completed(this);
+}
+
+bool DeferredCall::FindData(const uint8_t* reference, invoker_stored_data* found) {
+  std::shared_ptr<const StoredData> data = invoker::FindData(facts_.store.get(), reference, found);
+  if (data == nullptr) return false;
+  absl::MutexLock lock(&found_mutex_);
+  found_.push_back(std::move(data));
+  return true;
 }
 
 void DeferredCall::Describe(invoker_call_facts* facts) const {

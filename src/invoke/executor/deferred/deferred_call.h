@@ -14,9 +14,13 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "invoker/function_abi.h"
+#include "src/invoke/executor/store/data_store.h"
 #include "src/invoke/wire/wire.h"
 
 namespace invoker {
@@ -36,8 +40,9 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   struct Facts {
     std::string tenant;
     std::string call_id;
-    uint64_t sequence = 0;    // its request's
-    int64_t deadline_ns = 0;  // MonotonicNs; 0: none
+    uint64_t sequence = 0;                   // its request's
+    int64_t deadline_ns = 0;                 // MonotonicNs; 0: none
+    std::shared_ptr<const DataStore> store;  // with the data that it refers to; nullptr: none
   };
 
   // Copies the input and makes room for the output; nullptr if there is no memory.
@@ -52,6 +57,10 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   void Complete(int64_t returned);
   // The same of a call whose function has not run.
   void Refuse(StatusCode status, std::string reason);
+
+  // Any thread: invoker_services::find_data. What is found stays until the call is answered.
+  bool FindData(const uint8_t* reference, invoker_stored_data* found)
+      ABSL_LOCKS_EXCLUDED(found_mutex_);
 
   // Any thread: its caller waits no more.
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
@@ -112,6 +121,8 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   invoker_call call_ = {};
   Memory input_;
   Memory output_;
+  absl::Mutex found_mutex_;
+  std::vector<std::shared_ptr<const StoredData>> found_ ABSL_GUARDED_BY(found_mutex_);
   uint64_t input_size_ = 0;  // the function's own copies may be wrong
   uint64_t output_capacity_ = 0;
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_ = {};

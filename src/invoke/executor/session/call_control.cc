@@ -54,7 +54,7 @@ invoker_call* CallControl::Defer(const invoker_call& call) {
   invoker_call_facts facts;
   Describe(&facts);
   deferred_ = DeferredCall::Make(deferred_calls_->shared_from_this(), call,
-                                 {tenant_, facts.call_id, Sequence(), deadline_ns_});
+                                 {tenant_, facts.call_id, Sequence(), deadline_ns_, store_});
   if (deferred_ == nullptr) return nullptr;
   deferred_bytes_ += call.input_size + call.output_capacity;
   return deferred_->call();
@@ -76,6 +76,10 @@ const invoker_services kCallServices = {
     [](invoker_call* call) { return static_cast<CallControl*>(call->worker)->Defer(*call); },
     // No call of this kind has been deferred.
     [](invoker_call*, int64_t) {},
+    [](const invoker_call* call, const uint8_t* reference, invoker_stored_data* found) -> int32_t {
+      const bool is_there = static_cast<CallControl*>(call->worker)->FindData(reference, found);
+      return is_there ? 0 : INVOKER_FAILED;
+    },
 };
 
 }  // namespace invoker

@@ -17,6 +17,7 @@
 
 #include "invoker/function_abi.h"
 #include "src/invoke/executor/deferred/deferred_call_set.h"
+#include "src/invoke/executor/store/data_store.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
@@ -24,10 +25,15 @@ namespace invoker {
 class CallControl {
  public:
   // `epoch` is the session's, and `tenant` its client.
-  // `deferred` outlives the session; nullptr: no call can be deferred.
+  // `deferred` outlives the session; nullptr: no call can be deferred. `store` has the data that
+  // calls refer to; nullptr: none.
   CallControl(transport::Reactor* reactor, uint32_t epoch, std::string tenant,
-              DeferredCallSet* deferred)
-      : reactor_(reactor), epoch_(epoch), tenant_(std::move(tenant)), deferred_calls_(deferred) {}
+              DeferredCallSet* deferred, std::shared_ptr<const DataStore> store)
+      : reactor_(reactor),
+        epoch_(epoch),
+        tenant_(std::move(tenant)),
+        deferred_calls_(deferred),
+        store_(std::move(store)) {}
 
   // A call begins. `flags` is the flags byte of its request, in memory that the client writes to;
   // `deadline_ns` is MonotonicNs, 0: none.
@@ -41,6 +47,12 @@ class CallControl {
   bool Cancelled();
   // Fills in all but the size. The texts hold until the call has ended.
   void Describe(invoker_call_facts* facts);
+
+  // invoker_services::find_data. What is found stays while the function runs: only this thread
+  // frees data.
+  bool FindData(const uint8_t* reference, invoker_stored_data* found) const {
+    return invoker::FindData(store_.get(), reference, found) != nullptr;
+  }
 
   // The function that runs answers later: its call, copied. nullptr: there is no room for it.
   invoker_call* Defer(const invoker_call& call);
@@ -62,6 +74,7 @@ class CallControl {
   const uint32_t epoch_;
   const std::string tenant_;
   DeferredCallSet* const deferred_calls_;
+  const std::shared_ptr<const DataStore> store_;
   std::shared_ptr<DeferredCall> deferred_;
   uint64_t most_deferred_bytes_ = UINT64_MAX;
   uint64_t deferred_bytes_ = 0;

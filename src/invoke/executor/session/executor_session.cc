@@ -83,12 +83,13 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
       requests_(std::move(requests), geometry, parts.epoch, parts.first_sequence,
                 authenticators_.get()),
       functions_(parts.functions, std::move(parts.filter), parts.watch, parts.epoch, parts.reactor,
-                 std::move(parts.tenant), parts.deferred),
+                 std::move(parts.tenant), parts.deferred, parts.store),
       responses_(WriterParts(parts, peer, request), std::move(staging), geometry, this, &usage_,
                  authenticators_.get()),
       deferrals_(&functions_, &usage_, [this] { CallContinue(); }),
       bulk_(parts.reactor, parts.bulk_budget, peer->address, &functions_, &responses_, &usage_,
-            &deferrals_) {
+            &deferrals_, parts.store.get()),
+      store_(std::move(parts.store)) {
   // An honest client's requests fit into one window, and their responses into the other.
   const uint64_t of_bulk = parts.bulk_budget == nullptr ? 0 : parts.bulk_budget->limit();
   functions_.control().set_most_deferred_bytes(2 * geometry.window_bytes() + of_bulk);
@@ -182,10 +183,33 @@ void ExecutorSession::RunOther(RequestHeader header, const std::byte* payload,
                                const std::byte* flags, uint32_t cell) {
   if ((header.flags & kCancelled) != 0) return Refuse(header, StatusCode::kCancelled, "");
   if (draining()) return Refuse(header, StatusCode::kDraining, kTakesNoMoreCalls);
-  if (functions_.Find(header.function_id) == nullptr) return RefuseUnknown(header);
+  if ((header.flags & kStore) != 0) {
+    if (!CanStore(header)) return;
+    if ((header.flags & kBulk) == 0) return Store(header, payload);
+  } else if (functions_.Find(header.function_id) == nullptr) {
+    return RefuseUnknown(header);
+  }
   const bool started =
       bulk_.Start(header, requests_.Keep(header, payload, cell), flags, transport::MonotonicNs());
   if (started) CallContinue();
+}
+
+// Refuses what cannot be done.
+bool ExecutorSession::CanStore(const RequestHeader& header) {
+  if (store_ != nullptr && header.kind == MessageKind::kRequest) return true;
+  usage_.CountDrop(&DropCounters::invalid_request);
+  Refuse(header, StatusCode::kInvalidRequest,
+         "this executor stores no data: only those of a lease do");
+  return false;
+}
+
+void ExecutorSession::Store(const RequestHeader& header, const std::byte* payload) {
+  const absl::Status status =
+      store_->Do(static_cast<StoreOperation>(header.function_id), {payload, header.payload_bytes});
+  const int64_t now_ns = turn_.ReadClock();
+  if (!status.ok()) return responses_.RefuseStored(header, status, now_ns);
+  usage_.CountStored(header.payload_bytes);
+  responses_.Respond(header, StatusCode::kOk, 0, 0, now_ns);
 }
 
 // Has Continue called in every turn until it is done.
@@ -217,7 +241,7 @@ void ExecutorSession::OnDoorbell(MessageKind kind, uint32_t cell, int64_t turn_b
     if (request.more) turn_.EndAlone();
     if (ABSL_PREDICT_FALSE(drop != nullptr)) {
       usage_.CountDrop(drop);
-    } else if (ABSL_PREDICT_TRUE((request.header.flags & (kBulk | kCancelled)) == 0)) {
+    } else if (ABSL_PREDICT_TRUE((request.header.flags & (kBulk | kCancelled | kStore)) == 0)) {
       Run(request.header, request.payload, request.flags);
     } else {
       RunOther(request.header, request.payload, request.flags, cell);

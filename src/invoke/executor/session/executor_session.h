@@ -54,6 +54,7 @@ class ExecutorSession final : public transport::OperationOwner,
     std::shared_ptr<UsageMeter> meter;        // this session's; nullptr: none
     std::shared_ptr<BulkBudget> bulk_budget;  // the worker's; nullptr: no bulk calls
     DeferredCallSet* deferred = nullptr;      // the executor's; nullptr: none can be deferred
+    std::shared_ptr<DataStore> store;         // the executor's; nullptr: it stores no data
     // Gets the session's number when Continue is to be called in every turn, unless the number is
     // there already. May be nullptr.
     std::vector<uint16_t>* unfinished = nullptr;
@@ -149,6 +150,8 @@ class ExecutorSession final : public transport::OperationOwner,
   void Run(const RequestHeader& header, const std::byte* payload, const std::byte* flags);
   ABSL_ATTRIBUTE_NOINLINE void RunProbe(RequestHeader header, const std::byte* payload);
   // A bulk request, or one that is cancelled already.
+  bool CanStore(const RequestHeader& header);
+  void Store(const RequestHeader& header, const std::byte* payload);
   ABSL_ATTRIBUTE_NOINLINE void RunOther(RequestHeader header, const std::byte* payload,
                                         const std::byte* flags, uint32_t cell);
   ABSL_ATTRIBUTE_NOINLINE void Refuse(RequestHeader header, StatusCode status,
@@ -182,6 +185,7 @@ class ExecutorSession final : public transport::OperationOwner,
   ResponseWriter responses_;
   SessionDeferrals deferrals_;
   BulkSession bulk_;
+  const std::shared_ptr<DataStore> store_;
   absl::Status failure_;
 };
 

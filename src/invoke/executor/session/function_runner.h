@@ -28,16 +28,17 @@ class FunctionRunner {
  public:
   // All pointers outlive the runner. `filter` says which functions the client may call; nullptr:
   // all of them. `epoch` is the session's, and `tenant` its client. Without `deferred` functions
-  // cannot defer calls.
+  // cannot defer calls, without `store` they find no data.
   FunctionRunner(const FunctionRegistry* functions,
                  std::shared_ptr<const bootstrap::FunctionFilter> filter, ExecutorWatch* watch,
                  uint32_t epoch, transport::Reactor* reactor, std::string tenant = "",
-                 DeferredCallSet* deferred = nullptr)
+                 DeferredCallSet* deferred = nullptr,
+                 std::shared_ptr<const DataStore> store = nullptr)
       : functions_(functions),
         filter_(std::move(filter)),
         watch_(watch),
         watched_as_(ExecutorWatch::SessionOf(epoch)),
-        control_(reactor, epoch, std::move(tenant), deferred) {}
+        control_(reactor, epoch, std::move(tenant), deferred, std::move(store)) {}
 
   // nullptr if there is no function with this id, or none for this client.
   const FunctionEntry* Find(uint16_t id) const {

@@ -48,6 +48,13 @@ void ResponseWriter::Refuse(const RequestHeader& request, StatusCode status,
   RespondWith(request, status, message, 0, now_ns);
 }
 
+void ResponseWriter::RefuseStored(const RequestHeader& request, const absl::Status& status,
+                                  int64_t now_ns) {
+  Refuse(request,
+         absl::IsResourceExhausted(status) ? StatusCode::kNoMemory : StatusCode::kInvalidRequest,
+         status.message(), now_ns);
+}
+
 void ResponseWriter::RespondFailure(const RequestHeader& request, const CallOutcome& outcome,
                                     absl::string_view error, int64_t now_ns) {
   if (outcome.kind == CallOutcome::Kind::kNoRoom) {

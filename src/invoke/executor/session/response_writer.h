@@ -76,6 +76,8 @@ class ResponseWriter {
   // Answers a request that does not run.
   void Refuse(const RequestHeader& request, StatusCode status, absl::string_view message,
               int64_t now_ns);
+  // Answers a request to the data store, which has said why not.
+  void RefuseStored(const RequestHeader& request, const absl::Status& status, int64_t now_ns);
   // Answers a request whose function has failed. `error` is the function's message.
   void RespondFailure(const RequestHeader& request, const CallOutcome& outcome,
                       absl::string_view error, int64_t now_ns);

@@ -34,6 +34,7 @@ class SessionUsage {
     ++counters_.executed;
     counters_.bytes_in += bytes_in;
   }
+  void CountStored(uint64_t bytes_in) { counters_.bytes_in += bytes_in; }
   // A run that does not count, or not yet.
   void TakeBackRun(uint64_t bytes_in) {
     --counters_.executed;

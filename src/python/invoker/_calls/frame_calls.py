@@ -6,7 +6,7 @@ import functools
 import pickle
 import time
 from concurrent.futures import Future
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, List, Optional, Union
 
 from invoker._calls import arguments
 from invoker._native import _invoker
@@ -60,8 +60,12 @@ class FrameCalls:
             lambda token: self._native.start_frame(
                 token, function, parts, timeout, room, may_block
             ),
-            functools.partial(self._result, function, _deadline(timeout)),
+            functools.partial(self._result_of, parts.references, function, _deadline(timeout)),
         )
+
+    def _result_of(self, references: List[Any], *answer: Any) -> Any:
+        """_result(), of a call that has kept these until now."""
+        return self._result(*answer)
 
     def _room(self, name: str, parts: frames.Parts, response_capacity: Optional[int]) -> int:
         most = self._native.max_payload

@@ -32,6 +32,8 @@ import pickle
 import struct
 from typing import Any, List, Tuple
 
+from invoker._pickle import references
+
 CALL, FETCH, RETURNED, RAISED, KEPT = range(1, 6)
 
 ALIGNMENT = 64
@@ -43,7 +45,12 @@ _VERSION = 1
 _HEAD = struct.Struct("<4sBBxxIxxxx")
 _LENGTH = struct.Struct("<Q")
 
-Parts = List[Any]
+
+class Parts(List[Any]):
+    """The parts of a frame."""
+
+    # What the value refers to, to be kept until the call has ended.
+    references: List[Any]
 
 
 class NoFrame(ValueError):
@@ -52,10 +59,13 @@ class NoFrame(ValueError):
 
 def encode(kind: int, value: Any) -> Parts:
     """The parts of a frame, each to be put at the next multiple of ALIGNMENT. Refers to the value's memory."""
+    references.take()
     data, buffers = dumps(value)
     head = _HEAD.pack(_MAGIC, _VERSION, kind, len(buffers))
     lengths = struct.pack("<%dQ" % (1 + len(buffers)), len(data), *(b.nbytes for b in buffers))
-    return [head + lengths, data, *buffers]
+    parts = Parts([head + lengths, data, *buffers])
+    parts.references = references.take()
+    return parts
 
 
 def dumps(value: Any) -> Tuple[bytes, List[memoryview]]:

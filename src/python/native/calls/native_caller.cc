@@ -97,6 +97,7 @@ absl::StatusOr<Answer> Invoke(CallTarget& target, const FunctionHandle& function
 struct KeptMemory {
   std::string request;
   Memory response;
+  std::vector<UntypedReference> references;
 };
 
 }  // namespace
@@ -234,6 +235,7 @@ class TypedRequest {
     if (pieces_.size() <= sizeof(small_)) return CallInput(small_, pieces_.size());
     return CallInput(absl::MakeConstSpan(spans_));
   }
+  const std::vector<UntypedReference>& references() const { return pieces_.references(); }
 
  private:
   Pieces pieces_;
@@ -262,11 +264,12 @@ py::object NativeCaller::StartTyped(uint64_t token, const FunctionHandle& functi
                                     absl::Span<PyObject* const> arguments, CallTerms terms) {
   const TypedRequest request(function, signature, arguments);
   PlaceResponse(*Target(), &terms);
-  return Begin(token, function, request.input(), terms);
+  return Begin(token, function, request.input(), terms, request.references());
 }
 
 py::object NativeCaller::Begin(uint64_t token, const FunctionHandle& function,
-                               const CallInput& input, const CallTerms& terms) {
+                               const CallInput& input, const CallTerms& terms,
+                               const std::vector<UntypedReference>& references) {
   const std::shared_ptr<CallTarget> target = Target();
   CallOptions options = MakeOptions(*target, terms, input.size());
   const uint64_t most = target->max_payload();
@@ -277,7 +280,10 @@ py::object NativeCaller::Begin(uint64_t token, const FunctionHandle& function,
     std::shared_ptr<KeptMemory> kept;
     CallInput final_input = input;
     const bool copies = input.size() > most || !target->copies_input();
-    if (large || copies) kept = std::make_shared<KeptMemory>();
+    if (large || copies || !references.empty()) {
+      kept = std::make_shared<KeptMemory>();
+      kept->references = references;
+    }
     if (copies) {
       kept->request = CallStarter::CopyOf(input);
       final_input = kept->request;

@@ -103,7 +103,8 @@ class NativeCaller {
 
  private:
   pybind11::object Begin(uint64_t token, const FunctionHandle& function, const CallInput& input,
-                         const CallTerms& terms);
+                         const CallTerms& terms,
+                         const std::vector<UntypedReference>& references = {});
 
   const char* const what_;
   const size_t executors_;

@@ -8,6 +8,9 @@
 #include "src/bootstrap/client/client.h"
 #include "src/python/native/errors.h"
 #include "src/python/native/gil.h"
+#include "src/python/native/signals.h"
+#include "src/python/native/typed/pieces.h"
+#include "src/python/native/typed/signature_codec.h"
 
 namespace invoker::python {
 namespace {
@@ -146,6 +149,24 @@ std::vector<std::string> NativeLease::Load(const py::bytes& code, bool python,
       WithoutGil([&] { return lease->UploadCode(bytes, kind, name, kLoadTimeout); });
   if (!status.ok()) Raise(status);
   return lease->FunctionNames();
+}
+
+std::unique_ptr<NativeReference> NativeLease::Put(const std::string& type, const py::object& array,
+                                                  std::optional<double> timeout) {
+  const std::shared_ptr<Lease> lease = Get();
+  const auto codec = SignatureCodec::Parse(absl::StrCat("(", type, ") -> None"));
+  Pieces pieces;
+  PyObject* const arguments[] = {array.ptr()};
+  codec->EncodeArguments("put", arguments, &pieces);
+  CallOptions options;
+  if (timeout.has_value()) options.timeout = SecondsOf("timeout", *timeout);
+  if (OnMainThread()) options.interrupted = SignalRaised;
+  absl::StatusOr<UntypedReference> reference = WithoutGil([&] {
+    return lease->PutBytes(
+        type, pieces.size(), [&pieces](std::byte* to) { pieces.WriteTo(to); }, options);
+  });
+  RaiseUnlessOk(reference.status());
+  return std::make_unique<NativeReference>(*std::move(reference));
 }
 
 py::object NativeLease::Ended() const {

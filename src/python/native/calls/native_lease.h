@@ -6,6 +6,7 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "src/python/native/calls/connect_options.h"
 #include "src/python/native/calls/native_group.h"
 #include "src/python/native/server/fork_mark.h"
+#include "src/python/native/typed/native_reference.h"
 
 namespace invoker::python {
 
@@ -33,6 +35,11 @@ class NativeLease {
   // shared library, or what invoker._pickle.shipping.dumps makes of a Python function. Returns the
   // names of all functions.
   std::vector<std::string> Load(const pybind11::bytes& code, bool python, const std::string& name);
+
+  // Lease::Put of an array of this type, as in a signature. Raises TypeError if it is of another.
+  // Blocks; Ctrl-C ends it.
+  std::unique_ptr<NativeReference> Put(const std::string& type, const pybind11::object& array,
+                                       std::optional<double> timeout);
 
   // None, or the exception for why the lease has ended.
   pybind11::object Ended() const;

@@ -40,6 +40,10 @@ bool AsyncCall::IsCancelled() const { return call_ == nullptr || INVOKER_CALL_CA
 
 py::object AsyncCall::Facts() const { return PythonFunction::FactsOf(call_); }
 
+py::object AsyncCall::FindArray(const std::string& reference) const {
+  return python::FindArray(call_, reference);
+}
+
 // Does not block: the answer is left for the executor's thread.
 void AsyncCall::Complete(int64_t returned) {
   invoker_call* const call = std::exchange(call_, nullptr);

@@ -5,6 +5,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string>
+
 #include "invoker/function_abi.h"
 #include "src/python/native/server/call_memory.h"
 
@@ -32,6 +34,7 @@ class AsyncCall {
   // PythonFunction's, of this call.
   bool IsCancelled() const;
   pybind11::object Facts() const;
+  pybind11::object FindArray(const std::string& reference) const;
 
  private:
   void Complete(int64_t returned);

@@ -155,6 +155,10 @@ py::object PythonFunction::FactsOf(const invoker_call* call) {
   return py::make_tuple(facts.tenant, facts.call_id, left);
 }
 
+py::object PythonFunction::FindArray(const std::string& reference) {
+  return python::FindArray(running, reference);
+}
+
 FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::string library,
                                     uint32_t concurrency) {
   FunctionEntry entry;
@@ -176,8 +180,7 @@ py::object PythonFunction::Run(invoker_call* call, const CallMemory& request,
     // What an array keeps of it, when the call has ended, is noticed.
     const auto owner = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(request.view()));
     if (!owner) throw py::error_already_set();
-    const py::tuple arguments = signature_->DecodeArguments(
-        {static_cast<const std::byte*>(call->input), call->input_size}, owner);
+    const py::tuple arguments = signature_->DecodeArguments(*call, owner);
     result = PyObject_CallObject(callable_.ptr(), arguments.ptr());
   } else {
     PyObject* arguments[] = {request.view(), room.view()};

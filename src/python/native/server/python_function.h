@@ -58,6 +58,8 @@ class PythonFunction {
   // (tenant, call id, seconds left or None) of the call that this thread runs; None outside one.
   static pybind11::object Facts();
   static pybind11::object FactsOf(const invoker_call* call);
+  // python::FindArray, for the call that this thread runs.
+  static pybind11::object FindArray(const std::string& reference);
 
   // For AsyncCall, with the GIL. Throws Python's exceptions.
   // Calls the callable.

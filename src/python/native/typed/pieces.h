@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "invoker/reference.h"
 #include "invoker/response.h"
 
 namespace invoker::python {
@@ -37,7 +38,15 @@ class Pieces {
     Pad(size);
   }
 
+  // Stands for an array, and is kept for the call.
+  void AddReference(const UntypedReference& reference) {
+    AddWord(kReferenceMark);
+    Add(reference.id().data(), reference.id().size());
+    references_.push_back(reference);
+  }
+
   size_t size() const { return size_; }
+  const std::vector<UntypedReference>& references() const { return references_; }
 
   // Writes all of it, size() bytes.
   void WriteTo(void* to) const {
@@ -85,6 +94,7 @@ class Pieces {
   absl::InlinedVector<std::byte, 2048> copies_;
   absl::InlinedVector<Piece, 8> pieces_;
   absl::InlinedVector<pybind11::object, 4> owners_;
+  std::vector<UntypedReference> references_;
   size_t size_ = 0;
 };
 

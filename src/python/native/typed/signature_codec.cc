@@ -42,13 +42,13 @@ void SignatureCodec::EncodeArguments(const std::string& function,
   }
 }
 
-py::tuple SignatureCodec::DecodeArguments(absl::Span<const std::byte> bytes,
-                                          py::handle owner) const {
-  ValueReader reader(bytes.data(), bytes.size());
+py::tuple SignatureCodec::DecodeArguments(const invoker_call& call, py::handle owner) const {
+  FoundData found(&call);
+  ValueReader reader(call.input, call.input_size, &FoundData::FindAs, &found);
   py::tuple arguments(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     try {
-      arguments[i] = parameters_[i].Decode({&reader, owner, /*writable=*/false});
+      arguments[i] = parameters_[i].Decode({&reader, owner, /*writable=*/false, &found});
     } catch (const py::value_error& error) {
       throw py::value_error(absl::StrCat("argument ", i + 1, " of ", text_, ": ", error.what()));
     }
@@ -70,7 +70,7 @@ void SignatureCodec::EncodeResult(py::handle result, Pieces* to) const {
 
 py::object SignatureCodec::DecodeResult(absl::Span<const std::byte> bytes, py::handle owner) const {
   ValueReader reader(bytes.data(), bytes.size());
-  py::object result = result_.Decode({&reader, owner, /*writable=*/true});
+  py::object result = result_.Decode({&reader, owner, /*writable=*/true, nullptr});
   if (reader.left() == 0) return result;
   throw py::value_error(absl::StrCat("the answer has ", reader.left(), " bytes more than a ",
                                      result_.type().ToString()));

@@ -30,7 +30,8 @@ class SignatureCodec {
   // `function` is its name, for errors.
   void EncodeArguments(const std::string& function, absl::Span<PyObject* const> arguments,
                        Pieces* to) const;
-  pybind11::tuple DecodeArguments(absl::Span<const std::byte> bytes, pybind11::handle owner) const;
+  // `call` has the request, and finds the data that references stand for.
+  pybind11::tuple DecodeArguments(const invoker_call& call, pybind11::handle owner) const;
   void EncodeResult(pybind11::handle result, Pieces* to) const;
   // Arrays are writable.
   pybind11::object DecodeResult(absl::Span<const std::byte> bytes, pybind11::handle owner) const;

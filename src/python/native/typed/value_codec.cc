@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/python/native/buffer.h"
+#include "src/python/native/typed/native_reference.h"
 
 namespace invoker::python {
 namespace {
@@ -110,7 +111,10 @@ void ValueCodec::Encode(py::handle value, Pieces* to) const {
       return to->AddOf(py::reinterpret_borrow<py::object>(value), text, static_cast<size_t>(size));
     }
     case Kind::kBytes: {
-      if (PyObject_CheckBuffer(value.ptr()) == 0) Refuse(value);
+      if (PyObject_CheckBuffer(value.ptr()) == 0) {
+        if (EncodeReference(value, to)) return;
+        Refuse(value);
+      }
       // The copy of what is not contiguous, too, is the memoryview's.
       py::object view = py::reinterpret_steal<py::object>(
           PyMemoryView_GetContiguous(value.ptr(), PyBUF_READ, 'C'));
@@ -218,7 +222,10 @@ void ValueCodec::EncodeArray(py::handle value, Pieces* to) const {
   py::object array = py::reinterpret_borrow<py::object>(value);
   if (!IsArray(value.ptr())) {
     // A list of numbers is as good as an array, if it is one of the right type.
-    if (PyList_Check(value.ptr()) == 0 && PyTuple_Check(value.ptr()) == 0) Refuse(value);
+    if (PyList_Check(value.ptr()) == 0 && PyTuple_Check(value.ptr()) == 0) {
+      if (EncodeReference(value, to)) return;
+      Refuse(value);
+    }
     array = py::module_::import("numpy").attr("asarray")(value);
   }
   const auto* proxy = py::detail::array_proxy(array.ptr());
@@ -237,6 +244,19 @@ void ValueCodec::EncodeArray(py::handle value, Pieces* to) const {
     bytes *= static_cast<size_t>(proxy->dimensions[i]);
   }
   to->AddOf(std::move(array), proxy->data, bytes);
+}
+
+// False: it is none.
+bool ValueCodec::EncodeReference(py::handle value, Pieces* to) const {
+  const NativeReference* const reference = NativeReference::Find(value);
+  if (reference == nullptr) return false;
+  if (reference->type() != type_.ToString()) {
+    throw py::type_error(
+        absl::StrCat("expected ", type_.ToString(), ", got a reference to ", reference->type()));
+  }
+  if (reference->freed()) throw py::value_error("the reference has been freed");
+  to->AddReference(reference->reference());
+  return true;
 }
 
 void ValueCodec::EncodeStruct(py::handle value, Pieces* to) const {
@@ -287,6 +307,7 @@ py::object ValueCodec::Decode(const Source& from) const {
     }
     case Kind::kText:
     case Kind::kBytes: {
+      if (type_.kind == Kind::kBytes && from.reader->IsAtReference()) return DecodeReferred(from);
       uint64_t size = 0;
       if (!from.reader->TakeWord(&size)) RefuseBytes();
       const std::byte* data = from.reader->Take(size);
@@ -357,7 +378,21 @@ py::object ValueCodec::DecodeNumber(const Source& from) const {
   return py::reinterpret_steal<py::object>(number);
 }
 
+// The data stays for as long as anything is a view of it.
+py::object ValueCodec::DecodeReferred(const Source& from) const {
+  ValueReader found(nullptr, 0);
+  if (!from.reader->TakeReference(type_.ToString(), &found)) {
+    if (from.found->problem().empty()) RefuseBytes();
+    throw py::value_error(from.found->problem());
+  }
+  const py::capsule owner = from.found->TakeOwner();
+  py::object value = Decode({&found, owner, /*writable=*/false, nullptr});
+  if (found.left() != 0) RefuseBytes();
+  return value;
+}
+
 py::object ValueCodec::DecodeArray(const Source& from) const {
+  if (from.reader->IsAtReference()) return DecodeReferred(from);
   size_t shape[8];
   const std::byte* data =
       values_internal::TakeElements(from.reader, type_.parts.front().size, type_.dimensions, shape);

@@ -10,6 +10,7 @@
 
 #include "invoker/values.h"
 #include "src/invoke/function/signature.h"
+#include "src/python/native/typed/found_data.h"
 #include "src/python/native/typed/pieces.h"
 
 namespace invoker::python {
@@ -28,6 +29,7 @@ class ValueCodec {
     ValueReader* reader;
     pybind11::handle owner;  // keeps the memory in place
     bool writable;           // whether arrays are
+    FoundData* found;        // the reader's context, if it finds what references stand for
   };
   // ValueError if the bytes are no such value.
   pybind11::object Decode(const Source& from) const;
@@ -37,11 +39,13 @@ class ValueCodec {
  private:
   void EncodeNumber(pybind11::handle value, Pieces* to) const;
   void EncodeArray(pybind11::handle value, Pieces* to) const;
+  bool EncodeReference(pybind11::handle value, Pieces* to) const;
   void EncodeStruct(pybind11::handle value, Pieces* to) const;
   void EncodeMessage(pybind11::handle value, Pieces* to) const;
   void EncodeAll(pybind11::handle values, Pieces* to) const;
   pybind11::object DecodeNumber(const Source& from) const;
   pybind11::object DecodeArray(const Source& from) const;
+  pybind11::object DecodeReferred(const Source& from) const;
   pybind11::object DecodeMessage(const Source& from) const;
   [[noreturn]] void Refuse(pybind11::handle value) const;
   [[noreturn]] void RefuseBytes() const;
