@@ -21,7 +21,9 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "invoker/export.h"
 #include "invoker/values.h"
@@ -54,10 +56,25 @@ class INVOKER_EXPORT UntypedReference {
   std::shared_ptr<StoredValue> value_;
 };
 
+namespace values_internal {
+
+// Whether T travels as an array.
+template <typename T, typename = void>
+struct IsArray : std::false_type {};
+template <typename T>
+struct IsArray<T, std::void_t<typename Value<T>::Elements>> : std::true_type {};
+template <typename T>
+struct IsArray<std::vector<T>> : std::bool_constant<Value<std::vector<T>>::kIsArray> {};
+
+}  // namespace values_internal
+
 // To an array of type T, such as ArrayView<const double, 2>: stands for a T in the signature of a
 // typed function that is called, Function<double(Reference<T>)>.
 template <typename T>
 class Reference : public UntypedReference {
+  static_assert(values_internal::IsArray<T>::value,
+                "only arrays are stored: an ArrayView, a span or a vector of numbers or structs");
+
  public:
   explicit Reference(UntypedReference reference) : UntypedReference(std::move(reference)) {}
 };

@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -222,6 +223,37 @@ TEST_P(PutTest, AGroupPutsIntoEveryLease) {
   auto shared = ClientGroup::Connect(server_->address());
   ASSERT_TRUE(shared.ok()) << shared.status();
   EXPECT_TRUE(absl::IsFailedPrecondition((*shared)->Put(Array(numbers)).status()));
+}
+
+// A thread that frees data may come to run them: the calls of all references share the sessions.
+TEST_P(PutTest, CallbacksMayLetGoOfReferences) {
+  const std::unique_ptr<Lease> lease = Acquire(2);
+  ASSERT_NE(lease, nullptr);
+  const std::vector<double> numbers = CountTo(10);
+  absl::StatusOr<RemoteFunction> sum = lease->Function("put.sum");
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  std::atomic<int> right{0};
+  std::atomic<int> ended{0};
+  const auto call = [&](Client& executor, const Reference<Array>& reference) {
+    std::byte request[24];
+    Value<Reference<Array>>::Write(reference, request);
+    executor.InvokeAsync(*sum, Bytes(request), {},
+                         [&, reference](const absl::StatusOr<Response>& response) {
+                           right += response.ok() ? 1 : 0;
+                           ++ended;
+                         });
+  };
+  constexpr int kRounds = 300;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto reference = lease->Put(Array(numbers));
+    ASSERT_TRUE(reference.ok()) << reference.status();
+    for (size_t i = 0; i < lease->size(); ++i) call(lease->executor(i), *reference);
+    // This one is freed here, and meanwhile the callbacks free those of earlier rounds.
+    ASSERT_TRUE(lease->Put(Array(numbers)).ok());
+  }
+  while (ended < 2 * kRounds) ASSERT_TRUE(lease->executor(0).Ping({}).ok());
+  EXPECT_EQ(right, 2 * kRounds);
+  EXPECT_TRUE(lease->status().ok()) << lease->status();
 }
 
 TEST_P(PutTest, AReferenceMayOutliveItsLease) {

@@ -8,6 +8,7 @@
 #include "invoker/reference.h"
 #include "src/base/random.h"
 #include "src/invoke/client/call_starter.h"
+#include "src/invoke/session/driver/call_driver.h"
 #include "src/transport/fabric/memory_region.h"
 
 namespace invoker {
@@ -25,6 +26,8 @@ void StorePlaces::Free(const DataId& id) {
   CallOptions options;
   options.response_capacity = 1;
   options.when_full = WhenFull::kFail;
+  // Others' callbacks may let go of references, too, and come here.
+  const CallDriver::CallbacksElsewhere elsewhere;
   absl::MutexLock lock(&mutex_);
   if (closed_) return;
   for (size_t i = 0; i < clients_.size(); ++i) {

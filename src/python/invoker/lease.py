@@ -71,7 +71,8 @@ class Lease(Group):
     def put(self, array: Any, *, timeout: Optional[float] = None) -> Reference:
         """Stores an array in the memory of every executor, for any number of calls to refer to: it is sent once to each.
 
-        array: a numpy array of numbers or structs, which is copied; anything else that is bytes-like, as bytes.
+        array: a numpy array of numbers or structs, of which functions get a view; anything else that is bytes-like, of which each
+            call gets a copy, as bytes.
         timeout: seconds; None: none.
 
         A map over the executors with a large argument that all calls share:
