@@ -175,7 +175,7 @@ TEST_P(BulkSessionTest, NoMoreCallsAreTakenThanAClientCanHaveUnderWay) {
                            /*owner=*/nullptr, &usage, nullptr);
   SessionDeferrals deferrals(&functions, &usage, [] {});
   BulkSession session(reactor, std::make_shared<BulkBudget>(), 0, &functions, &responses, &usage,
-                      &deferrals);
+                      &deferrals, /*store=*/nullptr);
   const std::vector<std::byte> payload = Payload(BulkDescriptor());
   RequestHeader header;
   header.payload_bytes = static_cast<uint32_t>(payload.size());

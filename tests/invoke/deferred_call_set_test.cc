@@ -47,7 +47,7 @@ class DeferredCallSetTest : public testing::Test {
     // The function that defers it runs meanwhile.
     watch_.Begin(ExecutorWatch::SessionOf(1), function, /*executed=*/0);
     std::shared_ptr<DeferredCall> deferred =
-        DeferredCall::Make(calls_, call, {"tenant", "id", 1, deadline_ns});
+        DeferredCall::Make(calls_, call, {"tenant", "id", 1, deadline_ns, nullptr});
     watch_.End();
     deferred->Place(RequestHeader(), nullptr, owner_);
     return deferred;
