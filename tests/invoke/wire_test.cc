@@ -215,7 +215,7 @@ TEST(HeaderTest, EachUnknownFlagIsRefused) {
     response.data()[1] |= static_cast<std::byte>(1 << bit);
     RequestHeader got_request;
     ResponseHeader got_response;
-    const bool known = 1 << bit == kBulk || 1 << bit == kCancelled;
+    const bool known = (1 << bit & (kBulk | kCancelled | kStore)) != 0;
     const WireError of_request = known ? WireError::kNone : WireError::kUnknownFlags;
     EXPECT_EQ(DecodeRequest(request, &got_request), of_request) << bit;
     EXPECT_EQ(DecodeResponse(response, &got_response), WireError::kUnknownFlags) << bit;
