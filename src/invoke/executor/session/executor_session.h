@@ -149,11 +149,11 @@ class ExecutorSession final : public transport::OperationOwner,
 
   void Run(const RequestHeader& header, const std::byte* payload, const std::byte* flags);
   ABSL_ATTRIBUTE_NOINLINE void RunProbe(RequestHeader header, const std::byte* payload);
-  // A bulk request, or one that is cancelled already.
-  bool CanStore(const RequestHeader& header);
-  void Store(const RequestHeader& header, const std::byte* payload);
+  // A bulk request, one to the data store, or one that is cancelled already.
   ABSL_ATTRIBUTE_NOINLINE void RunOther(RequestHeader header, const std::byte* payload,
                                         const std::byte* flags, uint32_t cell);
+  bool CanStore(const RequestHeader& header);
+  void Store(const RequestHeader& header, const std::byte* payload);
   ABSL_ATTRIBUTE_NOINLINE void Refuse(RequestHeader header, StatusCode status,
                                       absl::string_view message);
   ABSL_ATTRIBUTE_NOINLINE void RefuseUnknown(RequestHeader header);
