@@ -176,11 +176,7 @@ class INVOKER_EXPORT ClientGroup {
   template <typename T>
   absl::StatusOr<Reference<T>> Put(const T& array,
                                    const CallOptions& options = kDefaultCallOptions) {
-    absl::StatusOr<UntypedReference> stored = PutBytes(
-        Value<T>::Name(), Value<T>::Size(array),
-        [&array](std::byte* to) { Value<T>::Write(array, to); }, options);
-    if (!stored.ok()) return stored.status();
-    return Reference<T>(*std::move(stored));
+    return values_internal::PutArray(this, array, options);
   }
   absl::StatusOr<UntypedReference> PutBytes(absl::string_view type, size_t bytes,
                                             absl::FunctionRef<void(std::byte*)> write,

@@ -40,6 +40,20 @@
 
 namespace invoker {
 
+namespace values_internal {
+
+// Has a Lease or a ClientGroup store an array.
+template <typename T, typename Keeper>
+absl::StatusOr<Reference<T>> PutArray(Keeper* keeper, const T& array, const CallOptions& options) {
+  absl::StatusOr<UntypedReference> stored = keeper->PutBytes(
+      Value<T>::Name(), Value<T>::Size(array),
+      [&array](std::byte* to) { Value<T>::Write(array, to); }, options);
+  if (!stored.ok()) return stored.status();
+  return Reference<T>(*std::move(stored));
+}
+
+}  // namespace values_internal
+
 class ClientLease;
 class StorePlaces;
 
@@ -104,11 +118,7 @@ class INVOKER_EXPORT Lease {
   template <typename T>
   absl::StatusOr<Reference<T>> Put(const T& array,
                                    const CallOptions& options = kDefaultCallOptions) {
-    absl::StatusOr<UntypedReference> stored = PutBytes(
-        Value<T>::Name(), Value<T>::Size(array),
-        [&array](std::byte* to) { Value<T>::Write(array, to); }, options);
-    if (!stored.ok()) return stored.status();
-    return Reference<T>(*std::move(stored));
+    return values_internal::PutArray(this, array, options);
   }
   // The same of a value of the type that a signature calls so, of `bytes` bytes, which `write` puts
   // together (docs/reference/typed_calls.md).
