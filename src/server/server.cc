@@ -1,15 +1,12 @@
 #include "invoker/server.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "src/bootstrap/messages/host_port.h"
-#include "src/bootstrap/service/server.h"
 #include "src/invoke/worker/worker.h"
-#include "src/security/access_control.h"
+#include "src/server/assembled_server.h"
 
 namespace invoker {
 namespace {
@@ -22,20 +19,24 @@ void LogToStandardError(absl::string_view message) {
   fwrite(line.data(), 1, line.size(), stderr);
 }
 
-absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServerOptions& options) {
-  WorkerOptions worker;
+AssemblyOptions MakeAssemblyOptions(const ServerOptions& options) {
+  AssemblyOptions assembly;
+  WorkerOptions& worker = assembly.worker;
   if (!options.provider.empty()) worker.providers = absl::StrSplit(options.provider, ',');
   worker.addresses.given = options.fabric_address;
-  absl::StatusOr<std::string> address = bootstrap::InterfaceToListenOn(options.listen);
-  if (!address.ok()) return address.status();
-  worker.addresses.preferred_ip = *std::move(address);
   worker.notification = options.notification;
   worker.data_auth = options.data_auth;
   if (options.window_bytes != 0) worker.window_bytes = options.window_bytes;
   worker.executors = options.executors;
   worker.endpoint_watch.period = kServersEndpointCheck;
   worker.executor.hot_timeout = options.hot_timeout;
-  return worker;
+  assembly.service.listen = options.listen;
+  assembly.service.allow_plaintext = options.allow_plaintext;
+  assembly.service.security.tls = {options.tls_cert, options.tls_key, options.tls_client_ca};
+  assembly.service.security.log = options.log;
+  assembly.peer_timeout = options.peer_timeout;
+  assembly.access = {options.token_file, options.policy_file, options.log};
+  return assembly;
 }
 
 absl::Status CheckPeerTimeout(absl::Duration timeout) {
@@ -62,73 +63,31 @@ class Server::Parts {
   absl::Status Start() {
     if (started_) return absl::FailedPreconditionError("the server has been started already");
     started_ = true;
-    const absl::StatusOr<WorkerOptions> worker_options = MakeWorkerOptions(options_);
-    if (!worker_options.ok()) return worker_options.status();
     absl::Status status = CheckPeerTimeout(options_.peer_timeout);
     FunctionRegistry functions;
     if (status.ok()) status = functions.AddAll(std::move(entries_));
     if (!status.ok()) return status;
-    absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
-        security::AccessControl::Open({options_.token_file, options_.policy_file, options_.log});
-    if (!access.ok()) return access.status();
-    access_ = *std::move(access);
-    absl::StatusOr<std::unique_ptr<Worker>> worker =
-        Worker::Start(*worker_options, std::move(functions));
-    if (!worker.ok()) return worker.status();
-    worker_ = *std::move(worker);
-    for (const std::string& note : worker_->notes()) options_.log(note);
-    absl::StatusOr<std::unique_ptr<bootstrap::Server>> service =
-        bootstrap::Server::Start(MakeServiceOptions(), worker_.get());
-    if (!service.ok()) return service.status();
-    service_ = *std::move(service);
-    worker_->set_on_endpoint(options_.log);
-    worker_->set_on_session_closed(
-        [service = service_.get()](uint64_t lease, uint64_t handle, absl::string_view reason) {
-          service->NotifySessionClosed(lease, handle, reason);
-        });
-    address_ = service_->listen_address();
-    return absl::OkStatus();
+    absl::StatusOr<std::unique_ptr<AssembledServer>> server =
+        AssembledServer::Start(MakeAssemblyOptions(options_), std::move(functions));
+    if (!server.ok()) return server.status();
+    for (const std::string& note : (*server)->worker().notes()) options_.log(note);
+    status = (*server)->Serve(nullptr, {nullptr, nullptr, options_.log});
+    if (status.ok()) server_ = *std::move(server);
+    if (status.ok()) address_ = server_->service().listen_address();
+    return status;
   }
 
   const std::string& address() const { return address_; }
-  Worker* worker() const { return worker_.get(); }
-
-  void Drain() {
-    if (service_ == nullptr) return;
-    service_->Drain("the server is stopping");
-    worker_->Drain();
-  }
-
-  void Stop(absl::Duration limit) {
-    if (service_ == nullptr || stopped_) return;
-    stopped_ = true;
-    Drain();
-    worker_->Stop(limit);
-    service_->Stop();
-  }
+  // nullptr: not started.
+  AssembledServer* server() const { return server_.get(); }
 
  private:
-  bootstrap::ServerOptions MakeServiceOptions() const {
-    bootstrap::ServerOptions service;
-    service.listen = options_.listen;
-    service.lease_expiry = options_.peer_timeout;
-    service.heartbeat_interval = std::min(service.heartbeat_interval,
-                                          service.lease_expiry / bootstrap::kHeartbeatsPerTimeout);
-    service.allow_plaintext = options_.allow_plaintext;
-    service.security = {
-        {options_.tls_cert, options_.tls_key, options_.tls_client_ca}, access_.get(), options_.log};
-    return service;
-  }
-
   ServerOptions options_;
   bool started_ = false;
-  bool stopped_ = false;
   std::string address_;
   std::vector<FunctionEntry> entries_;                 // until Start
   std::vector<std::shared_ptr<const void>> contexts_;  // outlive what runs the functions
-  std::unique_ptr<security::AccessControl> access_;
-  std::unique_ptr<Worker> worker_;
-  std::unique_ptr<bootstrap::Server> service_;
+  std::unique_ptr<AssembledServer> server_;
 };
 
 Server::Server(ServerOptions options) : parts_(std::make_unique<Parts>(std::move(options))) {}
@@ -147,19 +106,23 @@ const std::string& Server::address() const { return parts_->address(); }
 
 std::vector<std::string> Server::providers() const {
   std::vector<std::string> providers;
-  if (parts_->worker() == nullptr) return providers;
-  for (const transport::FabricChoice& fabric : parts_->worker()->fabrics()) {
+  if (parts_->server() == nullptr) return providers;
+  for (const transport::FabricChoice& fabric : parts_->server()->worker().fabrics()) {
     providers.push_back(fabric.profile.provider);
   }
   return providers;
 }
 
 uint64_t Server::CallsRun() const {
-  return parts_->worker() == nullptr ? 0 : parts_->worker()->Counters().executed;
+  return parts_->server() == nullptr ? 0 : parts_->server()->worker().Counters().executed;
 }
 
-void Server::Drain() { parts_->Drain(); }
+void Server::Drain() {
+  if (parts_->server() != nullptr) parts_->server()->Drain();
+}
 
-void Server::Stop(absl::Duration limit) { parts_->Stop(limit); }
+void Server::Stop(absl::Duration limit) {
+  if (parts_->server() != nullptr) parts_->server()->Stop(limit);
+}
 
 }  // namespace invoker

@@ -1,0 +1,80 @@
+#include "src/server/assembled_server.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "src/bootstrap/messages/host_port.h"
+
+namespace invoker {
+
+absl::StatusOr<std::unique_ptr<AssembledServer>> AssembledServer::Start(
+    AssemblyOptions options, FunctionRegistry functions) {
+  // Before anything is started: a mistake in these files is found out at once.
+  absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
+      security::AccessControl::Open(options.access);
+  if (!access.ok()) return access.status();
+  absl::StatusOr<std::string> address = bootstrap::InterfaceToListenOn(options.service.listen);
+  if (!address.ok()) return address.status();
+  options.worker.addresses.preferred_ip = *std::move(address);
+  absl::StatusOr<std::unique_ptr<Worker>> worker =
+      Worker::Start(options.worker, std::move(functions));
+  if (!worker.ok()) return worker.status();
+  return std::unique_ptr<AssembledServer>(
+      new AssembledServer(std::move(options), *std::move(access), *std::move(worker)));
+}
+
+AssembledServer::AssembledServer(AssemblyOptions options,
+                                 std::unique_ptr<security::AccessControl> access,
+                                 std::unique_ptr<Worker> worker)
+    : options_(std::move(options)), access_(std::move(access)), worker_(std::move(worker)) {}
+
+AssembledServer::~AssembledServer() { Stop(absl::ZeroDuration()); }
+
+absl::Status AssembledServer::Serve(std::unique_ptr<ServerExtension> extension,
+                                    ServerEvents events) {
+  extension_ = std::move(extension);
+  events_ = std::move(events);
+  bootstrap::ServerOptions& service = options_.service;
+  service.lease_expiry = options_.peer_timeout;
+  service.heartbeat_interval =
+      std::min(service.heartbeat_interval, service.lease_expiry / bootstrap::kHeartbeatsPerTimeout);
+  service.security.access = access_.get();
+  if (extension_ != nullptr) service.services = extension_->services();
+  absl::StatusOr<std::unique_ptr<bootstrap::Server>> started =
+      bootstrap::Server::Start(service, host());
+  if (!started.ok()) return started.status();
+  service_ = *std::move(started);
+
+  const auto session_closed = [this](uint64_t lease, uint64_t handle, absl::string_view reason) {
+    if (events_.on_session_closed) events_.on_session_closed(reason);
+    service_->NotifySessionClosed(lease, handle, reason);
+  };
+  worker_->set_on_session_closed(session_closed);
+  worker_->set_on_downgraded(events_.on_downgraded);
+  worker_->set_on_endpoint(events_.on_endpoint);
+  if (extension_ != nullptr) extension_->Watch(session_closed, events_.on_downgraded);
+  return absl::OkStatus();
+}
+
+void AssembledServer::Drain() {
+  if (service_ == nullptr || draining_) return;
+  draining_ = true;
+  service_->Drain("the server is stopping");
+  worker_->Drain();
+  if (extension_ != nullptr) extension_->Drain();
+}
+
+void AssembledServer::Stop(absl::Duration limit) {
+  if (service_ == nullptr || stopped_) return;
+  stopped_ = true;
+  Drain();
+  std::thread extension;
+  if (extension_ != nullptr) extension = std::thread([this, limit] { extension_->Stop(limit); });
+  worker_->Stop(limit);
+  if (extension.joinable()) extension.join();
+  service_->Stop();
+}
+
+}  // namespace invoker
