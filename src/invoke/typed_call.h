@@ -13,6 +13,7 @@
 #ifndef INVOKER_SRC_INVOKE_TYPED_CALL_H_
 #define INVOKER_SRC_INVOKE_TYPED_CALL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -168,7 +169,7 @@ class TypedFunction<R(Parameters...), Caller> {
       }
     }
     // No room in the window now, or ever.
-    const std::unique_ptr<std::byte[]> memory(new std::byte[size]);
+    const std::unique_ptr<std::byte[]> memory = Allocate(size);
     Write(memory.get(), arguments...);
     return Read(caller_->Invoke(function_, {memory.get(), size}, options_));
   }
@@ -176,7 +177,7 @@ class TypedFunction<R(Parameters...), Caller> {
   // Starts a call: Client::InvokeAsync. The arguments are not needed any more when it returns.
   auto Start(const values_internal::Traveling<Parameters>&... arguments) const {
     const std::size_t size = (std::size_t{0} + ... + SizeOf(arguments));
-    std::unique_ptr<std::byte[]> memory(new std::byte[size]);
+    std::unique_ptr<std::byte[]> memory = Allocate(size);
     Write(memory.get(), arguments...);
     auto future = caller_->InvokeAsync(function_, {memory.get(), size}, options_);
     std::vector<UntypedReference> references;
@@ -198,6 +199,10 @@ class TypedFunction<R(Parameters...), Caller> {
   TypedFunction(Caller* caller, Handle function, const CallOptions& options = {})
       : caller_(caller), function_(std::move(function)), options_(options) {}
 
+  // Compilers warn of memory for no arguments, which have no bytes.
+  static std::unique_ptr<std::byte[]> Allocate(std::size_t size) {
+    return std::unique_ptr<std::byte[]>(new std::byte[std::max(size, std::size_t{1})]);
+  }
   template <typename T>
   static std::size_t SizeOf(const T& argument) {
     return Value<T>::Size(argument);
