@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -231,12 +232,12 @@ TEST_P(TypedTest, ACallMayBeStartedAndWaitedForLater) {
 }
 
 TEST_P(TypedTest, NothingIsAResultToo) {
-  int seen = 0;
+  std::atomic<int> seen{0};
   server_->Register("note", [&seen](int32_t number) { seen = number; });
   server_->Register("fail", []() -> void { throw CallError(-4711, "not today"); });
   Start();
   EXPECT_TRUE(Find<void(int32_t)>("note")(7).ok());
-  EXPECT_EQ(seen, 7);
+  EXPECT_EQ(seen.load(), 7);
   const absl::Status failed = Find<void()>("fail")();
   EXPECT_THAT(failed.message(), HasSubstr("not today"));
   EXPECT_THAT(failed.message(), HasSubstr("-4711"));
