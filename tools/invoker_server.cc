@@ -99,6 +99,8 @@ AssemblyOptions AssemblyFor(const ServerSettings& settings) {
   assembly.service.security = {settings.tls, nullptr, LogLine};
   assembly.peer_timeout = settings.peer_timeout;
   assembly.access = {settings.token_file, settings.policy_file, LogLine};
+  assembly.cluster = settings.cluster;
+  assembly.log = LogLine;
   return assembly;
 }
 

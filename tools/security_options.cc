@@ -42,4 +42,26 @@ void AddCredentialOptions(CLI::App* app, const std::string& prefix,
                    "default if INVOKER_PLAINTEXT=1"));
 }
 
+void AddClusterCredentialOptions(CLI::App* app, ClusterCredentials* credentials) {
+  app->add_option("--cluster-tls-ca", credentials->tls_ca,
+                  "certificates of the authorities that sign etcd's (PEM): the connection to it is "
+                  "encrypted. By default INVOKER_CLUSTER_TLS_CA")
+      ->type_name("FILE");
+  app->add_option("--cluster-tls-cert", credentials->tls_cert,
+                  "a certificate to show etcd (PEM), where it asks for one. By default "
+                  "INVOKER_CLUSTER_TLS_CERT")
+      ->type_name("FILE");
+  app->add_option("--cluster-tls-key", credentials->tls_key,
+                  "its private key (PEM, mode 600). By default INVOKER_CLUSTER_TLS_KEY")
+      ->type_name("FILE");
+  app->add_option("--cluster-password-file", credentials->password_file,
+                  "a file (mode 600) whose first line is USER:PASSWORD, for etcd. By default "
+                  "INVOKER_CLUSTER_PASSWORD_FILE")
+      ->type_name("FILE");
+  app->add_flag(
+      "--cluster-plaintext", credentials->plaintext,
+      "connect to etcd without encryption also beyond this machine, on a trusted network. "
+      "By default if INVOKER_CLUSTER_PLAINTEXT=1");
+}
+
 }  // namespace invoker::tools

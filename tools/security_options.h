@@ -20,6 +20,9 @@ inline constexpr const char* kCredentialOptions[] = {"tls-ca",          "tls-cer
 // (security::Complete), so that a token's file need not be named in every command.
 void AddCredentialOptions(CLI::App* app, const std::string& prefix, ClientCredentials* credentials);
 
+// For etcd, where it knows the members of a cluster.
+void AddClusterCredentialOptions(CLI::App* app, ClusterCredentials* credentials);
+
 }  // namespace invoker::tools
 
 #endif  // INVOKER_TOOLS_SECURITY_OPTIONS_H_

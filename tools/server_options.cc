@@ -321,6 +321,23 @@ absl::Status SettleUpload(const CLI::App& app, const ServerFlags& flags, ServerS
   return absl::OkStatus();
 }
 
+void AddClusterOptions(CLI::App* app, cluster::RegistrationOptions* options) {
+  app->add_option("--cluster", options->cluster,
+                  "the cluster in etcd that this server is a member of, until it drains: "
+                  "etcd://HOST:PORT,HOST:PORT/NAME")
+      ->type_name("URL");
+  app->add_option(
+         "--advertise", options->advertise,
+         "where clients of the cluster connect to. By default where the server listens, or, "
+         "if that is every interface, this machine's address on the way to etcd")
+      ->type_name("HOST:PORT");
+  app->add_option("--label", options->labels,
+                  "what people and clients may know this member by; repeat it for several")
+      ->delimiter('=')
+      ->type_name("KEY=VALUE");
+  AddClusterCredentialOptions(app, &options->credentials);
+}
+
 }  // namespace
 
 void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
@@ -330,6 +347,7 @@ void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddUploadAndAccountingOptions(app, settings, flags);
   AddSecurityOptions(app, settings);
   AddCredentialOptions(app, "usage-", &settings->accounting.usage_credentials);
+  AddClusterOptions(app, &settings->cluster);
 }
 
 absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {

@@ -13,6 +13,7 @@
 #include "src/accounting/server_accounting.h"
 #include "src/bootstrap/service/connection_table.h"
 #include "src/bootstrap/service/limited_host.h"
+#include "src/cluster/registration.h"
 #include "src/code/upload_policy.h"
 #include "src/invoke/worker/worker.h"
 #include "src/isolation/spawner/executor_spawner.h"
@@ -44,6 +45,8 @@ struct ServerSettings {
   uint64_t upload_cache_bytes = uint64_t{1} << 30;
 
   AccountingOptions accounting;
+
+  cluster::RegistrationOptions cluster;
 };
 
 // The flags that stand for several settings, or for none at all, as they were given.

@@ -23,6 +23,19 @@ struct ClientCredentials {
   bool tls() const { return !tls_ca.empty() || !tls_cert.empty(); }
 };
 
+// How to show etcd who one is, where it knows the members of a cluster, and to make sure that it is
+// etcd. Empty fields are taken from the environment: INVOKER_CLUSTER_TLS_CA,
+// INVOKER_CLUSTER_TLS_CERT, INVOKER_CLUSTER_TLS_KEY, INVOKER_CLUSTER_PASSWORD_FILE, and
+// INVOKER_CLUSTER_PLAINTEXT=1. With a CA the connection is TLS. Files are read once.
+struct ClusterCredentials {
+  std::string tls_ca;         // PEM: who may have signed etcd's certificates
+  std::string tls_cert;       // PEM: the own chain, where etcd asks for one
+  std::string tls_key;        // PEM, readable by nobody else
+  std::string password_file;  // readable by nobody else; its first line is "USER:PASSWORD"
+  // Connect without TLS, and send the password, also beyond this machine's loopback interface.
+  bool plaintext = false;
+};
+
 }  // namespace invoker
 
 #endif  // INVOKER_SRC_INVOKE_CLIENT_CREDENTIALS_H_

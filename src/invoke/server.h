@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "invoker/client_credentials.h"
 #include "invoker/data_auth.h"
 #include "invoker/export.h"
 #include "invoker/function.h"
@@ -62,6 +64,15 @@ struct ServerOptions {
   std::string token_file;        // clients must show one of the tokens in it, one a line
   std::string policy_file;       // which client may do what (docs/guide/security.md)
   bool allow_plaintext = false;  // on a trusted network
+
+  // "etcd://HOST:PORT,HOST:PORT/NAME": the server is a member of this cluster from Start to Drain;
+  // empty: of none (docs/guide/cluster.md).
+  std::string cluster;
+  ClusterCredentials cluster_credentials;
+  // HOST:PORT that clients in the cluster connect to; empty: address(), or, where that is every
+  // interface, this machine's address on the way to etcd.
+  std::string advertise;
+  std::map<std::string, std::string> labels;  // for people and for placement, in the cluster
 
   // Gets lines about files that changed, endpoints that were replaced, and the like. Any thread.
   // Empty: they go to standard error.

@@ -11,7 +11,10 @@ namespace invoker {
 
 absl::StatusOr<std::unique_ptr<AssembledServer>> AssembledServer::Start(
     AssemblyOptions options, FunctionRegistry functions) {
-  // Before anything is started: a mistake in these files is found out at once.
+  // Before anything is started: a mistake in these is found out at once.
+  if (absl::Status status = cluster::Registration::Check(options.cluster); !status.ok()) {
+    return status;
+  }
   absl::StatusOr<std::unique_ptr<security::AccessControl>> access =
       security::AccessControl::Open(options.access);
   if (!access.ok()) return access.status();
@@ -55,12 +58,40 @@ absl::Status AssembledServer::Serve(std::unique_ptr<ServerExtension> extension,
   worker_->set_on_downgraded(events_.on_downgraded);
   worker_->set_on_endpoint(events_.on_endpoint);
   if (extension_ != nullptr) extension_->Watch(session_closed, events_.on_downgraded);
+  return options_.cluster.cluster.empty() ? absl::OkStatus() : Register();
+}
+
+absl::Status AssembledServer::Register() {
+  const bootstrap::WorkerInfo info = Info();
+  cluster::Member self;
+  self.incarnation = info.incarnation;
+  self.version = info.software_version;
+  for (const bootstrap::FabricOffer& fabric : info.fabrics) {
+    self.fabrics.push_back(fabric.identity.provider);
+  }
+  self.executors = info.executors;
+  self.cores = info.capacity.cores;
+  self.memory_bytes = info.capacity.memory_bytes;
+  self.python = info.capacity.python;
+  for (const bootstrap::FunctionInfo& function : info.functions) {
+    self.functions.push_back(function.name);
+  }
+  const auto load = [this] {
+    const bootstrap::Capacity now = Info().capacity;
+    return cluster::Load{now.free_cores, now.free_memory_bytes, now.waiting};
+  };
+  absl::StatusOr<std::unique_ptr<cluster::Registration>> registration =
+      cluster::Registration::Start(options_.cluster, service_->listen_address(), std::move(self),
+                                   options_.peer_timeout, load, options_.log);
+  if (!registration.ok()) return registration.status();
+  registration_ = *std::move(registration);
   return absl::OkStatus();
 }
 
 void AssembledServer::Drain() {
   if (service_ == nullptr || draining_) return;
   draining_ = true;
+  if (registration_ != nullptr) registration_->Leave();
   service_->Drain("the server is stopping");
   worker_->Drain();
   if (extension_ != nullptr) extension_->Drain();
@@ -74,6 +105,7 @@ void AssembledServer::Stop(absl::Duration limit) {
   if (extension_ != nullptr) extension = std::thread([this, limit] { extension_->Stop(limit); });
   worker_->Stop(limit);
   if (extension.joinable()) extension.join();
+  registration_.reset();
   service_->Stop();
 }
 

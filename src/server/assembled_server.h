@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
+#include "src/cluster/registration.h"
 #include "src/invoke/function/function_registry.h"
 #include "src/invoke/worker/worker.h"
 #include "src/security/access_control.h"
@@ -28,6 +29,10 @@ struct AssemblyOptions {
   // A client that is silent for so long has lost its sessions.
   absl::Duration peer_timeout = absl::Seconds(5);
   security::AccessOptions access;
+  // Where the server is registered while clients can reach it.
+  cluster::RegistrationOptions cluster;
+  // About the cluster. Any thread.
+  std::function<void(absl::string_view message)> log;
 };
 
 // What sessions do. Any thread; must not block.
@@ -65,7 +70,8 @@ class AssembledServer {
   AssembledServer(const AssembledServer&) = delete;
   AssembledServer& operator=(const AssembledServer&) = delete;
 
-  // Lets clients in. `extension` may be nullptr. Once.
+  // Lets clients in. `extension` may be nullptr. Once. Registers in the cluster, too, and does not
+  // wait for that.
   absl::Status Serve(std::unique_ptr<ServerExtension> extension, ServerEvents events);
 
   Worker& worker() { return *worker_; }
@@ -85,6 +91,8 @@ class AssembledServer {
   AssembledServer(AssemblyOptions options, std::unique_ptr<security::AccessControl> access,
                   std::unique_ptr<Worker> worker);
 
+  absl::Status Register();
+
   bootstrap::SessionHost* host() const {
     return extension_ != nullptr ? extension_->host() : worker_.get();
   }
@@ -95,8 +103,9 @@ class AssembledServer {
   ServerEvents events_;
   const std::unique_ptr<security::AccessControl> access_;
   const std::unique_ptr<Worker> worker_;
-  std::unique_ptr<ServerExtension> extension_;  // uses the worker
-  std::unique_ptr<bootstrap::Server> service_;  // uses all of the above
+  std::unique_ptr<ServerExtension> extension_;           // uses the worker
+  std::unique_ptr<bootstrap::Server> service_;           // uses all of the above
+  std::unique_ptr<cluster::Registration> registration_;  // nullptr: in no cluster
 };
 
 }  // namespace invoker

@@ -36,6 +36,9 @@ AssemblyOptions MakeAssemblyOptions(const ServerOptions& options) {
   assembly.service.security.log = options.log;
   assembly.peer_timeout = options.peer_timeout;
   assembly.access = {options.token_file, options.policy_file, options.log};
+  assembly.cluster = {options.cluster, options.cluster_credentials, options.advertise,
+                      options.labels};
+  assembly.log = options.log;
   return assembly;
 }
 

@@ -202,6 +202,7 @@ v1::GetWorkerInfoReply ToProto(const WorkerInfo& info) {
   message.set_window_bytes(info.window_bytes);
   message.set_executors(info.executors);
   message.set_host_identity(info.host_identity);
+  message.set_incarnation(info.incarnation);
   message.set_draining(info.draining);
   *message.mutable_functions() = ToProto(info.functions);
   v1::Capacity* capacity = message.mutable_capacity();
@@ -239,6 +240,7 @@ absl::StatusOr<WorkerInfo> FromProto(const v1::GetWorkerInfoReply& message) {
   info.window_bytes = message.window_bytes();
   info.executors = message.executors();
   info.host_identity = message.host_identity();
+  info.incarnation = message.incarnation();
   info.draining = message.draining();
   info.functions = FromProto(message.functions());
   const v1::Capacity& capacity = message.capacity();

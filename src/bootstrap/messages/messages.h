@@ -162,6 +162,7 @@ struct WorkerInfo {
   uint64_t window_bytes = 0;                        // largest window per session and direction
   uint32_t executors = 0;
   uint64_t host_identity = 0;  // tells a client on the same host from one that is not
+  uint64_t incarnation = 0;    // another one each time that the worker is started
   bool draining = false;
   std::vector<FunctionInfo> functions;
   Capacity capacity;

@@ -159,7 +159,8 @@ class Worker final : public bootstrap::SessionHost {
     Notification notification;
   };
 
-  Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served);
+  Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served,
+         uint64_t incarnation);
 
   void OnSessionFailed(uint32_t executor, Executor::SessionKey key, const absl::Status& status);
   // NOT_FOUND if the session is not of this lease.
@@ -171,6 +172,7 @@ class Worker final : public bootstrap::SessionHost {
   void Note(absl::string_view note) ABSL_LOCKS_EXCLUDED(mutex_);
 
   WorkerOptions options_;
+  const uint64_t incarnation_;  // WorkerInfo's
   const ServedFabrics served_;
   const std::shared_ptr<BulkBudget> bulk_budget_;
   std::atomic<uint64_t> downgrades_{0};

@@ -1,0 +1,59 @@
+#include "src/cluster/member_watch.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "src/cluster/cluster_address.h"
+#include "src/cluster/etcd_members.h"
+#include "src/cluster/file_members.h"
+
+namespace invoker::cluster {
+namespace {
+
+// A list stays as it is.
+class ListedMembers final : public MemberWatch {
+ public:
+  explicit ListedMembers(const std::vector<std::string>& servers) {
+    SetMembers(MembersOf(servers));
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MemberWatch>> MemberWatch::Start(
+    absl::string_view address, const ClusterCredentials& credentials, Log log) {
+  if (IsEtcdAddress(address)) return EtcdMembers::Start(address, credentials, std::move(log));
+  if (IsFileAddress(address)) return FileMembers::Start(address, std::move(log));
+  absl::StatusOr<std::vector<std::string>> servers = ParseServerList(address);
+  if (!servers.ok()) return servers.status();
+  return std::make_unique<ListedMembers>(*servers);
+}
+
+absl::StatusOr<std::vector<Member>> MemberWatch::AwaitMembers(absl::Duration limit) {
+  const auto known = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !members_.empty(); };
+  absl::MutexLock lock(&mutex_);
+  if (mutex_.AwaitWithTimeout(absl::Condition(&known), limit)) return members_;
+  if (!failure_.ok()) return failure_;
+  return absl::UnavailableError("there is no member");
+}
+
+void MemberWatch::Follow(OnMembers on_members) {
+  absl::MutexLock lock(&mutex_);
+  on_members_ = std::move(on_members);
+  on_members_(members_);
+}
+
+void MemberWatch::SetMembers(std::vector<Member> members) {
+  absl::MutexLock lock(&mutex_);
+  members_ = std::move(members);
+  failure_ = absl::OkStatus();
+  if (on_members_) on_members_(members_);
+}
+
+void MemberWatch::SetFailure(absl::Status why) {
+  absl::MutexLock lock(&mutex_);
+  failure_ = std::move(why);
+}
+
+}  // namespace invoker::cluster

@@ -1,0 +1,64 @@
+// Who the members of a group are, now and from now on: a list, a file or a cluster in etcd.
+
+#ifndef INVOKER_SRC_CLUSTER_MEMBER_WATCH_H_
+#define INVOKER_SRC_CLUSTER_MEMBER_WATCH_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "invoker/client_credentials.h"
+#include "src/cluster/member.h"
+
+namespace invoker::cluster {
+
+class MemberWatch {
+ public:
+  using OnMembers = std::function<void(const std::vector<Member>& members)>;
+  // Says when etcd, or the file, cannot be read, and when it can be again. From any thread.
+  using Log = std::function<void(absl::string_view message)>;
+
+  // `address` is "HOST:PORT,HOST:PORT", "file:///PATH" or "etcd://HOST:PORT,HOST:PORT/NAME".
+  // `credentials` are for etcd. Does not wait for an answer. INVALID_ARGUMENT for an address that
+  // is none; errors as EtcdClient::Make.
+  static absl::StatusOr<std::unique_ptr<MemberWatch>> Start(absl::string_view address,
+                                                            const ClusterCredentials& credentials,
+                                                            Log log);
+  // Ends the watch: nobody is told any more.
+  virtual ~MemberWatch() = default;
+  MemberWatch(const MemberWatch&) = delete;
+  MemberWatch& operator=(const MemberWatch&) = delete;
+
+  // Blocks until there is a member. UNAVAILABLE once `limit` has passed: there is none, or why
+  // nobody says.
+  absl::StatusOr<std::vector<Member>> AwaitMembers(absl::Duration limit)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Once: `on_members` is told the members of now, here, and then each time that there are others,
+  // on the watch's thread. Must not block.
+  void Follow(OnMembers on_members) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ protected:
+  MemberWatch() = default;
+
+  // For implementations, one thread at a time: the members are these.
+  void SetMembers(std::vector<Member> members) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Nobody says who they are now; those that were known stay.
+  void SetFailure(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  OnMembers on_members_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace invoker::cluster
+
+#endif  // INVOKER_SRC_CLUSTER_MEMBER_WATCH_H_
