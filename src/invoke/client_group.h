@@ -15,6 +15,9 @@
 // soon as it is there, and the executor is called again then: in a new session, with functions
 // found anew by their names. A group of one server can so outlive its restarts; calls in between
 // fail at once. A lease that is lost stays so, since what its executors had in memory is gone.
+//
+// A group of a cluster follows it: it connects to servers that join, also while a map runs, and a
+// server that has left is called for as long as its session lives, and not connected to again.
 
 #ifndef INVOKER_SRC_INVOKE_CLIENT_GROUP_H_
 #define INVOKER_SRC_INVOKE_CLIENT_GROUP_H_
@@ -46,8 +49,12 @@ class GroupAccess;
 class GroupCall;
 class GroupFunctionIds;
 class GroupTries;
-class Reconnector;
+class MemberConnector;
 class RetiredClients;
+
+namespace cluster {
+class MemberWatch;
+}  // namespace cluster
 
 // A function that every executor of a group has. A value; valid for the group that returned it,
 // also after it has connected again.
@@ -100,8 +107,13 @@ class INVOKER_EXPORT ClientGroup {
   using FunctionHandle = GroupFunction;
 
   // Sessions with the shared executors of the servers in "HOST:PORT,HOST:PORT": so many on each; 0:
-  // as many as the server has executors. Blocks as Client::Connect does, for all servers at the
-  // same time. Fails if one of them does.
+  // as many as the server has executors. "file:///PATH" names a file with a server on each line,
+  // which is read again when it changes, and "etcd://HOST:PORT,HOST:PORT/NAME" a cluster
+  // (docs/guide/cluster.md). Blocks as Client::Connect does, for all servers at the same time, and
+  // for a cluster until it has a member, for connect_timeout at most. Starts once one server is
+  // there: those that are missing are connected to as soon as they are. Fails if none is, or if one
+  // of a list fails for another reason; without options.reconnect, if any fails, and then the group
+  // does not follow its cluster either.
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Connect(absl::string_view servers,
                                                               const ClientOptions& options = {},
                                                               size_t sessions_each = 0);
@@ -125,6 +137,8 @@ class INVOKER_EXPORT ClientGroup {
   ClientGroup(const ClientGroup&) = delete;
   ClientGroup& operator=(const ClientGroup&) = delete;
 
+  // Executors so far. In a group that follows a cluster their places stay when they have gone,
+  // until others take them; left() counts those that can be called.
   size_t size() const;
   // Executors that have not been lost. Once it says that one is back, client() is the new one.
   size_t left() const;
@@ -206,17 +220,25 @@ class INVOKER_EXPORT ClientGroup {
   friend class GroupCallStarter;
 
   ClientGroup(std::vector<std::shared_ptr<Client>> clients, size_t owned,
-              std::vector<std::shared_ptr<Lease>> leases);
+              std::vector<std::shared_ptr<Lease>> leases, size_t most);
 
-  absl::Status Reconnect(const ClientOptions& options);
+  // Of, for a group with room for so many executors.
+  static absl::StatusOr<std::unique_ptr<ClientGroup>> Make(
+      std::vector<std::shared_ptr<Client>> clients, std::vector<std::shared_ptr<Lease>> leases,
+      size_t most);
+  absl::Status Follow(std::unique_ptr<cluster::MemberWatch> watch,
+                      std::unique_ptr<MemberConnector> connector);
   void Watch(size_t executor);
-  absl::Status Replace(size_t executor, std::unique_ptr<Client> client)
+  absl::StatusOr<std::vector<RemoteFunction>> FindFunctions(const Client& client) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(functions_mutex_);
+  absl::Status Replace(size_t executor, std::shared_ptr<Client> client)
       ABSL_LOCKS_EXCLUDED(functions_mutex_);
+  absl::StatusOr<size_t> Add(std::shared_ptr<Client> client) ABSL_LOCKS_EXCLUDED(functions_mutex_);
   std::vector<std::shared_ptr<CallDriver>> ListDrivers() ABSL_LOCKS_EXCLUDED(functions_mutex_);
   absl::StatusOr<Response> InvokeAgain(const GroupFunction& function, const CallInput& input,
                                        const CallOptions& options);
 
-  const size_t owned_;  // clients that are not a lease's, and come first
+  const size_t leased_;  // executors of leases, which come last
   const std::vector<std::shared_ptr<Lease>> leases_;
   const std::shared_ptr<ExecutorLoads> loads_;  // with the clients, the leases' too
   const std::shared_ptr<GroupAccess> access_;
@@ -228,7 +250,8 @@ class INVOKER_EXPORT ClientGroup {
   bool closing_ ABSL_GUARDED_BY(functions_mutex_) = false;  // no client is put in place any more
   const std::unique_ptr<DeferredCalls> deferred_;
   const std::unique_ptr<RetiredClients> retired_;
-  std::unique_ptr<Reconnector> reconnector_;  // nullptr: what is lost stays so
+  std::unique_ptr<MemberConnector> connector_;   // nullptr: what is lost stays so
+  std::unique_ptr<cluster::MemberWatch> watch_;  // tells the connector
 };
 
 }  // namespace invoker

@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "invoker/client_credentials.h"
@@ -59,8 +61,14 @@ struct ClientOptions {
   // own nor a machine that sleeps looks like the worker's death. At least 20 ms; infinite: as long
   // as the worker says (invoker_server --peer-timeout).
   absl::Duration peer_timeout = absl::Seconds(1);
-  // ClientGroup::Connect only: connects again, in the background, to a worker that has been lost.
+  // ClientGroup::Connect only: connects again, in the background, to a worker that has been lost,
+  // and to those that join its cluster.
   bool reconnect = true;
+  // ClientGroup only: what to show etcd, where it knows the cluster's members.
+  ClusterCredentials cluster;
+  // ClientGroup only: gets lines when the members of a cluster cannot be read, and when they can be
+  // again. Any thread. Empty: they go to standard error.
+  std::function<void(absl::string_view line)> log;
   // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
   // more CPU.
   absl::Duration hot_timeout = absl::Milliseconds(1);

@@ -169,5 +169,22 @@ TEST(AfterTriesTest, ALastTryThatWasNotSentDoesNotSayThatNoneWas) {
   EXPECT_EQ(AfterTries(lost, true).message(), "lost");
 }
 
+TEST(ExecutorLoadsTest, ExecutorsAreAddedWhileThereIsRoom) {
+  ExecutorLoads loads(Clients(1), 2);
+  const Session first = *loads.Begin();
+  const absl::StatusOr<Session> added = loads.Add(ClientNumber(9));
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(added->executor(), 1u);
+  EXPECT_EQ(loads.size(), 2u);
+  EXPECT_EQ(loads.left(), 2u);
+  EXPECT_EQ(loads.Begin()->executor(), 1u);
+  EXPECT_EQ(&loads.client(1), ClientNumber(9));
+  EXPECT_TRUE(absl::IsResourceExhausted(loads.Add(ClientNumber(10)).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(ExecutorLoads(Clients(1)).Add(ClientNumber(2)).status()));
+  loads.Lose(*added, absl::UnavailableError("gone"));
+  EXPECT_EQ(loads.left(), 1u);
+  loads.End(first);
+}
+
 }  // namespace
 }  // namespace invoker

@@ -16,7 +16,7 @@
 #include "src/invoke/group/call_tries.h"
 #include "src/invoke/group/deferred_calls.h"
 #include "src/invoke/group/group_access.h"
-#include "src/invoke/group/reconnector.h"
+#include "src/invoke/group/member_connector.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {
@@ -163,23 +163,106 @@ TEST(DeferredCallsTest, WhatWaitsAtTheEndIsTriedOnceMore) {
   EXPECT_EQ(ended, 2);
 }
 
-TEST(ReconnectorTest, APlaceThatCannotBeFilledIsTriedAgain) {
+cluster::Member MemberAt(const std::string& server, uint64_t incarnation = 0) {
+  cluster::Member member;
+  member.server = server;
+  member.incarnation = incarnation;
+  return member;
+}
+
+// A group's places, as a connector fills them.
+class Places {
+ public:
+  MemberConnector::Places Made() {
+    MemberConnector::Places places;
+    places.replace = [this](size_t executor, const std::shared_ptr<Client>& client) {
+      EXPECT_NE(client, nullptr);
+      absl::MutexLock lock(&mutex_);
+      filled_.push_back(executor);
+      if (refuse_ == 0) return absl::OkStatus();
+      --refuse_;
+      return absl::NotFoundError("a function");
+    };
+    places.add = [this](const std::shared_ptr<Client>& client) -> absl::StatusOr<size_t> {
+      EXPECT_NE(client, nullptr);
+      absl::MutexLock lock(&mutex_);
+      filled_.push_back(next_);
+      return next_++;
+    };
+    return places;
+  }
+
+  // The executors whose places have been filled, or refused, once there are so many.
+  std::vector<size_t> Await(size_t count) {
+    const auto enough = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+      return filled_.size() >= count;
+    };
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&enough));
+    return filled_;
+  }
+
+  void RefuseNext(int count) {
+    absl::MutexLock lock(&mutex_);
+    refuse_ = count;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<size_t> filled_ ABSL_GUARDED_BY(mutex_);
+  size_t next_ ABSL_GUARDED_BY(mutex_) = 10;
+  int refuse_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+TEST(MemberConnectorTest, APlaceThatCannotBeFilledIsTriedAgain) {
   ServedWorker worker("tcp;ofi_rxm");
-  absl::Notification replaced;
-  std::vector<size_t> executors;
-  Reconnector reconnector({"127.0.0.1:1", worker.server->listen_address()}, ClientOptions(),
-                          [&](size_t executor, std::unique_ptr<Client> client) {
-                            executors.push_back(executor);
-                            EXPECT_NE(client, nullptr);
-                            if (executors.size() < 3) return absl::NotFoundError("a function");
-                            replaced.Notify();
-                            return absl::OkStatus();
-                          });
-  ASSERT_TRUE(reconnector.Start().ok());
-  // Nobody answers for the first, and the third has no server.
-  for (size_t executor = 0; executor < 3; ++executor) reconnector.Lost(executor);
-  replaced.WaitForNotification();
-  EXPECT_EQ(executors, std::vector<size_t>(3, 1));
+  Places places;
+  places.RefuseNext(2);
+  MemberConnector connector(ClientOptions(), 1, places.Made());
+  connector.Adopt(MemberAt("127.0.0.1:1"), {0});
+  connector.Adopt(MemberAt(worker.server->listen_address()), {1});
+  ASSERT_TRUE(connector.Start().ok());
+  // Nobody answers for the first, and nobody knows the third.
+  for (size_t executor = 0; executor < 3; ++executor) connector.Lost(executor);
+  EXPECT_EQ(places.Await(3), std::vector<size_t>(3, 1));
+}
+
+TEST(MemberConnectorTest, AMemberThatWasMissingJoins) {
+  ServedWorker worker("tcp;ofi_rxm");
+  Places places;
+  MemberConnector connector(ClientOptions(), 2, places.Made());
+  connector.Adopt(MemberAt(worker.server->listen_address()), {});
+  ASSERT_TRUE(connector.Start().ok());
+  EXPECT_EQ(places.Await(2), (std::vector<size_t>{10, 11}));
+}
+
+TEST(MemberConnectorTest, AMemberThatHasLeftMakesRoomForOneThatJoins) {
+  ServedWorker worker("tcp;ofi_rxm");
+  Places places;
+  MemberConnector connector(ClientOptions(), 1, places.Made());
+  connector.Adopt(MemberAt("127.0.0.1:1"), {0});
+  ASSERT_TRUE(connector.Start().ok());
+  // Lost before it has left, and tried again meanwhile; and lost after.
+  connector.Lost(0);
+  connector.SetMembers({MemberAt(worker.server->listen_address())});
+  EXPECT_EQ(places.Await(1), std::vector<size_t>{0});
+  // Told again, it has joined already.
+  connector.SetMembers({MemberAt(worker.server->listen_address())});
+  connector.Lost(0);
+  EXPECT_EQ(places.Await(2), (std::vector<size_t>{0, 0}));
+}
+
+TEST(MemberConnectorTest, AnotherRunOfAServerIsAnotherMember) {
+  ServedWorker worker("tcp;ofi_rxm");
+  const std::string address = worker.server->listen_address();
+  Places places;
+  MemberConnector connector(ClientOptions(), 1, places.Made());
+  ASSERT_TRUE(connector.Start().ok());
+  // An entry of an earlier run, and the one of this one.
+  connector.SetMembers({MemberAt(address, worker.worker->Info().incarnation ^ 1)});
+  connector.SetMembers({MemberAt(address, worker.worker->Info().incarnation ^ 1),
+                        MemberAt(address, worker.worker->Info().incarnation)});
+  EXPECT_EQ(places.Await(1), std::vector<size_t>{10});
 }
 
 }  // namespace

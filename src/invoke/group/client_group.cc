@@ -5,6 +5,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "src/cluster/member_watch.h"
 #include "src/invoke/client/call_starter.h"
 #include "src/invoke/client/stored_value.h"
 #include "src/invoke/connect/connection.h"
@@ -16,7 +17,7 @@
 #include "src/invoke/group/group_call_starter.h"
 #include "src/invoke/group/group_function_ids.h"
 #include "src/invoke/group/group_tries.h"
-#include "src/invoke/group/reconnector.h"
+#include "src/invoke/group/member_connector.h"
 #include "src/invoke/group/retired_clients.h"
 #include "src/invoke/group/start_on_executor.h"
 #include "src/invoke/session/call_deadline.h"
@@ -37,20 +38,26 @@ std::vector<Client*> PointersTo(const std::vector<std::shared_ptr<Client>>& clie
 
 absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Of(
     std::vector<std::shared_ptr<Client>> clients, std::vector<std::shared_ptr<Lease>> leases) {
+  return Make(std::move(clients), std::move(leases), 0);
+}
+
+absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Make(
+    std::vector<std::shared_ptr<Client>> clients, std::vector<std::shared_ptr<Lease>> leases,
+    size_t most) {
   const size_t owned = clients.size();
   for (const std::shared_ptr<Lease>& lease : leases) {
     for (size_t i = 0; i < lease->size(); ++i) clients.emplace_back(lease, &lease->executor(i));
   }
   if (clients.empty()) return absl::InvalidArgumentError("a group has one executor at least");
   return std::unique_ptr<ClientGroup>(
-      new ClientGroup(std::move(clients), owned, std::move(leases)));
+      new ClientGroup(std::move(clients), owned, std::move(leases), most));
 }
 
 ClientGroup::ClientGroup(std::vector<std::shared_ptr<Client>> clients, size_t owned,
-                         std::vector<std::shared_ptr<Lease>> leases)
-    : owned_(owned),
+                         std::vector<std::shared_ptr<Lease>> leases, size_t most)
+    : leased_(clients.size() - owned),
       leases_(std::move(leases)),
-      loads_(std::make_shared<ExecutorLoads>(PointersTo(clients))),
+      loads_(std::make_shared<ExecutorLoads>(PointersTo(clients), most)),
       access_(std::make_shared<GroupAccess>()),
       clients_(std::move(clients)),
       deferred_(std::make_unique<DeferredCalls>()),
@@ -80,10 +87,12 @@ void ClientGroup::Close() {
   for (const std::shared_ptr<CallDriver>& driver : ListDrivers()) {
     driver->Fail(absl::CancelledError("the group has been closed"));
   }
-  reconnector_.reset();
+  watch_.reset();
+  connector_.reset();
   deferred_->Stop();
-  for (size_t i = 0; i < owned_; ++i) client(i).Close();
-  for (size_t i = owned_; i < size(); ++i) client(i).connection().EndCalls();
+  const size_t owned = size() - leased_;
+  for (size_t i = 0; i < owned; ++i) client(i).Close();
+  for (size_t i = owned; i < size(); ++i) client(i).connection().EndCalls();
   access_->AwaitNobody();
 }
 
@@ -95,17 +104,17 @@ std::vector<std::shared_ptr<CallDriver>> ClientGroup::ListDrivers() {
   return drivers;
 }
 
-// What is lost from now on, or has been already, is connected to again.
-absl::Status ClientGroup::Reconnect(const ClientOptions& options) {
-  std::vector<std::string> servers;
-  for (size_t i = 0; i < owned_; ++i) servers.push_back(client(i).server());
-  reconnector_ = std::make_unique<Reconnector>(
-      std::move(servers), options, [this](size_t executor, std::unique_ptr<Client> client) {
-        return Replace(executor, std::move(client));
-      });
-  if (absl::Status status = reconnector_->Start(); !status.ok()) return status;
-  loads_->set_on_lost([raw = reconnector_.get()](size_t executor) { raw->Lost(executor); });
-  for (size_t i = 0; i < owned_; ++i) Watch(i);
+// What is lost from now on, or has been already, is connected to again, and so is what joins.
+absl::Status ClientGroup::Follow(std::unique_ptr<cluster::MemberWatch> watch,
+                                 std::unique_ptr<MemberConnector> connector) {
+  connector_ = std::move(connector);
+  if (absl::Status status = connector_->Start(); !status.ok()) return status;
+  loads_->set_on_lost([raw = connector_.get()](size_t executor) { raw->Lost(executor); });
+  for (size_t i = 0; i < size(); ++i) Watch(i);
+  watch_ = std::move(watch);
+  watch_->Follow([raw = connector_.get()](const std::vector<cluster::Member>& members) {
+    raw->SetMembers(members);
+  });
   return absl::OkStatus();
 }
 
@@ -116,25 +125,49 @@ void ClientGroup::Watch(size_t executor) {
       [loads = loads_, session](const absl::Status& reason) { loads->Lose(session, reason); });
 }
 
-// On the reconnector's thread. Waits for no call: what is under way in the lost session goes on.
-absl::Status ClientGroup::Replace(size_t executor, std::unique_ptr<Client> client) {
-  absl::ReleasableMutexLock lock(&functions_mutex_);
-  if (closing_) return absl::CancelledError("the group is being closed");
+absl::StatusOr<std::vector<RemoteFunction>> ClientGroup::FindFunctions(const Client& client) const {
   std::vector<RemoteFunction> found;
   for (const std::shared_ptr<GroupFunctionIds>& function : functions_) {
-    absl::StatusOr<RemoteFunction> one = client->Function(function->name());
+    absl::StatusOr<RemoteFunction> one = client.Function(function->name());
     if (!one.ok()) return one.status();
     absl::Status same = CheckSignature(function->name(), one->signature(), function->signature());
     if (!same.ok()) return same;
     found.push_back(*std::move(one));
   }
-  for (size_t i = 0; i < functions_.size(); ++i) functions_[i]->Set(executor, found[i]);
+  return found;
+}
+
+// On the connector's thread. Waits for no call: what is under way in the lost session goes on.
+absl::Status ClientGroup::Replace(size_t executor, std::shared_ptr<Client> client) {
+  absl::ReleasableMutexLock lock(&functions_mutex_);
+  if (closing_) return absl::CancelledError("the group is being closed");
+  const absl::StatusOr<std::vector<RemoteFunction>> found = FindFunctions(*client);
+  if (!found.ok()) return found.status();
+  for (size_t i = 0; i < functions_.size(); ++i) functions_[i]->Set(executor, (*found)[i]);
   const ExecutorLoads::Session old = loads_->session(executor);
   retired_->Add(old, std::exchange(clients_[executor], std::move(client)));
   loads_->Follow(executor, clients_[executor].get());
   lock.Release();
   Watch(executor);
   return absl::OkStatus();
+}
+
+// On the connector's thread, which alone adds executors.
+absl::StatusOr<size_t> ClientGroup::Add(std::shared_ptr<Client> client) {
+  absl::ReleasableMutexLock lock(&functions_mutex_);
+  if (closing_) return absl::CancelledError("the group is being closed");
+  const absl::StatusOr<std::vector<RemoteFunction>> found = FindFunctions(*client);
+  if (!found.ok()) return found.status();
+  const size_t executor = size();
+  if (executor < loads_->most()) {
+    for (size_t i = 0; i < functions_.size(); ++i) functions_[i]->Set(executor, (*found)[i]);
+  }
+  const absl::StatusOr<ExecutorLoads::Session> session = loads_->Add(client.get());
+  if (!session.ok()) return session.status();
+  clients_.push_back(std::move(client));
+  lock.Release();
+  Watch(executor);
+  return executor;
 }
 
 std::shared_ptr<Client> ClientGroup::ShareClient(size_t index) const {
@@ -155,20 +188,27 @@ absl::StatusOr<GroupFunction> ClientGroup::Function(absl::string_view name) cons
   for (const std::shared_ptr<GroupFunctionIds>& function : functions_) {
     if (function->name() == name) return GroupFunction(function);
   }
-  std::vector<RemoteFunction> found;
+  auto ids = std::shared_ptr<GroupFunctionIds>();
+  // A lost one gets it with its next session, if it has one.
+  const bool skip_lost = left() > 0;
   for (size_t i = 0; i < size(); ++i) {
+    if (skip_lost && loads_->session(i).lost()) continue;
     absl::StatusOr<RemoteFunction> one = client(i).Function(name);
     absl::Status status = one.status();
-    if (one.ok() && !found.empty()) {
-      status = CheckSignature(name, one->signature(), found.front().signature());
+    if (one.ok() && ids != nullptr) {
+      status = CheckSignature(name, one->signature(), ids->signature());
     }
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat("executor ", i, " of ", size(), ", at ",
                                                       client(i).server(), ": ", status.message()));
     }
-    found.push_back(*std::move(one));
+    if (ids == nullptr) {
+      ids = std::make_shared<GroupFunctionIds>(std::string(name), one->signature(), loads_->most());
+    }
+    ids->Set(i, *one);
   }
-  functions_.push_back(std::make_shared<GroupFunctionIds>(std::string(name), found));
+  if (ids == nullptr) return loads_->status();
+  functions_.push_back(std::move(ids));
   return GroupFunction(functions_.back());
 }
 
@@ -266,7 +306,7 @@ bool GroupFuture::Cancel() {
 absl::StatusOr<UntypedReference> ClientGroup::PutBytes(absl::string_view type, size_t bytes,
                                                        absl::FunctionRef<void(std::byte*)> write,
                                                        const CallOptions& options) {
-  if (owned_ != 0) {
+  if (leased_ != size()) {
     return absl::FailedPreconditionError(
         "only the executors of leases store data, and the group has shared ones");
   }

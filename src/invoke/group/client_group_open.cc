@@ -1,89 +1,85 @@
 // ClientGroup: opening one, on several servers at the same time.
 
 #include <algorithm>
-#include <iterator>
+#include <atomic>
+#include <cstdio>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "invoker/client_group.h"
 #include "src/base/start_thread.h"
-#include "src/invoke/client/open_sessions.h"
-#include "src/invoke/connect/worker_contact.h"
+#include "src/bootstrap/client/client.h"
+#include "src/cluster/member_watch.h"
+#include "src/invoke/group/connect_member.h"
+#include "src/invoke/group/member_connector.h"
 #include "src/invoke/session/call_deadline.h"
 
 namespace invoker {
 namespace {
 
-absl::StatusOr<std::vector<std::string>> SplitServers(absl::string_view servers) {
-  std::vector<std::string> list;
-  for (absl::string_view server : absl::StrSplit(servers, ',')) {
-    server = absl::StripAsciiWhitespace(server);
-    if (server.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "\"", servers, "\" is no list of servers; write HOST:PORT,HOST:PORT, without gaps"));
-    }
-    if (std::find(list.begin(), list.end(), server) != list.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("\"", servers, "\" has \"", server, "\" twice"));
-    }
-    list.emplace_back(server);
-  }
-  return list;
-}
+using Clients = std::vector<std::shared_ptr<Client>>;
+using Members = std::vector<cluster::Member>;
 
-// Makes something of each server, of all at the same time. The first error, if there is any.
+// Executors of a group that follows its servers.
+constexpr size_t kMostExecutors = 4096;
+
+constexpr size_t kMostThreads = 64;
+
+// make(i) for each server, of many at the same time.
 template <typename Result, typename Make>
-absl::StatusOr<std::vector<Result>> OfEach(size_t servers, const Make& make) {
+std::vector<absl::StatusOr<Result>> EachOf(size_t servers, const Make& make) {
   std::vector<absl::StatusOr<Result>> results(servers);
-  std::vector<std::thread> threads(servers);
-  for (size_t i = 1; i < servers; ++i) {
-    transport::StartThread(&threads[i], [&, i] { results[i] = make(i); }).IgnoreError();
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i = next++; i < servers; i = next++) results[i] = make(i);
+  };
+  std::vector<std::thread> threads(std::min(servers, kMostThreads));
+  for (size_t i = 1; i < threads.size(); ++i) {
+    // Without it there are fewer.
+    transport::StartThread(&threads[i], work).IgnoreError();
   }
-  // What has no thread is made on this one.
-  for (size_t i = 0; i < servers; ++i) {
-    if (!threads[i].joinable()) results[i] = make(i);
-  }
+  work();
   for (std::thread& thread : threads) {
     if (thread.joinable()) thread.join();
   }
+  return results;
+}
+
+// The first error, if there is any.
+template <typename Result, typename Make>
+absl::StatusOr<std::vector<Result>> OfEach(size_t servers, const Make& make) {
   std::vector<Result> all;
-  for (absl::StatusOr<Result>& result : results) {
+  for (absl::StatusOr<Result>& result : EachOf<Result>(servers, make)) {
     if (!result.ok()) return result.status();
     all.push_back(*std::move(result));
   }
   return all;
 }
 
-// The most that a worker can have that is well.
-constexpr size_t kMostExecutors = 1024;
+void LogToStandardError(absl::string_view message) {
+  const std::string line = absl::StrCat("invoker: ", message, "\n");
+  fwrite(line.data(), 1, line.size(), stderr);
+}
 
-using Clients = std::vector<std::shared_ptr<Client>>;
+absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> StartWatch(absl::string_view servers,
+                                                                 const ClientOptions& options) {
+  return cluster::MemberWatch::Start(servers, options.cluster,
+                                     options.log ? options.log : &LogToStandardError);
+}
 
-absl::StatusOr<Clients> ConnectShared(const std::string& server, const ClientOptions& options,
-                                      size_t sessions) {
-  absl::StatusOr<std::shared_ptr<const WorkerContact>> contact =
-      WorkerContact::Find(server, options);
-  if (!contact.ok()) return contact.status();
-  if (absl::Status status = (*contact)->Usable(); !status.ok()) return status;
-  if (sessions == 0) {
-    sessions = (*contact)->info().executors;
-    if (sessions == 0 || sessions > kMostExecutors) {
-      return absl::InternalError(absl::StrCat("the server at ", server, " says that it has ",
-                                              sessions, " executors, which none has"));
-    }
-  }
-  LeaseTerms terms;
-  terms.peer_timeout = options.peer_timeout;
-  absl::StatusOr<std::shared_ptr<ClientLease>> lease =
-      ClientLease::Acquire(*std::move(contact), terms, options.connect_timeout);
-  if (!lease.ok()) return lease.status();
-  absl::StatusOr<std::vector<std::unique_ptr<Client>>> clients =
-      OpenSessions(*lease, sessions, options);
-  if (!clients.ok()) return clients.status();
-  return Clients(std::make_move_iterator(clients->begin()),
-                 std::make_move_iterator(clients->end()));
+absl::StatusOr<Members> AwaitMembers(absl::string_view servers, const ClientOptions& options,
+                                     cluster::MemberWatch* watch) {
+  absl::StatusOr<Members> members = watch->AwaitMembers(options.connect_timeout);
+  if (members.ok()) return members;
+  return absl::Status(members.status().code(),
+                      absl::StrCat(servers, ": ", members.status().message()));
+}
+
+// Whether a group may start without a server that fails like this, and connect to it later. All
+// servers of a list can be expected to be right.
+bool MayComeLater(const absl::Status& status, bool listed) {
+  return !listed || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
 // How many executors to lease of each server: each one where the most cores are free, or, once none
@@ -166,38 +162,65 @@ absl::StatusOr<std::vector<MaybeLease>> AcquireAtOnce(const std::vector<std::str
 absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Connect(absl::string_view servers,
                                                                   const ClientOptions& options,
                                                                   size_t sessions_each) {
-  absl::StatusOr<std::vector<std::string>> list = SplitServers(servers);
-  if (!list.ok()) return list.status();
-  absl::StatusOr<std::vector<Clients>> each = OfEach<Clients>(list->size(), [&](size_t i) {
+  absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch = StartWatch(servers, options);
+  if (!watch.ok()) return watch.status();
+  const absl::StatusOr<Members> members = AwaitMembers(servers, options, watch->get());
+  if (!members.ok()) return members.status();
+  std::vector<absl::StatusOr<Clients>> each = EachOf<Clients>(members->size(), [&](size_t i) {
     ClientOptions mine = options;
     // Not for several threads.
     if (i != 0) mine.times = nullptr;
-    return ConnectShared((*list)[i], mine, sessions_each);
+    return ConnectMember((*members)[i], mine, sessions_each);
   });
-  if (!each.ok()) return each.status();
+  const bool listed = members->front().incarnation == 0;
+  absl::Status first_failure;
   Clients clients;
-  for (Clients& some : *each) {
-    std::move(some.begin(), some.end(), std::back_inserter(clients));
+  std::vector<std::vector<size_t>> executors(members->size());
+  for (size_t i = 0; i < each.size(); ++i) {
+    const absl::Status& status = each[i].status();
+    first_failure.Update(status);
+    if (!status.ok() && !(options.reconnect && MayComeLater(status, listed))) return status;
+    if (!status.ok()) continue;
+    for (std::shared_ptr<Client>& client : *each[i]) {
+      executors[i].push_back(clients.size());
+      clients.push_back(std::move(client));
+    }
   }
-  absl::StatusOr<std::unique_ptr<ClientGroup>> group = Of(std::move(clients), {});
-  if (!group.ok() || !options.reconnect) return group;
-  if (absl::Status status = (*group)->Reconnect(options); !status.ok()) return status;
+  if (clients.empty()) return first_failure;
+  if (!options.reconnect) return Of(std::move(clients), {});
+
+  absl::StatusOr<std::unique_ptr<ClientGroup>> group = Make(std::move(clients), {}, kMostExecutors);
+  if (!group.ok()) return group;
+  ClientGroup* const raw = group->get();
+  MemberConnector::Places places;
+  places.replace = [raw](size_t executor, std::shared_ptr<Client> client) {
+    return raw->Replace(executor, std::move(client));
+  };
+  places.add = [raw](std::shared_ptr<Client> client) { return raw->Add(std::move(client)); };
+  auto connector = std::make_unique<MemberConnector>(options, sessions_each, std::move(places));
+  for (size_t i = 0; i < members->size(); ++i) connector->Adopt((*members)[i], executors[i]);
+  absl::Status status = raw->Follow(*std::move(watch), std::move(connector));
+  if (!status.ok()) return status;
   return group;
 }
 
 absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Acquire(absl::string_view servers,
                                                                   const LeaseOptions& options) {
-  absl::StatusOr<std::vector<std::string>> list = SplitServers(servers);
-  if (!list.ok()) return list.status();
   if (options.executors == 0) {
     return absl::InvalidArgumentError("a group has one executor at least");
   }
-  absl::StatusOr<std::vector<uint32_t>> shares = Spread(*list, options);
+  absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch = StartWatch(servers, options.client);
+  if (!watch.ok()) return watch.status();
+  const absl::StatusOr<Members> members = AwaitMembers(servers, options.client, watch->get());
+  if (!members.ok()) return members.status();
+  std::vector<std::string> list;
+  for (const cluster::Member& member : *members) list.push_back(member.server);
+  absl::StatusOr<std::vector<uint32_t>> shares = Spread(list, options);
   if (!shares.ok()) return shares.status();
   absl::StatusOr<std::vector<MaybeLease>> leases =
-      options.wait > absl::ZeroDuration() && list->size() > 1
-          ? AcquireInOrder(*list, *shares, options)
-          : AcquireAtOnce(*list, *shares, options);
+      options.wait > absl::ZeroDuration() && list.size() > 1
+          ? AcquireInOrder(list, *shares, options)
+          : AcquireAtOnce(list, *shares, options);
   if (!leases.ok()) return leases.status();
   leases->erase(std::remove(leases->begin(), leases->end(), nullptr), leases->end());
   return Of({}, *std::move(leases));

@@ -1,5 +1,6 @@
 #include "src/invoke/group/executor_loads.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -8,10 +9,12 @@
 
 namespace invoker {
 
-ExecutorLoads::ExecutorLoads(const std::vector<Client*>& clients)
-    : size_(clients.size()), now_(std::make_unique<std::atomic<Seat*>[]>(clients.size())) {
+ExecutorLoads::ExecutorLoads(const std::vector<Client*>& clients, size_t most)
+    : most_(std::max(most, clients.size())),
+      size_(clients.size()),
+      now_(std::make_unique<std::atomic<Seat*>[]>(most_)) {
   absl::MutexLock lock(&mutex_);
-  for (size_t i = 0; i < size_; ++i) {
+  for (size_t i = 0; i < clients.size(); ++i) {
     seats_.push_back(std::make_unique<Seat>(i, clients[i]));
     now_[i].store(seats_.back().get(), std::memory_order_release);
   }
@@ -39,9 +42,10 @@ absl::StatusOr<ExecutorLoads::Session> ExecutorLoads::Begin() {
 ExecutorLoads::Seat* ExecutorLoads::Choose() {
   Seat* best = nullptr;
   uint32_t fewest = UINT32_MAX;
+  const size_t size = size_.load(std::memory_order_acquire);
   const size_t first = next_.fetch_add(1, std::memory_order_relaxed);
-  for (size_t i = 0; i < size_; ++i) {
-    Seat* const seat = Now((first + i) % size_);
+  for (size_t i = 0; i < size; ++i) {
+    Seat* const seat = Now((first + i) % size);
     if (seat->lost.load(std::memory_order_relaxed)) continue;
     const uint32_t calls = seat->calls.load(std::memory_order_relaxed);
     if (calls >= fewest) continue;
@@ -85,6 +89,19 @@ ExecutorLoads::Session ExecutorLoads::Follow(size_t executor, Client* client) {
   return Session(seat, number);
 }
 
+absl::StatusOr<ExecutorLoads::Session> ExecutorLoads::Add(Client* client) {
+  absl::MutexLock lock(&mutex_);
+  const size_t executor = size_.load(std::memory_order_relaxed);
+  if (executor == most_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a group has ", most_, " executors at most, and so many there are"));
+  }
+  seats_.push_back(std::make_unique<Seat>(executor, client));
+  now_[executor].store(seats_.back().get(), std::memory_order_release);
+  size_.store(executor + 1, std::memory_order_release);
+  return Session(seats_.back().get(), 0);
+}
+
 // One of the executor's that no call uses, nor will: it is marked as lost.
 ExecutorLoads::Seat* ExecutorLoads::EmptySeatLocked(size_t executor) {
   for (const std::unique_ptr<Seat>& seat : seats_) {
@@ -106,7 +123,7 @@ absl::Status ExecutorLoads::status() const {
   absl::MutexLock lock(&mutex_);
   if (left() > 0) return absl::OkStatus();
   return WithFate(
-      absl::Status(reason_.code(), absl::StrCat("none of the ", size_,
+      absl::Status(reason_.code(), absl::StrCat("none of the ", size(),
                                                 " executors is left; the last one was lost "
                                                 "because: ",
                                                 reason_.message(),

@@ -49,10 +49,12 @@ class ExecutorLoads {
     uint64_t number_;
   };
 
-  // Each executor's first session.
-  explicit ExecutorLoads(const std::vector<Client*>& clients);
+  // Each executor's first session. `most`: executors that there may be; 0: no more than these.
+  explicit ExecutorLoads(const std::vector<Client*>& clients, size_t most = 0);
 
-  size_t size() const { return size_; }
+  // Executors so far; there are never fewer.
+  size_t size() const { return size_.load(std::memory_order_acquire); }
+  size_t most() const { return most_; }
 
   // Counts a call for the executor with the fewest under way; those that are equal take turns. If
   // all are lost, why the last one was. Threads that ask at the same moment may get the same one.
@@ -75,11 +77,13 @@ class ExecutorLoads {
   void Lose(Session session, const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
   // Another session, of this client, for an executor that is lost. One thread at a time.
   Session Follow(size_t executor, Client* client) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The first session of a further executor. RESOURCE_EXHAUSTED: there may be no more.
+  absl::StatusOr<Session> Add(Client* client) ABSL_LOCKS_EXCLUDED(mutex_);
   // To be told whenever one is lost. Must not block, nor call this object. Nobody is told once it
   // has been set anew.
   void set_on_lost(std::function<void(size_t executor)> on_lost) ABSL_LOCKS_EXCLUDED(mutex_);
   // Who has seen a session come sees its client too.
-  size_t left() const { return size_ - lost_.load(std::memory_order_acquire); }
+  size_t left() const { return size() - lost_.load(std::memory_order_acquire); }
 
   // OK while one is left; then why the last one was lost. At the next moment either may be
   // otherwise: a caller that needs an executor, or the reason why there is none, asks Begin.
@@ -103,7 +107,8 @@ class ExecutorLoads {
   Seat* Choose();
   Seat* EmptySeatLocked(size_t executor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const size_t size_;
+  const size_t most_;
+  std::atomic<size_t> size_;                         // changed under the mutex
   const std::unique_ptr<std::atomic<Seat*>[]> now_;  // by executor; changed under the mutex
   std::atomic<size_t> next_{0};                      // where to begin to look
   std::atomic<size_t> lost_{0};                      // executors; changed under the mutex

@@ -18,17 +18,15 @@ namespace invoker {
 
 class GroupFunctionIds {
  public:
-  // `functions` by the executor's number, of one signature.
-  GroupFunctionIds(std::string name, const std::vector<RemoteFunction>& functions)
-      : name_(std::move(name)), signature_(functions.front().signature()), at_(functions.size()) {
-    for (size_t i = 0; i < functions.size(); ++i) Set(i, functions[i]);
-  }
+  // For so many executors. No session has it before Set.
+  GroupFunctionIds(std::string name, std::string signature, size_t executors)
+      : name_(std::move(name)), signature_(std::move(signature)), at_(executors) {}
 
   const std::string& name() const { return name_; }
   const std::string& signature() const { return signature_; }
 
   // The function in a session that a call is counted for. nullptr if that has been lost, and may
-  // have been followed by one with other ids. Any thread.
+  // have been followed by one with other ids; a session that lives has it. Any thread.
   const RemoteFunction* In(const ExecutorLoads::Session& session) const {
     const RemoteFunction* function = at_[session.executor()].load(std::memory_order_acquire);
     // In this order: it is set for another session only once this one is marked as lost.

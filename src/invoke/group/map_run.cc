@@ -35,9 +35,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
         loads_(std::move(loads)),
         ordered_(options.ordered),
         stop_on_error_(options.stop_on_error),
-        max_in_flight_(options.max_in_flight != 0 ? options.max_in_flight
-                                                  : kCallsPerExecutor * loads_->size()),
-        max_held_(kHeldPerCall * max_in_flight_),
+        max_in_flight_(options.max_in_flight),
         tries_(uint64_t{options.call.retry} + 1),
         call_(options.call) {
     // Calls are cancelled by ending the run.
@@ -48,7 +46,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   // Whether the source is to be asked for another input.
   bool WantsInput() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    return !source_ended_ && !stopped_ && ready_.size() < max_in_flight_ && HasRoomLocked();
+    return !source_ended_ && !stopped_ && ready_.size() < max_in_flight() && HasRoomLocked();
   }
   void AddInput(std::optional<absl::StatusOr<MapInput>> input) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -76,11 +74,15 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
     bool maybe_executed = false;  // by one of them
   };
 
+  // Grows when executors join the group meanwhile.
+  size_t max_in_flight() const {
+    return max_in_flight_ != 0 ? max_in_flight_ : kCallsPerExecutor * loads_->size();
+  }
   bool HasRoomLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return under_way_ + results_.size() < max_held_;
+    return under_way_ + results_.size() < kHeldPerCall * max_in_flight();
   }
   bool MayStartLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return !ready_.empty() && !stopped_ && !blocked_ && under_way_ < max_in_flight_ &&
+    return !ready_.empty() && !stopped_ && !blocked_ && under_way_ < max_in_flight() &&
            HasRoomLocked();
   }
   bool HasResultLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
@@ -95,7 +97,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   bool NeedsRunLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     if (stopped_) return false;
     if (blocked_ && under_way_ == 0) return true;
-    return !source_ended_ && 2 * ready_.size() < max_in_flight_ && HasRoomLocked();
+    return !source_ended_ && 2 * ready_.size() < max_in_flight() && HasRoomLocked();
   }
   void WakeRunLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (HasResultLocked() || IsOverLocked() || NeedsRunLocked()) changed_.SignalAll();
@@ -116,8 +118,7 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   const std::shared_ptr<ExecutorLoads> loads_;
   const bool ordered_;
   const bool stop_on_error_;
-  const size_t max_in_flight_;
-  const size_t max_held_;
+  const size_t max_in_flight_;  // 0: by the executors that there are
   const uint64_t tries_;  // most for an item
   CallOptions call_;
 
