@@ -36,9 +36,9 @@ int Main(int argc, char** argv) {
   app.footer(kExitStatusHelp);
 
   std::vector<std::pair<CLI::App*, Command>> commands;
-  for (const auto add :
-       {AddFunctionsCommand, AddCallCommand, AddMapCommand, AddPingCommand, AddUsageCommand,
-        AddDropsCommand, AddFabricsCommand, AddDoctorCommand, AddPolicyCommand}) {
+  for (const auto add : {AddFunctionsCommand, AddCallCommand, AddMapCommand, AddPingCommand,
+                         AddUsageCommand, AddMembersCommand, AddDropsCommand, AddFabricsCommand,
+                         AddDoctorCommand, AddPolicyCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
     command->footer(kExitStatusHelp);

@@ -117,8 +117,7 @@ int Run(const Settings& settings) {
   // Before the call, since a call whose answer cannot be kept had better not be made.
   if (absl::Status status = CheckOutput(settings.output); !status.ok()) return Fail(status);
   int exit_code = kExitOk;
-  const bool several = settings.server.server.find(',') != std::string::npos;
-  if (!settings.lease.lease && (several || settings.retry > 0)) {
+  if (!settings.lease.lease && (NamesSeveral(settings.server) || settings.retry > 0)) {
     absl::StatusOr<std::unique_ptr<ClientGroup>> group =
         ClientGroup::Connect(settings.server.server, settings.server.client);
     return group.ok() ? CallGroup(settings, group->get(), *input) : FailConnect(group.status());

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/transport/provider/provider_profile.h"
 #include "tools/files.h"
@@ -38,12 +39,18 @@ void AddServerOptions(CLI::App* command, ServerSettings* settings) {
 void AddServersOption(CLI::App* command, ServerSettings* settings) {
   command
       ->add_option("--server,--servers", settings->server,
-                   "the invoker_server to talk to, or several")
-      ->type_name("HOST:PORT[,HOST:PORT...]")
+                   "the invoker_server to talk to, or several, or a cluster: "
+                   "etcd://HOST:PORT/NAME, or file:///PATH with a server on each line")
+      ->type_name("HOST:PORT[,HOST:PORT...]|URL")
       ->envname("INVOKER_SERVER")
       ->required();
   AddTimeouts(command, settings);
   AddCredentialOptions(command, "", &settings->client.credentials);
+  AddClusterCredentialOptions(command, &settings->client.cluster);
+}
+
+bool NamesSeveral(const ServerSettings& settings) {
+  return absl::StrContains(settings.server, ',') || absl::StrContains(settings.server, "://");
 }
 
 void AddFabricOptions(CLI::App* command, ServerSettings* settings) {

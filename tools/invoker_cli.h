@@ -31,8 +31,10 @@ struct ServerSettings {
 // --server (or the environment's INVOKER_SERVER), --connect-timeout, --peer-timeout, and what
 // security_options.h adds.
 void AddServerOptions(CLI::App* command, ServerSettings* settings);
-// The same for several servers: "HOST:PORT,HOST:PORT".
+// The same for several servers: "HOST:PORT,HOST:PORT", or a cluster.
 void AddServersOption(CLI::App* command, ServerSettings* settings);
+// Whether that names several, or a cluster.
+bool NamesSeveral(const ServerSettings& settings);
 // --provider, --fabric-address and --notify.
 void AddFabricOptions(CLI::App* command, ServerSettings* settings);
 
@@ -58,6 +60,7 @@ absl::Status Print(absl::string_view text);
 using Command = std::function<int()>;
 Command AddFunctionsCommand(CLI::App* app, CLI::App** command);
 Command AddCallCommand(CLI::App* app, CLI::App** command);
+Command AddMembersCommand(CLI::App* app, CLI::App** command);
 Command AddPingCommand(CLI::App* app, CLI::App** command);
 Command AddFabricsCommand(CLI::App* app, CLI::App** command);
 Command AddMapCommand(CLI::App* app, CLI::App** command);

@@ -15,7 +15,7 @@ namespace invoker::cluster {
 // "etcd://HOST:PORT,HOST:PORT/NAME".
 struct EtcdAddress {
   std::vector<bootstrap::HostPort> endpoints;  // one at least
-  std::string name;  // of the cluster: letters, digits, "-", "_" and "."; 64 at most
+  std::string name;  // the cluster's: letters, digits, "-", "_" and "."; 64 at most
 };
 
 bool IsEtcdAddress(absl::string_view text);

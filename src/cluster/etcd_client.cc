@@ -238,7 +238,7 @@ absl::Status EtcdClient::Authenticate(const Endpoint& endpoint) {
 absl::Status EtcdClient::Explain(absl::string_view what, const Endpoint& endpoint,
                                  const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();
-  const absl::string_view said = status.error_message();
+  const std::string said = status.error_message();
   absl::string_view advice;
   if (absl::StrContains(said, "user name is empty")) {
     advice =

@@ -7,7 +7,8 @@
 //
 // A call goes to the executor with the fewest calls under way. Calls are at-most-once: what was
 // sent to an executor that is lost fails and says so (GetCallFate), and the executor is called no
-// more; what could not be sent to it goes to another one. Failures of other kinds are their
+// more; what could not be sent to it, or what its worker refused because it drains, goes to another
+// one. Failures of other kinds are their
 // caller's. Who wants the former to be tried on another executor too says so for each call, with
 // CallOptions::retry, and gets at-least-once.
 //
@@ -222,7 +223,7 @@ class INVOKER_EXPORT ClientGroup {
   ClientGroup(std::vector<std::shared_ptr<Client>> clients, size_t owned,
               std::vector<std::shared_ptr<Lease>> leases, size_t most);
 
-  // Of, for a group with room for so many executors.
+  // The same, in a group with room for so many executors.
   static absl::StatusOr<std::unique_ptr<ClientGroup>> Make(
       std::vector<std::shared_ptr<Client>> clients, std::vector<std::shared_ptr<Lease>> leases,
       size_t most);

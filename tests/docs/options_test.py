@@ -7,9 +7,10 @@ import subprocess
 import pytest
 
 PAGE = pathlib.Path("docs/reference/options.md")
-COMMANDS = ["call", "map", "ping", "functions", "drops", "usage", "fabrics", "doctor"]
+COMMANDS = ["call", "map", "ping", "members", "functions", "drops", "usage", "fabrics", "doctor"]
 # The lines before tables that several commands have in common.
-CONNECT = "Options to connect, of every subcommand but `policy`:"
+CONNECT = "Options to connect, of every subcommand but `policy` and `members`:"
+ETCD = "Options for etcd, of `call`, `map` and `members`:"
 SESSION = "Options of a session, of `call`, `map` and `ping`:"
 LEASE = "Options of a lease, of `call` and `map`, all but the first only with it:"
 OTHERS = "### invoker functions, drops, usage, fabrics, doctor, policy"
@@ -49,10 +50,14 @@ def test_the_server(page):
 def test_a_command(page, command):
     shown = help_options("tools/invoker", command)
     described = page_table(page, CONNECT)
+    if command == "members":
+        described = {option: described[option] for option in ("--server", "--connect-timeout")}
     if command in ("fabrics", "doctor"):
         del described["--peer-timeout"]  # its row says so
     if command in ("call", "map", "ping"):
         described.update(page_table(page, SESSION))
+    if command in ("call", "map", "members"):
+        described.update(dict.fromkeys(page_table(page, ETCD), ""))
     if command in ("call", "map"):
         described.update(page_table(page, LEASE))
     own = f"### invoker {command}" + (" NAME" if command in ("call", "map") else "")

@@ -41,12 +41,20 @@ class CallTriesTest : public testing::Test {
 TEST_F(CallTriesTest, ACallIsTriedAsOftenAsItsCallerAllows) {
   CallTries tries(Retry(2));
   EXPECT_EQ(tries.options().retry, 0u);
-  EXPECT_TRUE(tries.TakeNext(Lost(CallFate::kNotSent), loads_));
-  EXPECT_TRUE(tries.any_left());
-  EXPECT_TRUE(tries.TakeNext(Lost(CallFate::kNotSent), loads_));
-  EXPECT_FALSE(tries.any_left());
-  EXPECT_FALSE(tries.TakeNext(Lost(CallFate::kNotSent), loads_));
-  EXPECT_FALSE(CallTries(Retry(0)).TakeNext(Lost(CallFate::kNotSent), loads_));
+  EXPECT_TRUE(tries.TakeNext(Lost(CallFate::kMaybeExecuted), loads_));
+  EXPECT_TRUE(tries.TakeNext(Lost(CallFate::kMaybeExecuted), loads_));
+  EXPECT_FALSE(tries.TakeNext(Lost(CallFate::kMaybeExecuted), loads_));
+  EXPECT_FALSE(CallTries(Retry(0)).TakeNext(Lost(CallFate::kMaybeExecuted), loads_));
+}
+
+TEST_F(CallTriesTest, ACallThatWasNotExecutedMovesWhateverItsCallerAllows) {
+  CallTries tries(Retry(1));
+  for (const CallFate fate : {CallFate::kNotSent, CallFate::kNotExecuted, CallFate::kNotSent}) {
+    EXPECT_TRUE(tries.TakeNext(Lost(fate), loads_));
+  }
+  EXPECT_TRUE(tries.TakeNext(Lost(CallFate::kMaybeExecuted), loads_));
+  EXPECT_TRUE(tries.TakeNext(Lost(CallFate::kNotExecuted), loads_));
+  EXPECT_FALSE(tries.TakeNext(Lost(CallFate::kMaybeExecuted), loads_));
 }
 
 TEST_F(CallTriesTest, OnlyALostExecutorIsAReason) {
@@ -194,9 +202,8 @@ class Places {
 
   // The executors whose places have been filled, or refused, once there are so many.
   std::vector<size_t> Await(size_t count) {
-    const auto enough = [this, count]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return filled_.size() >= count;
-    };
+    const auto enough = [this, count]()
+                            ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return filled_.size() >= count; };
     absl::MutexLock lock(&mutex_);
     mutex_.Await(absl::Condition(&enough));
     return filled_;

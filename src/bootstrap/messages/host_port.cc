@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
@@ -108,6 +109,9 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
         absl::StrCat("\"", text, "\" is not HOST:PORT: ", why,
                      "; write for example 127.0.0.1:41223 or [::1]:41223"));
   };
+  if (absl::StrContains(text, "://")) {
+    return bad("it names a cluster, where one server is wanted (`invoker members` lists them)");
+  }
   const size_t colon = text.rfind(':');
   if (colon == absl::string_view::npos) return bad("the port is missing");
   absl::string_view host = text.substr(0, colon);

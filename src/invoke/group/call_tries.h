@@ -31,14 +31,15 @@ class CallTries {
     return options;
   }
   bool late() const { return deadline_.passed(); }
-  // Further ones.
-  bool any_left() const { return left_ > 0; }
-  void GiveUp() { left_ = 0; }
+  void GiveUp() { given_up_ = true; }
 
-  // Whether there is to be another try after one that ended like this. If so, it counts from here.
+  // Whether there is to be another try after one that ended like this. If so, it counts from here,
+  // unless the last one moves only.
   bool TakeNext(const absl::Status& last, const ExecutorLoads& loads) {
-    if (left_ == 0 || !MayBeRetried(last) || late() || loads.left() == 0) return false;
-    --left_;
+    const bool moves = MayMove(last);
+    if (given_up_ || !(moves || (left_ > 0 && MayBeRetried(last)))) return false;
+    if (late() || loads.left() == 0) return false;
+    if (!moves) --left_;
     maybe_executed_ |= GetCallFate(last) == CallFate::kMaybeExecuted;
     // Nobody may be waiting for the next one, so that one may wait.
     if (options_.when_full == WhenFull::kFail) options_.when_full = WhenFull::kWaitForCalls;
@@ -54,15 +55,17 @@ class CallTries {
   CallOptions options_;
   CallDeadline deadline_;  // all tries together
   uint32_t left_;
+  bool given_up_ = false;
   bool maybe_executed_ = false;  // by one of the tries so far
 };
 
 // The input of a call that may be tried again after its caller has gone on.
 class KeptInput {
  public:
-  // Copies what the caller need not keep: input that fits in the window of every client.
-  void Keep(const CallInput& input, const Client& any) {
-    if (input.size() > any.max_payload()) {
+  // Copies what the caller need not keep: input that fits in the window of every client, unless the
+  // caller keeps it all the same.
+  void Keep(const CallInput& input, const Client& any, bool caller_keeps) {
+    if (caller_keeps || input.size() > any.max_payload()) {
       input_ = input;
     } else {
       copy_ = CallStarter::CopyOf(input);

@@ -233,9 +233,7 @@ absl::StatusOr<Response> ClientGroup::Invoke(const GroupFunction& function, cons
     const bool lost = !response.ok() && ShowsLostExecutor(client, response.status());
     if (lost) loads_->Lose(*session, response.status());
     loads_->End(*session);
-    if (!lost || GetCallFate(response.status()) != CallFate::kNotSent || deadline.passed()) {
-      return response;
-    }
+    if (!lost || !MayMove(response.status()) || deadline.passed()) return response;
     rest = options;
     rest.timeout = deadline.left();
     mine = &rest;
@@ -256,8 +254,8 @@ absl::StatusOr<Response> ClientGroup::InvokeAgain(const GroupFunction& function,
 GroupFuture ClientGroup::InvokeAsync(const GroupFunction& function, const CallInput& input,
                                      const CallOptions& options, CallDone done) {
   if (done) {
-    absl::StatusOr<GroupFuture> call =
-        GroupCallStarter::Start(*this, function, input, options, done);
+    absl::StatusOr<GroupFuture> call = GroupCallStarter::Start(
+        *this, function, input, /*caller_keeps_input=*/false, options, done);
     if (call.ok()) return *std::move(call);
     done(call.status());
     return GroupFuture(absl::FailedPreconditionError(kHasCallback));
@@ -269,11 +267,11 @@ GroupFuture ClientGroup::InvokeAsync(const GroupFunction& function, const CallIn
 
 absl::StatusOr<GroupFuture> GroupCallStarter::Start(ClientGroup& group,
                                                     const GroupFunction& function,
-                                                    const CallInput& input,
+                                                    const CallInput& input, bool caller_keeps_input,
                                                     const CallOptions& options, CallDone& done) {
   auto call = std::make_shared<GroupCall>(
       GroupCall::Group{group.loads_, group.access_, group.deferred_.get()}, function.ids_, options);
-  absl::Status status = call->Start(input, done);
+  absl::Status status = call->Start(input, caller_keeps_input, done);
   if (!status.ok()) return status;
   return GroupFuture(std::move(call));
 }

@@ -139,14 +139,19 @@ absl::Status AfterTries(absl::Status last, bool maybe_executed) {
   return maybe_executed && says_less ? WithFate(std::move(last), CallFate::kMaybeExecuted) : last;
 }
 
+bool MayMove(const absl::Status& status) {
+  const CallFate fate = GetCallFate(status);
+  return (fate == CallFate::kNotSent || fate == CallFate::kNotExecuted) &&
+         ShowsLostExecutor(status) && !absl::IsCancelled(status);
+}
+
 bool MayBeRetried(const absl::Status& status) {
   switch (GetCallFate(status)) {
     case CallFate::kNotSent:
+    case CallFate::kNotExecuted:
+      return MayMove(status);
     case CallFate::kMaybeExecuted:
       return ShowsLostExecutor(status) && !absl::IsCancelled(status);
-    case CallFate::kNotExecuted:
-      // A call that was not executed may go elsewhere only if its worker goes away.
-      return ShowsLostExecutor(status);
     case CallFate::kUnknown:
     case CallFate::kExecuted:
       break;

@@ -122,6 +122,10 @@ class ExecutorLoads {
 // has ended, or its worker is shutting down.
 bool ShowsLostExecutor(const absl::Status& status);
 
+// Whether a call that failed like this has not been executed, because its executor takes no calls
+// any more: it goes to another one, whatever CallOptions::retry says.
+bool MayMove(const absl::Status& status);
+
 // Whether CallOptions::retry is for a call that failed like this.
 bool MayBeRetried(const absl::Status& status);
 

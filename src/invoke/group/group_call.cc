@@ -6,16 +6,14 @@
 
 namespace invoker {
 
-absl::Status GroupCall::Start(const CallInput& input, CallDone& done) {
+absl::Status GroupCall::Start(const CallInput& input, bool caller_keeps_input, CallDone& done) {
   const CallOptions options = tries_.options();
   absl::Status status = CallStarter::CheckForAnyClient(input, options);
   if (!status.ok()) return status;
   done_ = std::move(done);
-  if (tries_.any_left()) {
-    const Client& any = group_.loads->client(0);
-    input_.Keep(input, any);
-    uses_callers_memory_ = CallStarter::UsesCallersMemory(any, input, options);
-  }
+  const Client& any = group_.loads->client(0);
+  input_.Keep(input, any, caller_keeps_input);
+  uses_callers_memory_ = CallStarter::UsesCallersMemory(any, input, options);
   status = StartTry(input, options);
   if (!status.ok()) done = std::move(done_);
   return status;
@@ -66,7 +64,7 @@ void GroupCall::TryEnded(absl::StatusOr<Response> response) {
   }
   group_.loads->End(*session_);
   // The group may have gone.
-  if (!response.ok() && tries_.any_left() && group_.access->Enter()) {
+  if (!response.ok() && group_.access->Enter()) {
     const bool again = TakeNextTry(response.status());
     if (again) StartAgain();
     group_.access->Leave();

@@ -39,8 +39,8 @@ class GroupCall : public std::enable_shared_from_this<GroupCall> {
       : group_(std::move(group)), function_(std::move(function)), tries_(options) {}
 
   // The first try. Once. Blocks as Client::InvokeAsync does. After an error `done` has not been
-  // taken, and is not called.
-  absl::Status Start(const CallInput& input, CallDone& done);
+  // taken, and is not called. Input that the caller keeps until the call has ended is not copied.
+  absl::Status Start(const CallInput& input, bool caller_keeps_input, CallDone& done);
 
   // Future::Cancel.
   bool Cancel() ABSL_LOCKS_EXCLUDED(mutex_);

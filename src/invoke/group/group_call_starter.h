@@ -11,10 +11,10 @@ namespace invoker {
 class GroupCallStarter {
  public:
   // ClientGroup::InvokeAsync. An error says why the call cannot start: `done` has not been taken
-  // then, and is not called.
+  // then, and is not called. Input that the caller keeps until the call has ended is not copied.
   static absl::StatusOr<GroupFuture> Start(ClientGroup& group, const GroupFunction& function,
-                                           const CallInput& input, const CallOptions& options,
-                                           CallDone& done);
+                                           const CallInput& input, bool caller_keeps_input,
+                                           const CallOptions& options, CallDone& done);
 };
 
 }  // namespace invoker

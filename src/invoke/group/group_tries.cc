@@ -12,7 +12,7 @@ GroupTries::~GroupTries() {
 absl::Status GroupTries::Start(const CallInput& input) {
   absl::Status status = CallStarter::CheckForAnyClient(input, tries_.options());
   if (!status.ok()) return status;
-  if (tries_.any_left()) input_.Keep(input, loads_->client(0));
+  input_.Keep(input, loads_->client(0), /*caller_keeps=*/false);
   return StartTry(input);
 }
 
@@ -40,7 +40,7 @@ void GroupTries::TryEnded(absl::StatusOr<Response> response) {
     return;
   }
   // The group may have gone.
-  if (tries_.any_left() && access_->Enter()) {
+  if (access_->Enter()) {
     const bool again = tries_.TakeNext(last, *loads_);
     const absl::Status status = again ? StartTry(input_.get()) : last;
     access_->Leave();

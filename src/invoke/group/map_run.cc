@@ -119,14 +119,14 @@ class MapRun::Core : public std::enable_shared_from_this<Core> {
   const bool ordered_;
   const bool stop_on_error_;
   const size_t max_in_flight_;  // 0: by the executors that there are
-  const uint64_t tries_;  // most for an item
+  const uint64_t tries_;        // most for an item
   CallOptions call_;
 
   absl::Mutex mutex_;
   absl::CondVar changed_;
   std::deque<Ready> ready_ ABSL_GUARDED_BY(mutex_);  // inputs that wait for their calls
   std::map<uint64_t, absl::StatusOr<Response>> results_ ABSL_GUARDED_BY(mutex_);
-  // Calls under way that may be tried again, or whose input the executor reads.
+  // Calls under way, which may be tried again, or whose input the executor reads.
   std::map<uint64_t, Ready> held_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_input_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_result_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -220,9 +220,7 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
   if (!next.deadline.none()) options.timeout = next.deadline.left();
   const uint64_t index = next.index;
   ++next.tries;
-  const bool held =
-      tries_ > 1 || CallStarter::UsesCallersMemory(session->client(), next.input.bytes(), options);
-  Ready& item = held ? held_.insert_or_assign(index, std::move(next)).first->second : next;
+  Ready& item = held_.insert_or_assign(index, std::move(next)).first->second;
   mutex_.Unlock();
   CallDone done = [core = shared_from_this(), index,
                    session = *session](absl::StatusOr<Response> response) {
@@ -232,10 +230,8 @@ void MapRun::Core::StartOneLocked(WhenFull when_full) {
       CallStarter::Start(session->client(), *function, item.input.bytes(), options, done);
   mutex_.Lock();
   if (status.ok()) return;
-  if (held) {
-    next = std::move(item);
-    held_.erase(index);
-  }
+  next = std::move(item);
+  held_.erase(index);
   // What was not sent does not count.
   --next.tries;
   --under_way_;
@@ -268,11 +264,13 @@ bool MapRun::Core::TryAgainLocked(uint64_t index, absl::StatusOr<Response>* resp
   held_.erase(found);
   if (response->ok()) return false;
   const absl::Status status = response->status();
-  if (stopped_ || retired_ || item.tries >= tries_ || !MayBeRetried(status) ||
-      item.deadline.passed()) {
+  const bool again = MayMove(status) || (item.tries < tries_ && MayBeRetried(status));
+  if (stopped_ || retired_ || !again || item.deadline.passed()) {
     *response = AfterTries(status, item.maybe_executed);
     return false;
   }
+  // What has only moved does not count.
+  if (MayMove(status)) --item.tries;
   item.maybe_executed |= GetCallFate(status) == CallFate::kMaybeExecuted;
   ready_.push_front(std::move(item));
   return true;

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "invoker/version.h"
-#include "src/base/random.h"
 #include "src/invoke/fabrics/fabric_identity.h"
 #include "src/invoke/fabrics/host_identity.h"
 #include "src/invoke/fabrics/negotiation.h"
@@ -61,10 +60,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   absl::StatusOr<ServedFabrics> served = SelectServedFabrics(
       options.providers, options.addresses, options.window_bytes, options.self_test);
   if (!served.ok()) return served.status();
-  const absl::StatusOr<uint64_t> incarnation = transport::DrawRandom();
-  if (!incarnation.ok()) return incarnation.status();
   const bool by_name = served->by_name;
-  std::unique_ptr<Worker> worker(new Worker(options, functions, *std::move(served), *incarnation));
+  std::unique_ptr<Worker> worker(new Worker(options, functions, *std::move(served)));
+  if (!worker->incarnation_.ok()) return worker->incarnation_.status();
   std::shared_ptr<transport::QuarantineTotal> total = options.executor.quarantine_total;
   if (total == nullptr) total = std::make_shared<transport::QuarantineTotal>();
   const auto note = [raw = worker.get()](absl::string_view text) { raw->Note(text); };
@@ -99,10 +97,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   return worker;
 }
 
-Worker::Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served,
-               uint64_t incarnation)
+Worker::Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served)
     : options_(options),
-      incarnation_(incarnation),
       served_(std::move(served)),
       bulk_budget_(std::make_shared<BulkBudget>(options.bulk_bytes)),
       late_(options.executors),
@@ -146,7 +142,7 @@ bootstrap::WorkerInfo Worker::Info() const {
   info.window_bytes = options_.window_bytes;
   info.executors = static_cast<uint32_t>(executors_.size());
   info.host_identity = HostIdentity();
-  info.incarnation = incarnation_;
+  info.incarnation = *incarnation_;
   info.data_auth = options_.data_auth;
   absl::MutexLock lock(&mutex_);
   info.functions = InfosOf(functions_);

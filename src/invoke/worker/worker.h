@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "invoker/notification.h"
+#include "src/base/random.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/invoke/executor/executor.h"
 #include "src/invoke/fabrics/fabric_finder.h"
@@ -159,8 +160,7 @@ class Worker final : public bootstrap::SessionHost {
     Notification notification;
   };
 
-  Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served,
-         uint64_t incarnation);
+  Worker(const WorkerOptions& options, FunctionRegistry functions, ServedFabrics served);
 
   void OnSessionFailed(uint32_t executor, Executor::SessionKey key, const absl::Status& status);
   // NOT_FOUND if the session is not of this lease.
@@ -172,7 +172,7 @@ class Worker final : public bootstrap::SessionHost {
   void Note(absl::string_view note) ABSL_LOCKS_EXCLUDED(mutex_);
 
   WorkerOptions options_;
-  const uint64_t incarnation_;  // WorkerInfo's
+  const absl::StatusOr<uint64_t> incarnation_ = transport::DrawRandom();  // WorkerInfo's
   const ServedFabrics served_;
   const std::shared_ptr<BulkBudget> bulk_budget_;
   std::atomic<uint64_t> downgrades_{0};

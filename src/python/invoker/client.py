@@ -6,7 +6,7 @@ from typing import Dict, Optional, Union
 
 from invoker._calls import arguments, leasing
 from invoker._calls.closing import Closing, beside
-from invoker._calls.connecting import Connecting, Credentials, Path
+from invoker._calls.connecting import ClusterCredentials, Connecting, Credentials, Path
 from invoker._calls.native_calls import NativeCalls
 from invoker._native import _invoker
 from invoker.errors import InvalidArgument
@@ -174,11 +174,18 @@ def connect(
     peer_timeout: float = 1.0,
     pieces_up_to: Optional[int] = None,
     reconnect: Optional[bool] = None,
+    cluster_tls_ca: Optional[Path] = None,
+    cluster_tls_cert: Optional[Path] = None,
+    cluster_tls_key: Optional[Path] = None,
+    cluster_password_file: Optional[Path] = None,
+    cluster_plaintext: bool = False,
 ) -> Union[Client, Group]:
     """Opens a session with the worker at server, "HOST:PORT", and proves its data path.
 
     With several servers, "HOST:PORT,HOST:PORT", a session with each: the result is a Group, which gives each call to the
-    one with the fewest under way. With one it is a Client.
+    one with the fewest under way. With one it is a Client. "file:///PATH" names a file with a server on each line, and
+    "etcd://HOST:PORT,HOST:PORT/NAME" a cluster (docs/guide/cluster.md): a Group that follows the members, which join and
+    leave. A Group starts once one of its servers is there, and connects to the others as soon as they are.
 
     provider: the libfabric provider, one that the worker offers; "auto" or None: the best that both sides
         have, and the next if that does not work. Client.fabric_choice says which it was, and why.
@@ -204,7 +211,12 @@ def connect(
     pieces_up_to: payloads of up to so many bytes go in pieces where the fabric can send them so (docs/design/performance.md); 0:
         each message in one write. None: a short trial decides.
     reconnect: connect again, in the background, to a worker that was lost. None: if there are several. With
-        True and one server the result is a Group of one. A Client that has lost its session stays so.
+        True and one server the result is a Group of one. A Client that has lost its session stays so. With False a
+        Group has the servers of the moment: all must be there, and it follows no cluster.
+    cluster_tls_ca, cluster_tls_cert, cluster_tls_key: as those without "cluster_", for etcd. None: INVOKER_CLUSTER_TLS_CA
+        and so on.
+    cluster_password_file: file, readable by no other user, whose first line is USER:PASSWORD, for etcd.
+    cluster_plaintext: connect to etcd without encryption also beyond this machine, on a trusted network.
 
     Blocks without the GIL, for at most a few connect_timeout, and four seconds more for each fabric that does
     not work; Ctrl-C takes effect only after that. Raises an InvokerError that says which step failed:
@@ -225,15 +237,16 @@ def connect(
         Credentials.of(tls_ca, tls_cert, tls_key, tls_server_name, token_file, plaintext),
         arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
         None if pieces_up_to is None else arguments.whole("pieces_up_to", pieces_up_to, least=0),
+        ClusterCredentials.of(
+            cluster_tls_ca, cluster_tls_cert, cluster_tls_key, cluster_password_file, cluster_plaintext
+        ),
     )
-    ways = [
-        Connecting(address.strip(), *options)
-        for address in arguments.text("server", server).split(",")
-    ]
-    if len(ways) == 1 and not reconnect:
-        return Client(NativeCalls(_invoker.connect(ways[0]), ways))
-    native = _invoker.connect_group(ways, reconnect is None or bool(reconnect))
-    return Group(NativeCalls(native, ways), Client)
+    way = Connecting(arguments.text("server", server).strip(), *options)
+    several = "," in way.server or "://" in way.server
+    if not several and not reconnect:
+        return Client(NativeCalls(_invoker.connect(way), way))
+    native = _invoker.connect_group(way, reconnect is None or bool(reconnect))
+    return Group(NativeCalls(native, way), Client)
 
 
 async def aconnect(server: str, **options: Any) -> Union[Client, Group]:

@@ -14,6 +14,16 @@ from invoker.function import Functions
 from invoker.usage import Capacity
 
 
+def _ways(native: _invoker.NativeGroup, base: Connecting) -> List[Connecting]:
+    """To the workers that are left."""
+    return [base._replace(server=server) for server in native.servers()]
+
+
+def _take_on_one_of_all(native: _invoker.NativeGroup, base: Optional[Connecting]) -> Any:
+    assert base is not None
+    return leasing.take_on_one_of(_ways(native, base), leasing.take)
+
+
 class Group(Functions, Closing):
     """Several sessions as one, made by connect() with several servers. A context manager; close() ends them all.
 
@@ -31,7 +41,7 @@ class Group(Functions, Closing):
     def __init__(self, calls: NativeCalls, make_client: Callable[[NativeCalls], Any]) -> None:
         """For connect() and Lease."""
         Functions.__init__(
-            self, calls, functools.partial(leasing.take_on_one_of, calls.ways, leasing.take)
+            self, calls, functools.partial(_take_on_one_of_all, calls.native, calls.way)
         )
         self._native: _invoker.NativeGroup = calls.native  # type: ignore[assignment]
         self._make_client = make_client
@@ -42,9 +52,10 @@ class Group(Functions, Closing):
     def clients(self) -> List[Any]:
         """The sessions, as Clients, in the order of the servers. They are the group's to close."""
         natives = {native.session: native for native in self._native.clients()}
-        for index, (session, native) in enumerate(natives.items()):
+        base = self._calls.way
+        for session, native in natives.items():
             if session not in self._clients:
-                way = self._calls.ways[index : index + 1]
+                way = None if base is None else base._replace(server=native.server)
                 client = self._make_client(NativeCalls(native, way, owned=False))
                 self._clients.setdefault(session, client)
         for gone in set(self._clients) - set(natives):
@@ -61,12 +72,12 @@ class Group(Functions, Closing):
         If none has enough free and the lease is to wait in line, it does so on that one. Spread over several workers, a
         lease is several: take one of each of `clients`.
         """
-        ways = self._calls.ways
+        clients = {client._calls.worker(): client for client in self.clients}
 
         def take_on(way: Connecting, *terms: Any, **named: Any) -> Any:
-            return self.clients[ways.index(way)].lease(*terms, **named)
+            return clients[way].lease(*terms, **named)
 
-        return leasing.take_on_one_of(ways, take_on, *arguments, **options)
+        return leasing.take_on_one_of(list(clients), take_on, *arguments, **options)
 
     async def alease(self, *arguments: Any, **terms: Any) -> Any:
         """Like lease(), from asyncio. A lease that comes after the task was cancelled is given back."""
@@ -74,7 +85,7 @@ class Group(Functions, Closing):
 
     def capacity(self) -> Any:
         """Like Client.capacity(), of all workers together."""
-        every = [way.capacity() for way in self._calls.ways]
+        every = [way.capacity() for way in _ways(self._native, self._calls.worker())]
         # A flag is set if any is; counts add up.
         return Capacity(
             **{

@@ -9,7 +9,7 @@ from typing import Any, Callable, Generic, List, Mapping, NamedTuple, Optional, 
 from invoker._calls import arguments
 from invoker._native import _invoker, event_loop
 from invoker._calls.closing import Closing
-from invoker._calls.connecting import Path, path
+from invoker._calls.connecting import ClusterCredentials, Path, path
 from invoker._pickle.framed import Framed
 from invoker.errors import InvalidArgument
 from invoker.typed import Typed
@@ -113,6 +113,14 @@ def serve(
     token_file: Optional[Path] = None,
     policy: Optional[Path] = None,
     allow_plaintext: bool = False,
+    cluster: str = "",
+    advertise: str = "",
+    labels: Optional[Mapping[str, str]] = None,
+    cluster_tls_ca: Optional[Path] = None,
+    cluster_tls_cert: Optional[Path] = None,
+    cluster_tls_key: Optional[Path] = None,
+    cluster_password_file: Optional[Path] = None,
+    cluster_plaintext: bool = False,
 ) -> Server:
     """Serves functions of this process, by name, from now on, on threads of their own.
 
@@ -135,6 +143,12 @@ def serve(
     tls_client_ca: file with certificates of authorities: clients must have a certificate that one of them has signed.
     token_file: file, readable by no other user, with a token on each line: clients must show one of them.
     policy: file with the permissions of callers, as of `invoker_server --policy`.
+    cluster: "etcd://HOST:PORT,HOST:PORT/NAME": the cluster that the server is a member of until it closes
+        (docs/guide/cluster.md).
+    advertise: "HOST:PORT" where clients of the cluster connect to; "": the address, or, where that is every interface, this
+        machine's address on the way to etcd.
+    labels: names and values that the cluster knows the server by.
+    cluster_tls_ca, cluster_tls_cert, cluster_tls_key, cluster_password_file, cluster_plaintext: as for connect().
 
     A function that raises has failed: its caller gets the exception's type, message and place. It runs on an executor's
     thread, one call at a time for each executor, with the GIL. An `async def` function runs on an event loop in a thread of
@@ -170,6 +184,17 @@ def serve(
             path("token_file", token_file),
             path("policy", policy),
             bool(allow_plaintext),
+        ),
+        (
+            arguments.text("cluster", cluster),
+            ClusterCredentials.of(
+                cluster_tls_ca, cluster_tls_cert, cluster_tls_key, cluster_password_file, cluster_plaintext
+            ),
+            arguments.text("advertise", advertise),
+            {
+                arguments.text("a label's name", name): arguments.text("a label", value)
+                for name, value in (labels or {}).items()
+            },
         ),
     )
     return Server(native)

@@ -29,6 +29,7 @@
 
 namespace py = pybind11;
 using invoker::python::AsyncCall;
+using invoker::python::ClusterCredentialsFrom;
 using invoker::python::Event;
 using invoker::python::FunctionHandle;
 using invoker::python::NativeCaller;
@@ -137,6 +138,7 @@ PYBIND11_MODULE(_invoker, module) {
       .def(
           "client_of", [](const py::object& self, uint64_t) { return self; }, py::arg("session"))
       .def("ping", &NativeClient::Ping, py::arg("size"), py::arg("timeout"))
+      .def_property_readonly("server", &NativeClient::server)
       .def_property_readonly("session", &NativeClient::session)
       .def_property_readonly("provider", &NativeClient::provider)
       .def_property_readonly("fabric_choice", &NativeClient::fabric_choice)
@@ -147,6 +149,7 @@ PYBIND11_MODULE(_invoker, module) {
 
   py::class_<NativeGroup, NativeCaller>(module, "NativeGroup")
       .def("client_of", &NativeGroup::ClientOf, py::arg("session"))
+      .def("servers", &NativeGroup::Servers)
       .def("clients", &NativeGroup::Clients);
 
   PyObject* bound_function = invoker::python::MakeBoundFunctionType();
@@ -162,12 +165,10 @@ PYBIND11_MODULE(_invoker, module) {
       py::arg("way"));
   module.def(
       "connect_group",
-      [](const py::sequence& ways, bool reconnect) {
-        std::vector<Way> list;
-        for (const py::handle way : ways) list.push_back(WayFrom(way.cast<py::tuple>()));
-        return NativeGroup::Connect(list, reconnect);
+      [](const py::tuple& way, bool reconnect) {
+        return NativeGroup::Connect(WayFrom(way), reconnect);
       },
-      py::arg("ways"), py::arg("reconnect"));
+      py::arg("way"), py::arg("reconnect"));
 
   py::class_<NativeLease>(module, "NativeLease")
       .def("group", &NativeLease::Group)
@@ -217,7 +218,8 @@ PYBIND11_MODULE(_invoker, module) {
                                       uint32_t, bool>>& functions,
          const std::string& listen, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, const std::string& data_auth, uint64_t window,
-         uint32_t executors, double hot_timeout, double peer_timeout, const py::tuple& security) {
+         uint32_t executors, double hot_timeout, double peer_timeout, const py::tuple& security,
+         const py::tuple& cluster) {
         std::vector<NativeServer::Function> list;
         for (const auto& [name, callable, framed, signature, doc, concurrency, coroutine] :
              functions) {
@@ -240,9 +242,13 @@ PYBIND11_MODULE(_invoker, module) {
         options.token_file = text(3);
         options.policy_file = text(4);
         options.allow_plaintext = security[5].cast<bool>();
+        options.cluster = cluster[0].cast<std::string>();
+        options.cluster_credentials = ClusterCredentialsFrom(cluster[1].cast<py::tuple>());
+        options.advertise = cluster[2].cast<std::string>();
+        options.labels = cluster[3].cast<std::map<std::string, std::string>>();
         return NativeServer::Start(std::move(list), options);
       },
       py::arg("functions"), py::arg("listen"), py::arg("provider"), py::arg("fabric_address"),
       py::arg("notify"), py::arg("data_auth"), py::arg("window"), py::arg("executors"),
-      py::arg("hot_timeout"), py::arg("peer_timeout"), py::arg("security"));
+      py::arg("hot_timeout"), py::arg("peer_timeout"), py::arg("security"), py::arg("cluster"));
 }

@@ -42,8 +42,36 @@ class Credentials(NamedTuple):
         )
 
 
+class ClusterCredentials(NamedTuple):
+    """For etcd. The native half takes empty fields from the environment: INVOKER_CLUSTER_TLS_CA and so on."""
+
+    tls_ca: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
+    password_file: str = ""
+    plaintext: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        tls_ca: Optional[Path],
+        tls_cert: Optional[Path],
+        tls_key: Optional[Path],
+        password_file: Optional[Path],
+        plaintext: bool,
+    ) -> ClusterCredentials:
+        """Checks the options of connect() and serve()."""
+        return cls(
+            path("cluster_tls_ca", tls_ca),
+            path("cluster_tls_cert", tls_cert),
+            path("cluster_tls_key", tls_key),
+            path("cluster_password_file", password_file),
+            bool(plaintext),
+        )
+
+
 class Connecting(NamedTuple):
-    """The options of connect() for one worker. The native half takes them by their places."""
+    """The options of connect(), for one worker or for all of a group. The native half takes them by their places."""
 
     server: str
     provider: str = ""
@@ -56,6 +84,7 @@ class Connecting(NamedTuple):
     credentials: Credentials = Credentials()
     peer_timeout: float = 1.0
     pieces_up_to: Optional[int] = None
+    cluster: ClusterCredentials = ClusterCredentials()
 
     def capacity(self) -> Dict[str, Any]:
         """The fields of invoker.Capacity. Blocks for a round trip, without the GIL."""

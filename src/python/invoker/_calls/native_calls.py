@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Optional
 
 from invoker._calls import arguments, futures
 from invoker._calls.caller import Caller, RemoteCall
@@ -20,11 +20,11 @@ from invoker.errors import FailedPrecondition
 class NativeCalls(Caller):
     """Calls over a session with a worker, or over several as one. It closes when nothing refers to it any more."""
 
-    def __init__(self, native: Native, ways: Sequence[Connecting] = (), *, owned: bool = True) -> None:
-        """ways: to the workers, in the order of the executors; none for executors of a lease. owned: else the sessions are a
+    def __init__(self, native: Native, way: Optional[Connecting] = None, *, owned: bool = True) -> None:
+        """way: to the worker, or to all workers of a group; None for executors of a lease. owned: else the sessions are a
         group's, and calls under way go on when this closes."""
         self.native = native
-        self.ways = list(ways)
+        self.way = way
         self.dispatcher = Dispatcher(native)
         self.frames = FrameCalls(native, self.dispatcher)
         # They refer to the native half only, so that they do not keep these calls.
@@ -34,9 +34,9 @@ class NativeCalls(Caller):
 
     def worker(self) -> Connecting:
         """The way to the only worker; FailedPrecondition if this is an executor of a lease."""
-        if not self.ways:
+        if self.way is None:
             raise FailedPrecondition("this is an executor of a lease: it leases nothing itself")
-        return self.ways[0]
+        return self.way
 
     def bind(self, name: str) -> _invoker.BoundFunction:
         """Looks a function up. `bound` has those that were looked up before."""

@@ -70,8 +70,9 @@ absl::StatusOr<Response> GroupTarget::Invoke(const FunctionHandle& function, con
 absl::StatusOr<StartedCall> GroupTarget::Start(const FunctionHandle& function,
                                                const CallInput& input, const CallOptions& options,
                                                CallDone& done) {
-  absl::StatusOr<GroupFuture> call = GroupCallStarter::Start(
-      *group_, std::get<GroupFunction>(function.function), input, options, done);
+  absl::StatusOr<GroupFuture> call =
+      GroupCallStarter::Start(*group_, std::get<GroupFunction>(function.function), input,
+                              /*caller_keeps_input=*/true, options, done);
   if (!call.ok()) return call.status();
   return StartedCall{*std::move(call)};
 }

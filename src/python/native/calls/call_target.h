@@ -33,6 +33,8 @@ class CallTarget {
  public:
   virtual ~CallTarget() = default;
 
+  // How many there are so far; more may join a group.
+  virtual size_t executors() const = 0;
   // Does not block.
   virtual absl::StatusOr<FunctionHandle> Function(const std::string& name) const = 0;
   virtual std::vector<std::string> FunctionNames() const = 0;
@@ -62,6 +64,7 @@ class ClientTarget : public CallTarget {
 
   Client& client() const { return *client_; }
 
+  size_t executors() const override { return 1; }
   absl::StatusOr<FunctionHandle> Function(const std::string& name) const override;
   std::vector<std::string> FunctionNames() const override { return client_->FunctionNames(); }
   uint64_t max_payload() const override { return client_->max_payload(); }
@@ -84,6 +87,7 @@ class GroupTarget : public CallTarget {
 
   ClientGroup& group() const { return *group_; }
 
+  size_t executors() const override { return group_->size(); }
   absl::StatusOr<FunctionHandle> Function(const std::string& name) const override;
   std::vector<std::string> FunctionNames() const override;
   uint64_t max_payload() const override;

@@ -24,6 +24,11 @@ ClientCredentials CredentialsFrom(const py::tuple& fields) {
 
 }  // namespace
 
+ClusterCredentials ClusterCredentialsFrom(const py::tuple& fields) {
+  const auto text = [&fields](size_t field) { return fields[field].cast<std::string>(); };
+  return {text(0), text(1), text(2), text(3), fields[4].cast<bool>()};
+}
+
 absl::Duration SecondsOf(const char* name, double seconds) {
   if (std::isnan(seconds)) throw py::value_error(absl::StrCat(name, " is not a number"));
   return absl::Seconds(seconds);
@@ -55,6 +60,7 @@ Way WayFrom(const py::tuple& fields) {
   options.credentials = CredentialsFrom(fields[8].cast<py::tuple>());
   options.peer_timeout = seconds("peer_timeout", 9);
   options.pieces_up_to = fields[10].cast<std::optional<uint64_t>>();
+  options.cluster = ClusterCredentialsFrom(fields[11].cast<py::tuple>());
   options.worker_in_this_process = NativeServer::MayServe(way.server);
   return way;
 }

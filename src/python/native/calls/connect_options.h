@@ -12,15 +12,18 @@
 
 namespace invoker::python {
 
-// The way to a worker.
+// The way to a worker, or to all workers of a group.
 struct Way {
-  std::string server;
+  std::string server;  // in people's words
   ClientOptions options;
 };
 
 // From the fields of an invoker._calls.connecting.Connecting. Raises what is wrong with them. With
 // the GIL.
 Way WayFrom(const pybind11::tuple& fields);
+
+// From those of an invoker._calls.connecting.ClusterCredentials. With the GIL.
+ClusterCredentials ClusterCredentialsFrom(const pybind11::tuple& fields);
 
 // A number of seconds that a Python program gave. Raises ValueError for NaN. With the GIL.
 absl::Duration SecondsOf(const char* name, double seconds);

@@ -102,8 +102,8 @@ struct KeptMemory {
 
 }  // namespace
 
-NativeCaller::NativeCaller(const char* what, size_t executors, std::shared_ptr<CallTarget> target)
-    : what_(what), executors_(executors), target_(std::move(target)) {}
+NativeCaller::NativeCaller(const char* what, std::shared_ptr<CallTarget> target)
+    : what_(what), target_(std::move(target)) {}
 
 NativeCaller::~NativeCaller() { Close(); }
 

@@ -30,7 +30,8 @@ class NativeCaller {
   FunctionHandle Function(const std::string& name) const;
   std::vector<std::string> FunctionNames() const;
   uint64_t max_payload() const { return Target()->max_payload(); }
-  size_t executors() const { return executors_; }
+  // 0: it is closed.
+  size_t executors() const { return target_ == nullptr ? 0 : target_->executors(); }
 
   // Borrowed; nullptr: not given.
   struct CallArguments {
@@ -93,7 +94,7 @@ class NativeCaller {
 
  protected:
   // `what` the target is, for errors.
-  NativeCaller(const char* what, size_t executors, std::shared_ptr<CallTarget> target);
+  NativeCaller(const char* what, std::shared_ptr<CallTarget> target);
 
   // The target, which stays while the caller holds it; raises if it is closed or another process's.
   std::shared_ptr<CallTarget> Target() const;
@@ -107,7 +108,6 @@ class NativeCaller {
                          const std::vector<UntypedReference>& references = {});
 
   const char* const what_;
-  const size_t executors_;
   std::shared_ptr<CallTarget> target_;  // under the GIL; nullptr once closed
   const std::shared_ptr<ResultQueue> results_ = std::make_shared<ResultQueue>();
   const ForkMark mark_;

@@ -29,6 +29,7 @@ class NativeClient : public NativeCaller {
   // A round trip with that many bytes; returns the seconds it took.
   double Ping(int64_t size, std::optional<double> timeout_s);
 
+  std::string server() const { return Get()->server(); }
   uint64_t session() const { return Get()->session(); }
   std::string provider() const { return Get()->provider(); }
   std::string notification() const;
@@ -39,7 +40,7 @@ class NativeClient : public NativeCaller {
 
  private:
   NativeClient(std::shared_ptr<Client> client, bool owned)
-      : NativeCaller("client", 1, std::make_shared<ClientTarget>(std::move(client), owned)) {}
+      : NativeCaller("client", std::make_shared<ClientTarget>(std::move(client), owned)) {}
 
   // The client, as NativeCaller::Target.
   std::shared_ptr<Client> Get() const;

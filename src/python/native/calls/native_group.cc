@@ -1,24 +1,19 @@
 #include "src/python/native/calls/native_group.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "src/python/native/errors.h"
 #include "src/python/native/gil.h"
 
 namespace invoker::python {
 
-std::unique_ptr<NativeGroup> NativeGroup::Connect(const std::vector<Way>& ways, bool reconnect) {
+std::unique_ptr<NativeGroup> NativeGroup::Connect(const Way& way, bool reconnect) {
   if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
-  std::string servers;
-  ClientOptions options = ways.front().options;
-  for (const Way& way : ways) {
-    absl::StrAppend(&servers, servers.empty() ? "" : ",", way.server);
-    options.worker_in_this_process |= way.options.worker_in_this_process;
-  }
+  ClientOptions options = way.options;
   options.reconnect = reconnect;
   absl::StatusOr<std::unique_ptr<ClientGroup>> group =
-      WithoutGil([&] { return ClientGroup::Connect(servers, options, /*sessions_each=*/1); });
+      WithoutGil([&] { return ClientGroup::Connect(way.server, options, /*sessions_each=*/1); });
   if (!group.ok()) Raise(group.status());
   return std::unique_ptr<NativeGroup>(new NativeGroup("group", *std::move(group)));
 }
@@ -32,6 +27,19 @@ std::unique_ptr<NativeGroup> NativeGroup::Of(std::shared_ptr<Lease> lease) {
 std::shared_ptr<ClientGroup> NativeGroup::Get() const {
   const std::shared_ptr<CallTarget> target = Target();
   return {target, &static_cast<GroupTarget&>(*target).group()};
+}
+
+std::vector<std::string> NativeGroup::Servers() const {
+  const std::shared_ptr<ClientGroup> group = Get();
+  std::vector<std::string> servers;
+  for (size_t i = 0; i < group->size(); ++i) {
+    const std::shared_ptr<Client> client = group->ShareClient(i);
+    if (!client->status().ok()) continue;
+    if (std::find(servers.begin(), servers.end(), client->server()) == servers.end()) {
+      servers.push_back(client->server());
+    }
+  }
+  return servers;
 }
 
 std::vector<std::unique_ptr<NativeClient>> NativeGroup::Clients() const {

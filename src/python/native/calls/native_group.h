@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "invoker/client_group.h"
@@ -20,12 +21,13 @@ namespace invoker::python {
 // Threads as for NativeCaller.
 class NativeGroup : public NativeCaller {
  public:
-  // A session with each worker. The options are those of the first. Blocks. Raises what
-  // ClientGroup::Connect returns.
-  static std::unique_ptr<NativeGroup> Connect(const std::vector<Way>& ways, bool reconnect);
+  // A session with each worker. Blocks. Raises what ClientGroup::Connect returns.
+  static std::unique_ptr<NativeGroup> Connect(const Way& way, bool reconnect);
   // The executors of a lease. Close leaves the lease alone.
   static std::unique_ptr<NativeGroup> Of(std::shared_ptr<Lease> lease);
 
+  // The workers of the executors that are left, each once.
+  std::vector<std::string> Servers() const;
   // The clients that the executors have now. They are the group's to close.
   std::vector<std::unique_ptr<NativeClient>> Clients() const;
   // The client of the session that a response came in. Raises UNAVAILABLE if the group has lost it.
@@ -33,7 +35,7 @@ class NativeGroup : public NativeCaller {
 
  private:
   NativeGroup(const char* what, std::shared_ptr<ClientGroup> group)
-      : NativeCaller(what, group->size(), std::make_shared<GroupTarget>(group)) {}
+      : NativeCaller(what, std::make_shared<GroupTarget>(group)) {}
 
   // The group, as NativeCaller::Target.
   std::shared_ptr<ClientGroup> Get() const;

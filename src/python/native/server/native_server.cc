@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "src/base/start_thread.h"
@@ -46,6 +48,10 @@ absl::StatusOr<ServerOptions> MakeServerOptions(const NativeServer::Options& opt
   server.token_file = options.token_file;
   server.policy_file = options.policy_file;
   server.allow_plaintext = options.allow_plaintext;
+  server.cluster = options.cluster;
+  server.cluster_credentials = options.cluster_credentials;
+  server.advertise = options.advertise;
+  server.labels = options.labels;
   return server;
 }
 
@@ -97,7 +103,13 @@ std::unique_ptr<NativeServer> NativeServer::Start(std::vector<Function> function
 // The host may have many names, so the port decides. If another process has the same port at
 // another address of this host, all that its clients here lose is a faster fabric.
 bool NativeServer::MayServe(const std::string& address) {
-  const absl::StatusOr<bootstrap::HostPort> asked = bootstrap::ParseHostPort(address);
+  if (absl::StrContains(address, "://")) return !OpenAddresses().empty();
+  if (absl::StrContains(address, ',')) {
+    const std::vector<std::string> list = absl::StrSplit(address, ',');
+    return std::any_of(list.begin(), list.end(), &MayServe);
+  }
+  const absl::StatusOr<bootstrap::HostPort> asked =
+      bootstrap::ParseHostPort(absl::StripAsciiWhitespace(address));
   if (!asked.ok()) return false;
   return std::any_of(OpenAddresses().begin(), OpenAddresses().end(), [&](const auto& open) {
     const absl::StatusOr<bootstrap::HostPort> served = bootstrap::ParseHostPort(open);

@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -37,6 +38,10 @@ class NativeServer {
     std::string token_file;
     std::string policy_file;
     bool allow_plaintext = false;
+    std::string cluster;  // empty: in none
+    ClusterCredentials cluster_credentials;
+    std::string advertise;
+    std::map<std::string, std::string> labels;
     double peer_timeout_s = 5;  // a client that is silent for so long has lost its sessions
   };
 
@@ -68,7 +73,8 @@ class NativeServer {
 
   const std::string& address() const { return address_; }
   const std::vector<std::string>& providers() const { return providers_; }
-  // Whether a server of this process that has not been closed may be meant by "HOST:PORT".
+  // Whether a server of this process that has not been closed may be meant by "HOST:PORT", one of
+  // several with commas between them, or a cluster.
   static bool MayServe(const std::string& address);
 
   // Calls run so far. Blocks for a turn of an executor.
