@@ -224,6 +224,7 @@ absl::Status Check(const ServerSettings& settings) {
     status = security::AccessControl::Open({settings.token_file, settings.policy_file, LogLine})
                  .status();
   }
+  if (status.ok()) status = cluster::Registration::Check(settings.cluster);
   if (status.ok()) LogLine("the options can be used");
   return status;
 }

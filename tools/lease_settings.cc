@@ -41,6 +41,28 @@ void AddLeaseOptions(CLI::App* command, LeaseSettings* settings) {
       ->check(CLI::Range(1u, 1u << 16))
       ->capture_default_str()
       ->needs(lease);
+  command
+      ->add_option("--at-least", options->at_least,
+                   "so many of them will do, where several servers have not enough; 0: all")
+      ->type_name("N")
+      ->capture_default_str()
+      ->needs(lease);
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--label",
+          [options](const std::vector<std::string>& labels) {
+            for (const std::string& label : labels) {
+              const size_t equals = label.find('=');
+              if (equals == std::string::npos || equals == 0) {
+                throw CLI::ValidationError("--label",
+                                           absl::StrCat("\"", label, "\" is not KEY=VALUE"));
+              }
+              options->labels[label.substr(0, equals)] = label.substr(equals + 1);
+            }
+          },
+          "KEY=VALUE, which the cluster's members must have that are asked; repeat it for several")
+      ->type_name("LABEL")
+      ->needs(lease);
   AddBytes(command, "--memory", &options->memory_bytes,
            "for each executor; 0: as much as the server says")
       ->needs(lease);

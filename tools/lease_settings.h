@@ -21,8 +21,8 @@ struct LeaseSettings {
   std::vector<std::string> uploads;  // libraries
 };
 
-// --lease, and what is of use with it only: --executors, --memory, --polling, --hot-timeout,
-// --ttl, --call-limit, --wait, --tenant and --upload.
+// --lease, and what is of use with it only: --executors, --at-least, --label, --memory, --polling,
+// --hot-timeout, --ttl, --call-limit, --wait, --tenant and --upload.
 void AddLeaseOptions(CLI::App* command, LeaseSettings* settings);
 
 // Leases executors on the server, or on several ("HOST:PORT,HOST:PORT"), and uploads what is to be

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/start_thread.h"
 #include "src/cluster/cluster_address.h"
@@ -39,6 +40,21 @@ EtcdMembers::~EtcdMembers() {
   stop_.Notify();
   etcd_->Stop();
   if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<std::map<uint64_t, Load>> EtcdMembers::Loads() {
+  const std::string prefix = LoadsPrefix(name_);
+  const absl::StatusOr<EtcdClient::Listing> listing = etcd_->List(prefix);
+  if (!listing.ok()) return listing.status();
+  std::map<uint64_t, Load> loads;
+  for (const EtcdClient::Entry& entry : listing->entries) {
+    uint64_t incarnation = 0;
+    const absl::StatusOr<Load> load = ParseLoad(entry.value);
+    const bool known =
+        absl::SimpleHexAtoi(absl::string_view(entry.key).substr(prefix.size()), &incarnation);
+    if (known && load.ok()) loads[incarnation] = *load;
+  }
+  return loads;
 }
 
 void EtcdMembers::Run() {

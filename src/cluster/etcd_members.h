@@ -27,6 +27,8 @@ class EtcdMembers final : public MemberWatch {
                                                             Log log);
   ~EtcdMembers() override;
 
+  absl::StatusOr<std::map<uint64_t, Load>> Loads() override;
+
  private:
   EtcdMembers(std::string name, std::unique_ptr<EtcdClient> etcd, Log log);
 

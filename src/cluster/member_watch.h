@@ -3,7 +3,9 @@
 #ifndef INVOKER_SRC_CLUSTER_MEMBER_WATCH_H_
 #define INVOKER_SRC_CLUSTER_MEMBER_WATCH_H_
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -39,6 +41,12 @@ class MemberWatch {
   // nobody says.
   absl::StatusOr<std::vector<Member>> AwaitMembers(absl::Duration limit)
       ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // How busy each is, by incarnation. Blocks for a round trip. UNIMPLEMENTED where nobody publishes
+  // it.
+  virtual absl::StatusOr<std::map<uint64_t, Load>> Loads() {
+    return absl::UnimplementedError("only a cluster in etcd knows its members' load");
+  }
 
   // Once: `on_members` is told the members of now, here, and then each time that there are others,
   // on the watch's thread. Must not block.

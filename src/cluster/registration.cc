@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr absl::Duration kPeriod = absl::Seconds(1);
 constexpr int kStepsPerTtl = 3;  // two may be lost
+// A server that is to end does not wait longer for etcd.
+constexpr absl::Duration kLeaveLimit = absl::Seconds(3);
 
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
@@ -96,7 +98,11 @@ absl::StatusOr<std::unique_ptr<Registration>> Registration::Start(
   std::unique_ptr<Registration> made(new Registration(
       address->name, *std::move(etcd), std::move(self), ttl, std::move(load), std::move(log)));
   Registration* const raw = made.get();
-  absl::Status status = transport::StartThread(&raw->thread_, [raw] { raw->Run(); });
+  absl::Status status = transport::StartThread(&raw->thread_, [raw] {
+    raw->Run();
+    raw->ended_.Notify();
+  });
+  if (!status.ok()) raw->ended_.Notify();
   if (!status.ok()) return status;
   return made;
 }
@@ -112,6 +118,7 @@ Registration::Registration(std::string name, std::unique_ptr<EtcdClient> etcd, M
 
 Registration::~Registration() {
   Leave();
+  if (!ended_.WaitForNotificationWithTimeout(kLeaveLimit)) etcd_->Stop();
   if (thread_.joinable()) thread_.join();
 }
 

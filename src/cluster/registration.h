@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "invoker/client_credentials.h"
 #include "src/cluster/etcd_client.h"
@@ -50,7 +51,7 @@ class Registration {
                                                              absl::string_view listen, Member self,
                                                              absl::Duration ttl,
                                                              std::function<Load()> load, Log log);
-  // Leaves, and blocks until the entry has gone: two seconds for each of etcd's endpoints at most.
+  // Leaves, and blocks until the entry has gone, for three seconds at most.
   ~Registration();
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
@@ -79,7 +80,8 @@ class Registration {
   bool failing_ = false;  // and that has been told
   absl::Mutex mutex_;
   bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses all of the above
+  absl::Notification ended_;  // the thread has
+  std::thread thread_;        // last: it uses all of the above
 };
 
 }  // namespace invoker::cluster

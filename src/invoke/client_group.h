@@ -120,7 +120,9 @@ class INVOKER_EXPORT ClientGroup {
                                                               size_t sessions_each = 0);
 
   // Leases on those servers, of options.executors in all: each executor where the most cores are
-  // free. Blocks as Lease::Acquire does. Fails, and holds none, if one of the leases does. If it is
+  // free, as far as servers of a cluster have published it. What one refuses the others are asked
+  // for. Blocks as Lease::Acquire does. Fails, and holds none, if there are not enough together
+  // (options.at_least). NOT_FOUND: no server has options.labels. If it is
   // to wait in line (options.wait, for all leases together), it takes one lease after the other, in
   // the order of the servers' names as they are written: clients that write them alike never wait
   // for one another. What it has got is held, and paid for, while it waits for the rest.

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,6 +70,11 @@ struct LeaseOptions {
   absl::Duration call_limit;   // a function that runs longer ends the lease
   absl::Duration wait;         // in line, if not enough is free; infinite: until there is
   std::string tenant;          // whose bill it is
+  // ClientGroup::Acquire only: fewer executors will do, down to so many; 0: all of them.
+  uint32_t at_least = 0;
+  // ClientGroup::Acquire only: servers of a cluster that have these labels. A list of servers has
+  // none.
+  std::map<std::string, std::string> labels;
   // While it waits in line: how many leases come first. On a thread that must not be kept long.
   std::function<void(uint32_t ahead)> on_queued;
   ClientOptions client;  // for the session with each executor

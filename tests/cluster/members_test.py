@@ -28,6 +28,24 @@ def cluster(etcd, request):
 
 
 @contextlib.contextmanager
+def hearing(folder):
+    """Yields what tells what this process and its servers have written to standard error meanwhile.
+
+    Not capfd: to read that loses what is written at the same moment.
+    """
+    path = folder / "stderr"
+    before = os.dup(2)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(file, 2)
+    os.close(file)
+    try:
+        yield path.read_text
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+@contextlib.contextmanager
 def serving(cluster, *options, listen="127.0.0.1:0"):
     server = Server(PROVIDER, "--cluster=" + cluster, *options, listen=listen)
     try:
@@ -152,8 +170,8 @@ def test_a_server_that_is_killed_and_started_again_is_a_new_member(etcd, cluster
                 assert group.call("echo", b"x") == b"x"
 
 
-def test_stale_entries_cost_no_call(etcd, cluster, capfd):
-    with serving(cluster) as server, serving(etcd.address("another")) as stranger:
+def test_stale_entries_cost_no_call(etcd, cluster, tmp_path):
+    with hearing(tmp_path) as said, serving(cluster) as server, serving(etcd.address("another")) as stranger:
         await_members(etcd, cluster, 1)
         prefix = "/invoker/%s/members/" % name_of(cluster)
         for i, (address, incarnation) in enumerate(
@@ -165,20 +183,18 @@ def test_stale_entries_cost_no_call(etcd, cluster, capfd):
             for _ in range(20):
                 assert group.call("echo", b"x") == b"x"
             assert servers_of(group) == {server.address}
-    assert "is left out" in capfd.readouterr().err
+        assert "is left out" in said()
 
 
-def test_while_etcd_is_away_clients_and_servers_go_on(capfd):
-    with Etcd() as own:
+def test_while_etcd_is_away_clients_and_servers_go_on(tmp_path):
+    with hearing(tmp_path) as said, Etcd() as own:
         cluster = own.address("gone")
         with serving(cluster) as first, serving(cluster) as second, invoker.connect(cluster) as group:
             assert comes_true(lambda: servers_of(group) == {first.address, second.address})
             own.members[0].kill()
-            said = []
 
             def both_have_said_so():
-                said.append(capfd.readouterr().err)
-                text = "".join(said)
+                text = said()
                 return "stay in use" in text and text.count("clients that are connected stay so") == 2
 
             assert comes_true(both_have_said_so)
@@ -193,10 +209,9 @@ def test_while_etcd_is_away_clients_and_servers_go_on(capfd):
             own.wait()
             with serving(cluster) as third:
                 assert comes_true(lambda: servers_of(group) == {first.address, third.address})
-                said.append(capfd.readouterr().err)
             with invoker.connect(cluster) as late:
                 assert comes_true(lambda: servers_of(late) == {first.address})
-            assert "etcd answers again" in "".join(said)
+            assert "etcd answers again" in said()
 
 
 def test_the_leader_of_three_may_die():
@@ -246,20 +261,19 @@ def test_servers_of_a_list_or_a_file_may_be_missing_at_first(how, tmp_path):
         there.stop()
 
 
-def test_a_file_is_read_again_when_it_changes(tmp_path, capfd):
+def test_a_file_is_read_again_when_it_changes(tmp_path):
     path = tmp_path / "servers"
     first, second = Server(PROVIDER), Server(PROVIDER)
     try:
         path.write_text(first.address + "\n")
-        with invoker.connect("file://%s" % path) as group:
+        with hearing(tmp_path) as said, invoker.connect("file://%s" % path) as group:
             new = tmp_path / "new"
             new.write_text("%s  # and one more\n%s\n" % (first.address, second.address))
             new.rename(path)
             assert comes_true(lambda: servers_of(group) == {first.address, second.address})
             # A mistake changes nothing, and is named.
             path.write_text("no server\n")
-            said = []
-            assert comes_true(lambda: said.append(capfd.readouterr().err) or "servers:1" in "".join(said))
+            assert comes_true(lambda: "servers:1" in said())
             assert servers_of(group) == {first.address, second.address}
             # One that is not in it any more is called for as long as it lives.
             path.write_text(second.address + "\n")
@@ -332,6 +346,41 @@ def test_leases_are_taken_in_a_cluster(etcd, cluster):
             assert comes_true(lambda: len(servers_of(group)) == 2)
             with group.lease(executors=2, python=False) as one, group.lease(executors=2, python=False) as other:
                 assert one.call("echo", b"x") == b"x" and other.call("echo", b"y") == b"y"
+
+
+def test_the_command_line_leases_by_labels_and_by_the_published_load(etcd, cluster):
+    def lease(*options):
+        return subprocess.run(
+            ["tools/invoker", "call", "echo", "--lease", "--verbose", "--server=" + cluster, *options],
+            input="hello",
+            capture_output=True,
+            text=True,
+        )
+
+    with contextlib.ExitStack() as stack:
+        zones = {
+            zone: stack.enter_context(serving(cluster, "--lease-cores=2", "--label=zone=" + zone)) for zone in "ab"
+        }
+        await_members(etcd, cluster, 2)
+        loads = "/invoker/%s/loads/" % name_of(cluster)
+        assert comes_true(lambda: len(etcd.entries(loads)) == 2)
+        done = lease("--label=zone=b", "--executors=2")
+        assert (done.returncode, done.stdout) == (0, "hello"), done.stderr
+        assert zones["b"].address in done.stderr and zones["a"].address not in done.stderr
+        assert lease("--executors=4").returncode == 0
+        # One has nothing left, and says so in the cluster.
+        client = stack.enter_context(invoker.connect(zones["a"].address))
+        stack.enter_context(client.lease(executors=2, python=False))
+        assert comes_true(lambda: sorted(load.get("free_cores", 0) for load in etcd.entries(loads).values()) == [0, 2])
+        for _ in range(4):
+            done = lease("--executors=2")
+            assert done.returncode == 0 and zones["b"].address in done.stderr, done.stderr
+        refused = lease("--executors=4")
+        assert refused.returncode == 3, refused.stderr
+        some = lease("--executors=4", "--at-least=2")
+        assert (some.returncode, some.stdout) == (0, "hello"), some.stderr
+        nowhere = lease("--label=zone=c")
+        assert nowhere.returncode == 3 and "zone=c" in nowhere.stderr
 
 
 def test_etcd_is_told_a_password_only_over_tls(tmp_path):

@@ -88,7 +88,8 @@ class NativeCalls(Caller):
         )
 
     def default_in_flight(self) -> int:
-        return 2 * self.native.executors
+        # One for a group that has been closed, whose first call says so.
+        return max(1, 2 * self.native.executors)
 
     def call_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Any:
         return self.frames.call(self.handle(call.name), args, kwargs, call.timeout, call.response_capacity)

@@ -1,0 +1,216 @@
+#include "src/invoke/group/acquire_leases.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "src/base/random.h"
+#include "src/bootstrap/client/client.h"
+#include "src/invoke/group/each_of.h"
+#include "src/invoke/group/lease_placement.h"
+#include "src/invoke/session/call_deadline.h"
+
+namespace invoker {
+namespace {
+
+using Leases = std::vector<std::shared_ptr<Lease>>;
+using Members = std::vector<cluster::Member>;
+using Rooms = std::vector<LeaseRoom>;
+
+bool HasLabels(const cluster::Member& member, const std::map<std::string, std::string>& labels) {
+  return std::all_of(labels.begin(), labels.end(), [&member](const auto& label) {
+    const auto found = member.labels.find(label.first);
+    return found != member.labels.end() && found->second == label.second;
+  });
+}
+
+absl::StatusOr<Members> Suitable(const Members& members, const LeaseOptions& options) {
+  Members suitable;
+  for (const cluster::Member& member : members) {
+    const bool fits =
+        member.incarnation == 0 || options.kind != ExecutorKind::kPython || member.python;
+    if (fits && HasLabels(member, options.labels)) suitable.push_back(member);
+  }
+  if (!suitable.empty()) return suitable;
+  return absl::NotFoundError(absl::StrCat(
+      "none of ", members.size(), " servers ",
+      options.kind == ExecutorKind::kPython ? "has executors for Python functions and " : "has ",
+      options.labels.empty()
+          ? "room for leases"
+          : absl::StrCat("the labels ",
+                         absl::StrJoin(options.labels, ",", absl::PairFormatter("=")))));
+}
+
+// How many executors there is memory for.
+int64_t Limited(uint64_t cores, uint64_t memory_bytes, const LeaseOptions& options) {
+  if (options.memory_bytes == 0) return static_cast<int64_t>(cores);
+  return static_cast<int64_t>(std::min(cores, memory_bytes / options.memory_bytes));
+}
+
+// What each server says of itself. One that does not answer is not open; if none does, why.
+absl::StatusOr<Rooms> AskServers(const Members& members, const LeaseOptions& options) {
+  const auto capacities = EachOf<bootstrap::Capacity>(
+      members.size(), [&](size_t i) -> absl::StatusOr<bootstrap::Capacity> {
+        auto client = bootstrap::BootstrapClient::Connect(
+            members[i].server, options.client.connect_timeout, options.client.credentials);
+        if (!client.ok()) return client.status();
+        return (*client)->worker_info().capacity;
+      });
+  Rooms rooms(members.size());
+  absl::Status failure;
+  bool any = false;
+  for (size_t i = 0; i < members.size(); ++i) {
+    failure.Update(capacities[i].status());
+    rooms[i].open = capacities[i].ok();
+    any |= rooms[i].open;
+    if (!rooms[i].open) continue;
+    const bootstrap::Capacity& capacity = *capacities[i];
+    rooms[i].free = Limited(capacity.free_cores, capacity.free_memory_bytes, options);
+    rooms[i].cores = Limited(capacity.cores, capacity.memory_bytes, options);
+  }
+  if (!any) return failure;
+  return rooms;
+}
+
+// What each has published.
+Rooms RoomsFrom(const Members& members, const std::map<uint64_t, cluster::Load>& loads,
+                const LeaseOptions& options) {
+  Rooms rooms;
+  for (const cluster::Member& member : members) {
+    const int64_t cores = Limited(member.cores, member.memory_bytes, options);
+    const auto load = loads.find(member.incarnation);
+    const int64_t free = load == loads.end() ? cores
+                                             : Limited(load->second.free_cores,
+                                                       load->second.free_memory_bytes, options);
+    rooms.push_back({free, cores, member.cores > 0});
+  }
+  return rooms;
+}
+
+size_t PickRandom(size_t count) { return transport::DrawRandom().value_or(0) % count; }
+
+// Whether a server that refuses like this may be passed over. Others of the refusals are mistakes
+// of the caller's, which other servers would not forgive either.
+bool MayGoElsewhere(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
+         absl::IsDeadlineExceeded(status) || absl::IsFailedPrecondition(status);
+}
+
+// What has been got so far.
+struct Granted {
+  void Add(std::shared_ptr<Lease> lease) {
+    executors += static_cast<uint32_t>(lease->size());
+    leases.push_back(std::move(lease));
+  }
+  // The leases, or why there are too few.
+  absl::StatusOr<Leases> Enough(const LeaseOptions& options) && {
+    const uint32_t least = options.at_least != 0 ? options.at_least : options.executors;
+    if (executors >= least) return std::move(leases);
+    return refusal;
+  }
+
+  Leases leases;
+  uint32_t executors = 0;
+  absl::Status refusal;  // the first
+};
+
+// One after the other, in an order that is the same for every client: of two that wait, none holds
+// what the other one waits for while it waits for what the other one holds.
+absl::StatusOr<Leases> AcquireInOrder(const Members& members, const std::vector<uint32_t>& shares,
+                                      const LeaseOptions& options) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (shares[i] != 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(),
+            [&members](size_t a, size_t b) { return members[a].server < members[b].server; });
+  const CallDeadline until(options.wait);
+  Granted granted;
+  for (const size_t i : order) {
+    LeaseOptions mine = options;
+    mine.executors = shares[i];
+    mine.wait = std::max(until.left(), absl::ZeroDuration());
+    absl::StatusOr<std::unique_ptr<Lease>> lease = Lease::Acquire(members[i].server, mine);
+    if (lease.ok()) {
+      granted.Add(*std::move(lease));
+    } else if (MayGoElsewhere(lease.status())) {
+      granted.refusal.Update(lease.status());
+    } else {
+      return lease.status();
+    }
+  }
+  return std::move(granted).Enough(options);
+}
+
+// In rounds: what some servers refuse is asked of the others, while they have something free.
+absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const PickBelow& pick,
+                                     const LeaseOptions& options) {
+  Granted granted;
+  while (granted.executors < options.executors) {
+    const std::vector<uint32_t> shares =
+        PlaceExecutors(rooms, options.executors - granted.executors, pick);
+    std::vector<size_t> asked;
+    std::vector<uint32_t> wanted;
+    for (size_t i = 0; i < members.size(); ++i) {
+      // After a refusal, only where something should be free; what was published may be old.
+      const bool may_give = granted.refusal.ok() || rooms[i].free > 0 || pick != nullptr;
+      if (shares[i] == 0 || !may_give) continue;
+      // A server refuses what it never has; where fewer will do, it is asked for all that it has.
+      const bool fewer_will_do = options.at_least != 0 && rooms[i].cores > 0;
+      asked.push_back(i);
+      wanted.push_back(fewer_will_do ? std::min(shares[i], static_cast<uint32_t>(rooms[i].cores))
+                                     : shares[i]);
+    }
+    if (asked.empty()) break;
+    auto given = EachOf<std::shared_ptr<Lease>>(
+        asked.size(), [&](size_t i) -> absl::StatusOr<std::shared_ptr<Lease>> {
+          LeaseOptions mine = options;
+          mine.executors = wanted[i];
+          // Not for several threads.
+          if (i != 0) mine.client.times = nullptr;
+          return Lease::Acquire(members[asked[i]].server, mine);
+        });
+    for (size_t i = 0; i < asked.size(); ++i) {
+      LeaseRoom& room = rooms[asked[i]];
+      if (given[i].ok()) {
+        room.free -= wanted[i];
+        room.cores -= wanted[i];
+        room.open = options.at_least == 0 || room.cores > 0;
+        granted.Add(*std::move(given[i]));
+        continue;
+      }
+      if (!MayGoElsewhere(given[i].status())) return given[i].status();
+      granted.refusal.Update(given[i].status());
+      room.open = false;
+    }
+  }
+  return std::move(granted).Enough(options);
+}
+
+}  // namespace
+
+absl::StatusOr<Leases> AcquireLeases(const Members& all, cluster::MemberWatch* watch,
+                                     const LeaseOptions& options) {
+  const absl::StatusOr<Members> members = Suitable(all, options);
+  if (!members.ok()) return members.status();
+  const absl::StatusOr<std::map<uint64_t, cluster::Load>> loads = watch->Loads();
+  const bool published = loads.ok();
+  Rooms rooms(members->size());
+  if (published) {
+    rooms = RoomsFrom(*members, *loads, options);
+  } else if (members->size() > 1) {
+    absl::StatusOr<Rooms> asked = AskServers(*members, options);
+    if (!asked.ok()) return asked.status();
+    rooms = *std::move(asked);
+  }
+  const PickBelow pick = published ? PickBelow(&PickRandom) : nullptr;
+  if (options.wait > absl::ZeroDuration() && members->size() > 1) {
+    return AcquireInOrder(*members, PlaceExecutors(rooms, options.executors, pick), options);
+  }
+  return AcquireAtOnce(*members, std::move(rooms), pick, options);
+}
+
+}  // namespace invoker
