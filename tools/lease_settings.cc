@@ -47,21 +47,9 @@ void AddLeaseOptions(CLI::App* command, LeaseSettings* settings) {
       ->type_name("N")
       ->capture_default_str()
       ->needs(lease);
-  command
-      ->add_option_function<std::vector<std::string>>(
-          "--label",
-          [options](const std::vector<std::string>& labels) {
-            for (const std::string& label : labels) {
-              const size_t equals = label.find('=');
-              if (equals == std::string::npos || equals == 0) {
-                throw CLI::ValidationError("--label",
-                                           absl::StrCat("\"", label, "\" is not KEY=VALUE"));
-              }
-              options->labels[label.substr(0, equals)] = label.substr(equals + 1);
-            }
-          },
-          "KEY=VALUE, which the cluster's members must have that are asked; repeat it for several")
-      ->type_name("LABEL")
+  AddLabels(
+      command, &options->labels,
+      "KEY=VALUE, which the cluster's members must have that are asked; repeat it for several")
       ->needs(lease);
   AddBytes(command, "--memory", &options->memory_bytes,
            "for each executor; 0: as much as the server says")

@@ -170,6 +170,26 @@ CLI::Option* AddDataAuth(CLI::App* app, const std::string& name, DataAuth* value
       ->default_str(std::string(DataAuthName(*value)));
 }
 
+CLI::Option* AddLabels(CLI::App* app, std::map<std::string, std::string>* labels,
+                       const std::string& help) {
+  return app
+      ->add_option_function<std::vector<std::string>>(
+          "--label",
+          [labels](const std::vector<std::string>& given) {
+            for (const std::string& label : given) {
+              const size_t equals = label.find('=');
+              if (equals == std::string::npos || equals == 0) {
+                throw CLI::ValidationError(
+                    "--label", absl::StrCat("\"", label, "\" is not KEY=VALUE; write for example ",
+                                            "--label=zone=a"));
+              }
+              (*labels)[label.substr(0, equals)] = label.substr(equals + 1);
+            }
+          },
+          help)
+      ->type_name("LABEL");
+}
+
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
                       const std::string& help) {
   return AddBytesOption(

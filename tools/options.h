@@ -3,6 +3,7 @@
 #ifndef INVOKER_TOOLS_OPTIONS_H_
 #define INVOKER_TOOLS_OPTIONS_H_
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -31,6 +32,10 @@ CLI::Option* AddNotification(CLI::App* app, const std::string& name, Notificatio
 // "off", "header", "full".
 CLI::Option* AddDataAuth(CLI::App* app, const std::string& name, DataAuth* value,
                          const std::string& help);
+
+// KEY=VALUE, any number of times, into `labels`.
+CLI::Option* AddLabels(CLI::App* app, std::map<std::string, std::string>* labels,
+                       const std::string& help);
 
 // "2097152", "2M", "64K", "1G": bytes, with binary multiples.
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,

@@ -321,7 +321,7 @@ absl::Status SettleUpload(const CLI::App& app, const ServerFlags& flags, ServerS
   return absl::OkStatus();
 }
 
-void AddClusterOptions(CLI::App* app, cluster::RegistrationOptions* options, ServerFlags* flags) {
+void AddClusterOptions(CLI::App* app, cluster::RegistrationOptions* options) {
   app->add_option("--cluster", options->cluster,
                   "the cluster in etcd that this server is a member of, until it drains: "
                   "etcd://HOST:PORT,HOST:PORT/NAME")
@@ -331,23 +331,9 @@ void AddClusterOptions(CLI::App* app, cluster::RegistrationOptions* options, Ser
          "where clients of the cluster connect to. By default where the server listens, or, "
          "if that is every interface, this machine's address on the way to etcd")
       ->type_name("HOST:PORT");
-  app->add_option(
-         "--label", flags->labels,
-         "KEY=VALUE, by which people and clients may know this member; repeat it for several")
-      ->type_name("LABEL");
+  AddLabels(app, &options->labels,
+            "KEY=VALUE, by which people and clients may know this member; repeat it for several");
   AddClusterCredentialOptions(app, &options->credentials);
-}
-
-absl::Status SettleLabels(const ServerFlags& flags, cluster::RegistrationOptions* options) {
-  for (const std::string& label : flags.labels) {
-    const size_t equals = label.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--label=", label, " is not KEY=VALUE; write for example --label=zone=a"));
-    }
-    options->labels[label.substr(0, equals)] = label.substr(equals + 1);
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -359,7 +345,7 @@ void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddUploadAndAccountingOptions(app, settings, flags);
   AddSecurityOptions(app, settings);
   AddCredentialOptions(app, "usage-", &settings->accounting.usage_credentials);
-  AddClusterOptions(app, &settings->cluster, flags);
+  AddClusterOptions(app, &settings->cluster);
 }
 
 absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
@@ -377,7 +363,6 @@ absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSetting
   if (status.ok()) status = SettleLeases(app, flags, settings);
   if (status.ok()) status = SettleUpload(app, flags, settings);
   if (status.ok()) status = SettleSecurity(*settings);
-  if (status.ok()) status = SettleLabels(flags, &settings->cluster);
   return status;
 }
 

@@ -54,7 +54,6 @@ struct ServerFlags {
   std::string polling;
   std::string sandbox = "none";
   std::string allow_upload = "none";
-  std::vector<std::string> labels;  // KEY=VALUE
 };
 
 void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags);

@@ -1,10 +1,9 @@
 #include "invoker/server.h"
 
-#include <cstdio>
-
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "src/base/standard_error.h"
 #include "src/invoke/worker/worker.h"
 #include "src/server/assembled_server.h"
 
@@ -13,11 +12,6 @@ namespace {
 
 constexpr absl::Duration kLeastPeerTimeout = absl::Milliseconds(100);
 constexpr absl::Duration kMostPeerTimeout = absl::Hours(24);
-
-void LogToStandardError(absl::string_view message) {
-  const std::string line = absl::StrCat("invoker: ", message, "\n");
-  fwrite(line.data(), 1, line.size(), stderr);
-}
 
 AssemblyOptions MakeAssemblyOptions(const ServerOptions& options) {
   AssemblyOptions assembly;

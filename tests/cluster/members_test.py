@@ -5,11 +5,10 @@ import json
 import os
 import subprocess
 import threading
-import time
 
 import invoker
 import pytest
-from conftest import Server, loopback_address_of_its_own, microseconds, run_script
+from conftest import Server, comes_true, loopback_address_of_its_own, microseconds, run_script
 from etcd import Etcd, loopback_address
 
 PROVIDER = "tcp;ofi_rxm"
@@ -53,16 +52,6 @@ def serving(cluster, *options, listen="127.0.0.1:0"):
     finally:
         if server.process.returncode is None:
             server.stop()
-
-
-def comes_true(condition, seconds=60.0):
-    """Waits until the condition does."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        if condition():
-            return True
-        time.sleep(0.005)
-    return False
 
 
 def name_of(cluster):

@@ -61,6 +61,19 @@ def loopback_address_of_its_own():
     return "127.%d.%d.%d:0" % tuple(random.randint(1, 250) for _ in range(3))
 
 
+def comes_true(condition, seconds=60.0):
+    """Waits until the condition does. False if it does not, or fails as long."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        try:
+            if condition():
+                return True
+        except invoker.InvokerError:
+            pass
+        time.sleep(0.005)
+    return False
+
+
 def come_to_rest(pid):
     """Waits until none of its threads runs, for a while at most.
 

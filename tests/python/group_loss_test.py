@@ -7,7 +7,7 @@ import time
 
 import invoker
 import pytest
-from conftest import Server, loopback_address_of_its_own, microseconds
+from conftest import Server, comes_true, loopback_address_of_its_own, microseconds
 
 
 @pytest.fixture
@@ -17,19 +17,6 @@ def doomed(own_server):
     yield running
     if running.process.returncode is None:
         running.kill()
-
-
-def comes_true(condition, seconds=60.0):
-    """Waits until the condition does. False if it does not, or fails as long."""
-    limit = time.monotonic() + seconds
-    while time.monotonic() < limit:
-        try:
-            if condition():
-                return True
-        except invoker.InvokerError:
-            pass
-        time.sleep(0.005)
-    return False
 
 
 def has_ended(client):

@@ -1,10 +1,10 @@
 // ClientGroup: opening one, on several servers at the same time.
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "invoker/client_group.h"
+#include "src/base/standard_error.h"
 #include "src/cluster/member_watch.h"
 #include "src/invoke/group/acquire_leases.h"
 #include "src/invoke/group/connect_member.h"
@@ -19,11 +19,6 @@ using Members = std::vector<cluster::Member>;
 
 // Executors of a group that follows its servers.
 constexpr size_t kMostExecutors = 4096;
-
-void LogToStandardError(absl::string_view message) {
-  const std::string line = absl::StrCat("invoker: ", message, "\n");
-  fwrite(line.data(), 1, line.size(), stderr);
-}
 
 absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> StartWatch(absl::string_view servers,
                                                                  const ClientOptions& options) {

@@ -55,7 +55,7 @@ void MemberConnector::Adopt(const cluster::Member& member, std::vector<size_t> e
   const std::string key = KeyOf(member);
   for (const size_t executor : executors) owners_[executor] = key;
   if (executors.empty()) {
-    tries_.push_back({key, std::nullopt, CallDeadline(WithJitter(kFirstPause)), kFirstPause});
+    TryAfter(kFirstPause, {key, std::nullopt});
   }
   known_[key] = {member, true, false, std::move(executors)};
 }
@@ -109,7 +109,7 @@ void MemberConnector::OnLost(size_t executor) {
   if (owner == owners_.end()) return;
   Known& known = known_[owner->second];
   if (known.listed && !known.stale) {
-    tries_.push_back({owner->second, executor, CallDeadline(WithJitter(kFirstPause)), kFirstPause});
+    TryAfter(kFirstPause, {owner->second, executor});
     return;
   }
   known.executors.erase(std::find(known.executors.begin(), known.executors.end(), executor));
@@ -128,8 +128,7 @@ void MemberConnector::OnMembers(std::vector<cluster::Member> members) {
     known->second.member = std::move(member);
     known->second.listed = true;
     // All clients of the cluster hear of it at the same moment.
-    if (joins)
-      tries_.push_back({key, std::nullopt, CallDeadline(WithJitter(kFirstPause)), kFirstPause});
+    if (joins) TryAfter(kFirstPause, {key, std::nullopt});
   }
   for (auto& [key, known] : known_) {
     if (listed.count(key) == 0) known.listed = false;
@@ -188,7 +187,9 @@ void MemberConnector::OnConnected(Try attempt, absl::StatusOr<Clients> clients) 
     status = attempt.executor.has_value() ? places_.replace(*attempt.executor, clients->front())
                                           : Join(&known, *clients);
   }
-  if (!status.ok()) TryAgain(std::move(attempt));
+  if (status.ok()) return;
+  const absl::Duration pause = std::min(2 * attempt.pause, kLongestPause);
+  TryAfter(pause, std::move(attempt));
 }
 
 // OK once one of the sessions has a place.
@@ -212,9 +213,9 @@ absl::Status MemberConnector::Join(Known* known, const Clients& clients) {
   return known->executors.empty() ? last : absl::OkStatus();
 }
 
-void MemberConnector::TryAgain(Try attempt) {
-  attempt.pause = std::min(2 * attempt.pause, kLongestPause);
-  attempt.next = CallDeadline(WithJitter(attempt.pause));
+void MemberConnector::TryAfter(absl::Duration pause, Try attempt) {
+  attempt.pause = pause;
+  attempt.next = CallDeadline(WithJitter(pause));
   tries_.push_back(std::move(attempt));
 }
 

@@ -74,8 +74,8 @@ class MemberConnector {
   struct Try {
     std::string key;
     std::optional<size_t> executor;  // nothing: the member joins
-    CallDeadline next;
-    absl::Duration pause;
+    CallDeadline next = {};
+    absl::Duration pause = {};
   };
 
   static std::string KeyOf(const cluster::Member& member);
@@ -92,7 +92,7 @@ class MemberConnector {
   absl::Status Join(Known* known, const Clients& clients);
   void StartDueTries();
   void Connect(Try attempt);
-  void TryAgain(Try attempt);
+  void TryAfter(absl::Duration pause, Try attempt);
 
   ClientOptions options_;
   const size_t sessions_;
