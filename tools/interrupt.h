@@ -1,4 +1,4 @@
-// Ctrl-C as an event instead of an end.
+// Ctrl-C, and other signals to end, as events.
 
 #ifndef INVOKER_TOOLS_INTERRUPT_H_
 #define INVOKER_TOOLS_INTERRUPT_H_
@@ -19,6 +19,10 @@ class Interrupt {
   // Waits for a SIGINT, no longer than `limit`. True if one has come.
   bool WaitFor(absl::Duration limit);
 };
+
+// A signalfd for SIGTERM, SIGINT and SIGHUP, which end nothing by themselves from here on; -1 with
+// errno. Before there are other threads.
+int TakeEndSignals();
 
 }  // namespace invoker::tools
 

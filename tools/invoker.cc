@@ -37,8 +37,8 @@ int Main(int argc, char** argv) {
 
   std::vector<std::pair<CLI::App*, Command>> commands;
   for (const auto add : {AddFunctionsCommand, AddCallCommand, AddMapCommand, AddPingCommand,
-                         AddUsageCommand, AddMembersCommand, AddDropsCommand, AddFabricsCommand,
-                         AddDoctorCommand, AddPolicyCommand}) {
+                         AddUsageCommand, AddMembersCommand, AddUpCommand, AddPoolCommand,
+                         AddDropsCommand, AddFabricsCommand, AddDoctorCommand, AddPolicyCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
     command->footer(kExitStatusHelp);

@@ -61,6 +61,8 @@ using Command = std::function<int()>;
 Command AddFunctionsCommand(CLI::App* app, CLI::App** command);
 Command AddCallCommand(CLI::App* app, CLI::App** command);
 Command AddMembersCommand(CLI::App* app, CLI::App** command);
+Command AddPoolCommand(CLI::App* app, CLI::App** command);
+Command AddUpCommand(CLI::App* app, CLI::App** command);
 Command AddPingCommand(CLI::App* app, CLI::App** command);
 Command AddFabricsCommand(CLI::App* app, CLI::App** command);
 Command AddMapCommand(CLI::App* app, CLI::App** command);

@@ -89,23 +89,22 @@ std::unique_ptr<ClientGroup> AcquireLeases(const ServerSettings& server,
     *exit_code = FailConnect(group.status());
     return nullptr;
   }
-  for (const std::shared_ptr<Lease>& lease : (*group)->leases()) {
-    for (const std::string& library : settings.uploads) {
-      const absl::Status status = lease->Upload(library);
-      if (status.ok()) continue;
-      *exit_code = Fail(
-          absl::Status(status.code(), absl::StrCat("--upload=", library, ": ", status.message())));
-      return nullptr;
-    }
+  for (const std::string& library : settings.uploads) {
+    const absl::Status status = (*group)->Upload(library);
+    if (status.ok()) continue;
+    *exit_code = Fail(
+        absl::Status(status.code(), absl::StrCat("--upload=", library, ": ", status.message())));
+    return nullptr;
   }
   return *std::move(group);
 }
 
 void ReleaseLeases(ClientGroup* group, bool wanted) {
   const std::vector<absl::StatusOr<LeaseEnd>> ends = group->Release();
+  const std::vector<std::shared_ptr<Lease>> leases = group->leases();
   if (!wanted) return;
   for (size_t i = 0; i < ends.size(); ++i) {
-    const Lease& lease = *group->leases()[i];
+    const Lease& lease = *leases[i];
     if (!ends[i].ok()) {
       Note(absl::StrCat("no bill: ", ends[i].status().message()));
     } else {

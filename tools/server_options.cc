@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <initializer_list>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "src/isolation/limits/control_group_place.h"
 #include "src/transport/provider/provider_profile.h"
 #include "tools/options.h"
 #include "tools/security_options.h"
@@ -23,8 +26,8 @@ constexpr absl::Duration kLeastEndpointCheck = absl::Milliseconds(100);
 
 // What makes sense only with leases of executors of their own.
 constexpr std::initializer_list<const char*> kLeaseFlags = {
-    "--lease-memory",    "--executor-memory", "--max-ttl", "--max-call",     "--prestart",
-    "--prestart-python", "--python",          "--sandbox", "--executor-user"};
+    "--lease-memory",    "--executor-memory", "--max-ttl", "--max-call",      "--prestart",
+    "--prestart-python", "--python",          "--sandbox", "--executor-user", "--bind-executors"};
 
 void AddWorkerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags) {
   WorkerOptions& worker = settings->worker;
@@ -115,8 +118,10 @@ void AddLeaseOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags
                   "executors that clients may lease for themselves, all together: each is a "
                   "process of its own. 0: none. By default as many as there are cores")
       ->type_name("N");
-  AddBytes(app, "--lease-memory", &policy.total.memory_bytes,
-           "memory of all leased executors together; by default half of the machine's")
+  AddBytes(
+      app, "--lease-memory", &policy.total.memory_bytes,
+      "memory of all leased executors together; by default half of the machine's, or of what the "
+      "server's control group may have")
       ->default_str("");
   AddBytes(app, "--executor-memory", &policy.executor_memory_bytes,
            "memory of a leased executor whose client does not say; by default its share of "
@@ -137,6 +142,9 @@ void AddLeaseOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags
                   "Python interpreter that has the package invoker, for executors of Python "
                   "functions; by default there are none")
       ->type_name("PATH");
+  app->add_flag("--bind-executors", spawner.bind,
+                "each leased executor runs on one of the cores that the server may run on, and on "
+                "another one than the others");
   app->add_option("--sandbox", flags->sandbox,
                   "of leased executors. none: a process with limits; bwrap: also a read-only root, "
                   "a private /tmp and no network but what the fabrics need (bubblewrap)")
@@ -250,10 +258,20 @@ uint32_t MachineCores() {
   return static_cast<uint32_t>(std::max(CPU_COUNT(&set), 1));
 }
 
-uint64_t MachineMemoryBytes() {
+std::string Contents(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The machine's, or what this process's control group may have of it.
+uint64_t MemoryBytes() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES);
   const int64_t page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+  const uint64_t all =
+      pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+  const absl::StatusOr<std::string> group =
+      FindOwnGroup(Contents("/proc/self/cgroup"), Contents("/proc/self/mountinfo"));
+  return group.ok() ? std::min(all, MemoryLimitOf(*group)) : all;
 }
 
 absl::Status SettleLeases(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
@@ -274,7 +292,7 @@ absl::Status SettleLeases(const CLI::App& app, const ServerFlags& flags, ServerS
   if (cores_given && policy.total.cores == 0) return absl::OkStatus();
   settings->leases_asked_for |= cores_given;
   if (!cores_given) policy.total.cores = MachineCores();
-  if (policy.total.memory_bytes == 0) policy.total.memory_bytes = MachineMemoryBytes() / 2;
+  if (policy.total.memory_bytes == 0) policy.total.memory_bytes = MemoryBytes() / 2;
   if (policy.executor_memory_bytes == 0) {
     policy.executor_memory_bytes = policy.total.memory_bytes / policy.total.cores;
   }

@@ -14,7 +14,7 @@ int StartProgram(posix_spawn_file_actions_t* actions, char* const* arguments,
   sigfillset(&signals);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  const int error = posix_spawn(pid, arguments[0], actions, &attributes, arguments, environment);
+  const int error = posix_spawnp(pid, arguments[0], actions, &attributes, arguments, environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(actions);
   return error;

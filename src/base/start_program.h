@@ -8,10 +8,10 @@
 
 namespace invoker {
 
-// Starts `arguments[0]`, a path, after `actions`. No signal is blocked in the new process, and none
-// is ignored or handled: the caller's threads may block signals that its programs need. Both arrays
-// end with a null pointer. `actions` are destroyed. Returns 0 and sets `pid`, or returns an errno.
-// Any thread.
+// Starts `arguments[0]`, a path or the name of a program in PATH, after `actions`. No signal is
+// blocked in the new process, and none is ignored or handled: the caller's threads may block
+// signals that its programs need. Both arrays end with a null pointer. `actions` are destroyed.
+// Returns 0 and sets `pid`, or returns an errno. Any thread.
 int StartProgram(posix_spawn_file_actions_t* actions, char* const* arguments,
                  char* const* environment, pid_t* pid);
 

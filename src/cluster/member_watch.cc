@@ -38,6 +38,18 @@ absl::StatusOr<std::vector<Member>> MemberWatch::AwaitMembers(absl::Duration lim
   return absl::UnavailableError("there is no member");
 }
 
+std::vector<Member> MemberWatch::Now(uint64_t* change) const {
+  absl::MutexLock lock(&mutex_);
+  if (change != nullptr) *change = changes_;
+  return members_;
+}
+
+void MemberWatch::AwaitChange(uint64_t change, absl::Duration limit) const {
+  const auto changed = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return changes_ != change; };
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(&changed), limit);
+}
+
 void MemberWatch::Follow(OnMembers on_members) {
   absl::MutexLock lock(&mutex_);
   on_members_ = std::move(on_members);
@@ -47,6 +59,7 @@ void MemberWatch::Follow(OnMembers on_members) {
 void MemberWatch::SetMembers(std::vector<Member> members) {
   absl::MutexLock lock(&mutex_);
   members_ = std::move(members);
+  ++changes_;
   failure_ = absl::OkStatus();
   if (on_members_) on_members_(members_);
 }

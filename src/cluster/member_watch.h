@@ -42,6 +42,11 @@ class MemberWatch {
   absl::StatusOr<std::vector<Member>> AwaitMembers(absl::Duration limit)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // The members as far as they are known now. `change`: a number for AwaitChange.
+  std::vector<Member> Now(uint64_t* change = nullptr) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Blocks until there are others than those of that number, for `limit` at most.
+  void AwaitChange(uint64_t change, absl::Duration limit) const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // How busy each is, by incarnation. Blocks for a round trip. UNIMPLEMENTED where nobody publishes
   // it.
   virtual absl::StatusOr<std::map<uint64_t, Load>> Loads() {
@@ -61,8 +66,9 @@ class MemberWatch {
   void SetFailure(absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
+  uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   OnMembers on_members_ ABSL_GUARDED_BY(mutex_);
 };

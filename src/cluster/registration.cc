@@ -1,17 +1,12 @@
 #include "src/cluster/registration.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "src/base/start_thread.h"
-#include "src/base/unique_fd.h"
 #include "src/cluster/cluster_address.h"
+#include "src/cluster/own_address.h"
 
 namespace invoker::cluster {
 namespace {
@@ -25,29 +20,6 @@ constexpr absl::Duration kLeaveLimit = absl::Seconds(3);
 
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
-// This machine's address on the way to `peer`. Nothing is sent.
-absl::StatusOr<std::string> AddressTowards(const bootstrap::HostPort& peer) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(peer.host.c_str(), absl::StrCat(peer.port).c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(peer.host, ": ", gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, &freeaddrinfo);
-  const UniqueFd socket_fd(socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage own = {};
-  socklen_t size = sizeof(own);
-  char host[NI_MAXHOST];
-  if (socket_fd.get() < 0 || connect(socket_fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      getsockname(socket_fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&own), size, host, sizeof(host), nullptr, 0,
-                  NI_NUMERICHOST) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no way to ", peer.host));
-  }
-  return std::string(host);
-}
-
 absl::StatusOr<std::string> AddressToAdvertise(const RegistrationOptions& options,
                                                absl::string_view listen,
                                                const bootstrap::HostPort& etcd) {
@@ -55,7 +27,7 @@ absl::StatusOr<std::string> AddressToAdvertise(const RegistrationOptions& option
   absl::StatusOr<bootstrap::HostPort> address = bootstrap::ParseHostPort(listen);
   if (!address.ok()) return address.status();
   if (!IsWildcard(address->host)) return std::string(listen);
-  absl::StatusOr<std::string> host = AddressTowards(etcd);
+  absl::StatusOr<std::string> host = OwnAddressTowards(etcd);
   if (!host.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the server listens at every interface, and which of them clients are to use "

@@ -15,7 +15,8 @@
 // To the worker of a shared executor that was lost the group connects again in the background, as
 // soon as it is there, and the executor is called again then: in a new session, with functions
 // found anew by their names. A group of one server can so outlive its restarts; calls in between
-// fail at once. A lease that is lost stays so, since what its executors had in memory is gone.
+// fail at once. A lease that is lost stays so, since what its executors had in memory is gone,
+// unless LeaseOptions::replace says otherwise.
 //
 // A group of a cluster follows it: it connects to servers that join, also while a map runs, and a
 // server that has left is called for as long as its session lives, and not connected to again.
@@ -49,7 +50,9 @@ class ExecutorLoads;
 class GroupAccess;
 class GroupCall;
 class GroupFunctionIds;
+class GroupLeases;
 class GroupTries;
+class LeaseReplacer;
 class MemberConnector;
 class RetiredClients;
 
@@ -157,7 +160,8 @@ class INVOKER_EXPORT ClientGroup {
   // Calls under way on one of them, as far as they were made through the group, and with the
   // client that it has now.
   uint32_t calls(size_t index) const;
-  const std::vector<std::shared_ptr<Lease>>& leases() const { return leases_; }
+  // Those that there are now: with LeaseOptions::replace, others may come.
+  std::vector<std::shared_ptr<Lease>> leases() const;
 
   // OK while an executor is left, or why the last one was lost.
   absl::Status status() const;
@@ -187,6 +191,16 @@ class INVOKER_EXPORT ClientGroup {
   GroupFuture InvokeAsync(const GroupFunction& function, const CallInput& input,
                           const CallOptions& options = kDefaultCallOptions,
                           CallDone done = nullptr);
+
+  // Lease::Upload and Lease::UploadCode, with all leases; and with those that come in the place of
+  // lost ones. The error is that of the first that has not got it.
+  absl::Status Upload(const std::string& path, absl::Duration timeout = absl::Minutes(1));
+  absl::Status UploadCode(absl::string_view code, CodeKind kind, absl::string_view name,
+                          absl::Duration timeout = absl::Minutes(1));
+  // The functions that all leases have.
+  std::vector<std::string> FunctionNames() const;
+  // Lease::Usage, of all leases that are left together.
+  absl::StatusOr<ResourceUsage> Usage() const;
 
   // Lease::Put, with all leases: the reference is for calls of this group. FAILED_PRECONDITION if
   // other executors than those of leases are in it.
@@ -218,6 +232,9 @@ class INVOKER_EXPORT ClientGroup {
 
   // Releases every lease: Lease::Release of each, with its server named in errors.
   std::vector<absl::StatusOr<LeaseEnd>> Release();
+  // The same, with one bill for all. The cause is kReleased, unless all have ended by themselves;
+  // then it is the first one's. An error only if no bill could be had.
+  absl::StatusOr<LeaseEnd> ReleaseAll();
 
  private:
   friend class GroupCallStarter;
@@ -231,6 +248,8 @@ class INVOKER_EXPORT ClientGroup {
       size_t most);
   absl::Status Follow(std::unique_ptr<cluster::MemberWatch> watch,
                       std::unique_ptr<MemberConnector> connector);
+  absl::Status ReplaceLost(std::unique_ptr<cluster::MemberWatch> watch,
+                           const LeaseOptions& options);
   void Watch(size_t executor);
   absl::StatusOr<std::vector<RemoteFunction>> FindFunctions(const Client& client) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(functions_mutex_);
@@ -242,7 +261,7 @@ class INVOKER_EXPORT ClientGroup {
                                        const CallOptions& options);
 
   const size_t leased_;  // executors of leases, which come last
-  const std::vector<std::shared_ptr<Lease>> leases_;
+  const std::unique_ptr<GroupLeases> leases_;
   const std::shared_ptr<ExecutorLoads> loads_;  // with the clients, the leases' too
   const std::shared_ptr<GroupAccess> access_;
   mutable absl::Mutex functions_mutex_;
@@ -253,8 +272,9 @@ class INVOKER_EXPORT ClientGroup {
   bool closing_ ABSL_GUARDED_BY(functions_mutex_) = false;  // no client is put in place any more
   const std::unique_ptr<DeferredCalls> deferred_;
   const std::unique_ptr<RetiredClients> retired_;
-  std::unique_ptr<MemberConnector> connector_;   // nullptr: what is lost stays so
-  std::unique_ptr<cluster::MemberWatch> watch_;  // tells the connector
+  std::unique_ptr<cluster::MemberWatch> watch_;  // for the next two; else nullptr
+  std::unique_ptr<MemberConnector> connector_;   // nullptr: sessions that are lost stay so
+  std::unique_ptr<LeaseReplacer> replacer_;      // nullptr: leases that are lost stay so
 };
 
 }  // namespace invoker

@@ -75,6 +75,14 @@ struct LeaseOptions {
   // ClientGroup::Acquire only: servers of a cluster that have these labels. A list of servers has
   // none.
   std::map<std::string, std::string> labels;
+  // ClientGroup::Acquire only: "server", or the name of a label. The executors are spread as evenly
+  // over the servers, or over the label's values, as what is free allows; empty: by load alone.
+  std::string spread;
+  // ClientGroup::Acquire only: in the background, other executors take the places of those whose
+  // server was lost, as soon as there are some, with the code that was uploaded by the group. Calls
+  // that were under way there end as they do without it, and what was stored there is lost. What a
+  // function has ended is not replaced.
+  bool replace = false;
   // While it waits in line: how many leases come first. On a thread that must not be kept long.
   std::function<void(uint32_t ahead)> on_queued;
   ClientOptions client;  // for the session with each executor
@@ -154,7 +162,7 @@ class INVOKER_EXPORT Lease {
   absl::StatusOr<LeaseEnd> Release();
 
  private:
-  friend class ClientGroup;
+  friend class ClientGroup;  // its places_
   Lease(std::shared_ptr<ClientLease> held, std::vector<std::unique_ptr<Client>> clients);
   absl::StatusOr<LeaseEnd> ReleaseWithin(absl::Duration limit);
 

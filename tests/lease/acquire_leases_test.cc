@@ -1,6 +1,6 @@
 // Leases over several servers: which of them are asked, and what becomes of refusals.
 
-#include "src/invoke/group/acquire_leases.h"
+#include "src/invoke/group/leases/acquire_leases.h"
 
 #include <map>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "invoker/client_group.h"
-#include "src/invoke/group/lease_placement.h"
+#include "src/invoke/group/leases/lease_placement.h"
 #include "tests/integration/fabric_test.h"
 
 namespace invoker {
@@ -56,6 +56,8 @@ class ToldLoads final : public cluster::MemberWatch {
  public:
   absl::StatusOr<std::map<uint64_t, cluster::Load>> Loads() override { return loads; }
 
+  void Tell(std::vector<cluster::Member> members) { SetMembers(std::move(members)); }
+
   std::map<uint64_t, cluster::Load> loads;
 };
 
@@ -95,10 +97,11 @@ class AcquireLeasesTest : public ServerTest {
 TEST_F(AcquireLeasesTest, WhatOneServerRefusesTheOthersAreAskedFor) {
   const std::vector<cluster::Member> members = {Start(1, 2, "a"), Start(2, 2, "a"),
                                                 Start(3, 2, "b")};
+  watch_.Tell(members);
   // It has nothing left, and nobody knows that yet.
   const auto taken = Lease::Acquire(members[0].server, Executors(2));
   ASSERT_TRUE(taken.ok()) << taken.status();
-  const auto leases = AcquireLeases(members, &watch_, Executors(4));
+  const auto leases = AcquireLeases(&watch_, Executors(4));
   ASSERT_TRUE(leases.ok()) << leases.status();
   EXPECT_EQ(Count(*leases), 4u);
   for (const std::shared_ptr<Lease>& lease : *leases) {
@@ -113,25 +116,27 @@ TEST_F(AcquireLeasesTest, FewerWillDoIfTheCallerSaysSo) {
   members[2].server = "127.0.0.1:1";
   members[2].incarnation = 3;
   watch_.loads[3] = watch_.loads[1];
+  watch_.Tell(members);
   LeaseOptions options = Executors(5);
-  const absl::Status refused = AcquireLeases(members, &watch_, options).status();
+  const absl::Status refused = AcquireLeases(&watch_, options).status();
   EXPECT_FALSE(refused.ok());
   options.at_least = 2;
-  const auto leases = AcquireLeases(members, &watch_, options);
+  const auto leases = AcquireLeases(&watch_, options);
   ASSERT_TRUE(leases.ok()) << leases.status();
   EXPECT_EQ(Count(*leases), 3u);
 }
 
 TEST_F(AcquireLeasesTest, OnlyServersWithTheLabelsAreAsked) {
   const std::vector<cluster::Member> members = {Start(1, 2, "a"), Start(2, 2, "b")};
+  watch_.Tell(members);
   LeaseOptions options = Executors(2);
   options.labels["zone"] = "b";
-  const auto leases = AcquireLeases(members, &watch_, options);
+  const auto leases = AcquireLeases(&watch_, options);
   ASSERT_TRUE(leases.ok()) << leases.status();
   ASSERT_EQ(leases->size(), 1u);
   EXPECT_EQ(leases->front()->server(), members[1].server);
   options.labels["zone"] = "c";
-  const absl::Status none = AcquireLeases(members, &watch_, options).status();
+  const absl::Status none = AcquireLeases(&watch_, options).status();
   EXPECT_TRUE(absl::IsNotFound(none)) << none;
   EXPECT_TRUE(absl::StrContains(none.message(), "zone=c")) << none;
 }

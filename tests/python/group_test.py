@@ -141,25 +141,24 @@ def test_a_lease_is_taken_where_the_most_cores_are_free_and_its_terms_can_be_met
     python = Server("auto", "--lease-cores=2", "--allow-upload=python", "--python=/usr/bin/python3")
     try:
         with invoker.connect("%s,%s" % (python.address, plain.address)) as group:
-            first = group.lease(executors=2, python=False)
+            first = group.lease(python=False)
             assert first.server == plain.address
-            # One is free there, and two here.
-            second = group.lease(python=False)
-            assert second.server == python.address
-            second.close()
+            # Two are free here and there.
+            with group.lease(executors=4, python=False) as every:
+                assert set(every.server.split(",")) == {plain.address, python.address}
+                with pytest.raises(invoker.ResourceExhausted):
+                    group.lease()
             first.close()
             # The one with more has no Python.
             with group.lease(python=True) as lease:
                 assert lease.server == python.address
             with pytest.raises(invoker.InvalidArgument):
-                group.lease(executors=4)
-            with group.lease(executors=3), group.lease(executors=2, python=True) as last:
-                with pytest.raises(invoker.ResourceExhausted):
-                    group.lease()
+                group.lease(executors=6, python=False)
+            with group.lease(executors=2, python=True) as last, group.lease(executors=3, python=False):
                 closing = threading.Timer(0.2, last.close)
                 closing.start()
                 with pytest.raises(invoker.ResourceExhausted):
-                    group.lease(executors=3, wait=0.1)
+                    group.lease(executors=3, python=False, wait=0.1)
                 closing.join()
                 with group.lease(python=True, wait=60) as waited:
                     assert waited.server == python.address

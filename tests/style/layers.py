@@ -33,6 +33,7 @@ LAYERS = {
     "src/bootstrap/service": ["src/bootstrap/conversion", "src/bootstrap/lease", "src/security"],
     "src/bootstrap/client": ["src/bootstrap/conversion", "src/security"],
     "src/cluster": ["src/bootstrap/messages", "src/security"],
+    "src/launch": ["src/cluster", "src/transport/self_test"],
     "src/code": ["src/bootstrap/client", "src/bootstrap/service"],
     "src/invoke/wire": ["src/bootstrap/messages", "src/security", "src/transport/reactor"],
     "src/invoke/fabrics": ["src/bootstrap/messages", "src/transport/self_test"],

@@ -6,6 +6,7 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "src/cluster/member_watch.h"
+#include "src/code/upload_client.h"
 #include "src/invoke/client/call_starter.h"
 #include "src/invoke/client/stored_value.h"
 #include "src/invoke/connect/connection.h"
@@ -17,6 +18,8 @@
 #include "src/invoke/group/group_call_starter.h"
 #include "src/invoke/group/group_function_ids.h"
 #include "src/invoke/group/group_tries.h"
+#include "src/invoke/group/leases/group_leases.h"
+#include "src/invoke/group/leases/lease_replacer.h"
 #include "src/invoke/group/member_connector.h"
 #include "src/invoke/group/retired_clients.h"
 #include "src/invoke/group/start_on_executor.h"
@@ -56,7 +59,7 @@ absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Make(
 ClientGroup::ClientGroup(std::vector<std::shared_ptr<Client>> clients, size_t owned,
                          std::vector<std::shared_ptr<Lease>> leases, size_t most)
     : leased_(clients.size() - owned),
-      leases_(std::move(leases)),
+      leases_(std::make_unique<GroupLeases>(std::move(leases))),
       loads_(std::make_shared<ExecutorLoads>(PointersTo(clients), most)),
       access_(std::make_shared<GroupAccess>()),
       clients_(std::move(clients)),
@@ -87,8 +90,11 @@ void ClientGroup::Close() {
   for (const std::shared_ptr<CallDriver>& driver : ListDrivers()) {
     driver->Fail(absl::CancelledError("the group has been closed"));
   }
-  watch_.reset();
+  // The watch tells the connector, and the replacer asks the watch.
+  if (connector_ != nullptr) watch_.reset();
   connector_.reset();
+  replacer_.reset();
+  watch_.reset();
   deferred_->Stop();
   const size_t owned = size() - leased_;
   for (size_t i = 0; i < owned; ++i) client(i).Close();
@@ -137,7 +143,8 @@ absl::StatusOr<std::vector<RemoteFunction>> ClientGroup::FindFunctions(const Cli
   return found;
 }
 
-// On the connector's thread. Waits for no call: what is under way in the lost session goes on.
+// On the connector's thread, or the replacer's. Waits for no call: what is under way in the lost
+// session goes on.
 absl::Status ClientGroup::Replace(size_t executor, std::shared_ptr<Client> client) {
   absl::ReleasableMutexLock lock(&functions_mutex_);
   if (closing_) return absl::CancelledError("the group is being closed");
@@ -309,7 +316,7 @@ absl::StatusOr<UntypedReference> ClientGroup::PutBytes(absl::string_view type, s
         "only the executors of leases store data, and the group has shared ones");
   }
   std::vector<std::shared_ptr<StorePlaces>> places;
-  for (const std::shared_ptr<Lease>& lease : leases_) places.push_back(lease->places_);
+  for (const std::shared_ptr<Lease>& lease : leases_->List()) places.push_back(lease->places_);
   absl::StatusOr<std::shared_ptr<StoredValue>> value =
       StoredValue::Put(std::move(places), std::string(type), bytes, write, options);
   if (!value.ok()) return value.status();
@@ -347,16 +354,27 @@ std::vector<absl::StatusOr<std::string>> ClientGroup::Map(const GroupFunction& f
 }
 
 std::vector<absl::StatusOr<LeaseEnd>> ClientGroup::Release() {
-  std::vector<absl::StatusOr<LeaseEnd>> ends;
-  for (const std::shared_ptr<Lease>& lease : leases_) {
-    absl::StatusOr<LeaseEnd> end = lease->Release();
-    if (!end.ok()) {
-      end = absl::Status(end.status().code(),
-                         absl::StrCat(lease->server(), ": ", end.status().message()));
-    }
-    ends.push_back(std::move(end));
-  }
-  return ends;
+  if (replacer_ != nullptr) replacer_->Stop();
+  return leases_->Release();
 }
+
+absl::StatusOr<LeaseEnd> ClientGroup::ReleaseAll() { return GroupLeases::InOne(Release()); }
+
+std::vector<std::shared_ptr<Lease>> ClientGroup::leases() const { return leases_->List(); }
+
+absl::Status ClientGroup::Upload(const std::string& path, absl::Duration timeout) {
+  absl::StatusOr<std::string> code = ReadCode(path);
+  if (!code.ok()) return code.status();
+  return UploadCode(*code, CodeKind::kLibrary, path.substr(path.rfind('/') + 1), timeout);
+}
+
+absl::Status ClientGroup::UploadCode(absl::string_view code, CodeKind kind, absl::string_view name,
+                                     absl::Duration timeout) {
+  return leases_->UploadCode(code, kind, name, timeout);
+}
+
+std::vector<std::string> ClientGroup::FunctionNames() const { return leases_->FunctionNames(); }
+
+absl::StatusOr<ResourceUsage> ClientGroup::Usage() const { return leases_->Usage(); }
 
 }  // namespace invoker

@@ -6,9 +6,12 @@
 #include "invoker/client_group.h"
 #include "src/base/standard_error.h"
 #include "src/cluster/member_watch.h"
-#include "src/invoke/group/acquire_leases.h"
 #include "src/invoke/group/connect_member.h"
 #include "src/invoke/group/each_of.h"
+#include "src/invoke/group/executor_loads.h"
+#include "src/invoke/group/leases/acquire_leases.h"
+#include "src/invoke/group/leases/group_leases.h"
+#include "src/invoke/group/leases/lease_replacer.h"
 #include "src/invoke/group/member_connector.h"
 
 namespace invoker {
@@ -19,6 +22,9 @@ using Members = std::vector<cluster::Member>;
 
 // Executors of a group that follows its servers.
 constexpr size_t kMostExecutors = 4096;
+
+// For a piece of code, to a lease that comes in the place of another one.
+constexpr absl::Duration kUploadLimit = absl::Minutes(1);
 
 absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> StartWatch(absl::string_view servers,
                                                                  const ClientOptions& options) {
@@ -101,10 +107,42 @@ absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Acquire(absl::string_v
   if (!watch.ok()) return watch.status();
   const absl::StatusOr<Members> members = AwaitMembers(servers, options.client, watch->get());
   if (!members.ok()) return members.status();
-  absl::StatusOr<std::vector<std::shared_ptr<Lease>>> leases =
-      AcquireLeases(*members, watch->get(), options);
+  absl::StatusOr<std::vector<std::shared_ptr<Lease>>> leases = AcquireLeases(watch->get(), options);
   if (!leases.ok()) return leases.status();
-  return Of({}, *std::move(leases));
+  absl::StatusOr<std::unique_ptr<ClientGroup>> group = Of({}, *std::move(leases));
+  if (!group.ok() || !options.replace) return group;
+  absl::Status status = (*group)->ReplaceLost(*std::move(watch), options);
+  if (!status.ok()) return status;
+  return group;
+}
+
+// What is lost from now on, or has been already, is replaced.
+absl::Status ClientGroup::ReplaceLost(std::unique_ptr<cluster::MemberWatch> watch,
+                                      const LeaseOptions& options) {
+  watch_ = std::move(watch);
+  LeaseReplacer::Places places;
+  places.acquire = [this, options](uint32_t executors, absl::Duration ttl) {
+    LeaseOptions mine = options;
+    mine.executors = executors;
+    mine.at_least = 1;
+    mine.ttl = ttl;
+    mine.wait = absl::ZeroDuration();
+    // They were the caller's, for as long as it waited.
+    mine.on_queued = nullptr;
+    mine.client.times = nullptr;
+    return AcquireLeases(watch_.get(), mine);
+  };
+  places.bring = [this](const std::shared_ptr<Lease>& lost, const std::shared_ptr<Lease>& added) {
+    return leases_->Replace(lost, added, kUploadLimit);
+  };
+  places.replace = [this](size_t executor, std::shared_ptr<Client> client) {
+    return Replace(executor, std::move(client));
+  };
+  replacer_ = std::make_unique<LeaseReplacer>(leases_->List(), options.ttl, std::move(places));
+  if (absl::Status status = replacer_->Start(); !status.ok()) return status;
+  loads_->set_on_lost([raw = replacer_.get()](size_t executor) { raw->Lost(executor); });
+  for (size_t i = 0; i < size(); ++i) Watch(i);
+  return absl::OkStatus();
 }
 
 }  // namespace invoker

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -76,6 +77,20 @@ absl::StatusOr<std::string> FindOwnGroup(absl::string_view cgroup, absl::string_
   }
   return None(
       absl::StrCat("no cgroups, version 2, are mounted that hold this process's (", own, ")"));
+}
+
+uint64_t MemoryLimitOf(const std::string& directory) {
+  uint64_t least = UINT64_MAX;
+  std::filesystem::path group = directory;
+  // The first one of all has no such file, and above it is no group.
+  while (true) {
+    std::ifstream file(group / "memory.max");
+    std::string text;
+    uint64_t limit = 0;
+    if (!(file >> text)) return least;
+    if (absl::SimpleAtoi(text, &limit)) least = std::min(least, limit);
+    group = group.parent_path();
+  }
 }
 
 uint64_t CountIn(absl::string_view text, absl::string_view name) {

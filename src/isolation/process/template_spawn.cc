@@ -1,6 +1,7 @@
 // Template: how executors are made.
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -38,6 +39,17 @@ using isolation::v1::ToTemplate;
   answer.set_text(std::string(status.message()));
   socket.Send(answer.SerializeAsString(), {}, /*wait=*/true).IgnoreError();
   _exit(1);
+}
+
+// Keeps this process, and what it starts, on one processor core, counted from 1; 0: on any.
+absl::Status BindTo(uint32_t core) {
+  if (core == 0) return absl::OkStatus();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core - 1, &set);
+  if (sched_setaffinity(0, sizeof(set), &set) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot run on processor core ", core - 1, " alone: ", strerror(errno)));
 }
 
 }  // namespace
@@ -117,6 +129,9 @@ void Template::Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds
                                    "cannot join the executor's cgroup: ", strerror(errno))));
   }
   if (fds.size() == 3) fds[2].Reset();
+  if (absl::Status status = BindTo(request.core()); !status.ok()) {
+    Refuse(std::move(control), status);
+  }
   if (absl::Status status = BecomeExecutor(parent, UserOf(request)); !status.ok()) {
     Refuse(std::move(control), status);
   }

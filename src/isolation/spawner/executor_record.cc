@@ -307,7 +307,7 @@ void ExecutorRecord::OnEnded(int wait_status, absl::Duration cpu_time) {
 
 void ExecutorRecord::OnLost() {
   // Nobody else is left to do it.
-  transport::RemoveFilesOfTheDead(owner_);
+  transport::RemoveFilesOfTheDead(place_.owner);
   Finish({LeaseEndCause::kServer,
           "the process that executors are forked from has ended, and they with it",
           {}},

@@ -32,6 +32,11 @@ namespace invoker {
 class ExecutorRecord {
  public:
   // `group`: nullptr if executors have none here.
+  struct Place {
+    uid_t owner = 0;    // whose process it is
+    uint32_t core = 0;  // the processor core that it runs on, counted from 1; 0: any
+  };
+
   ExecutorRecord(uint64_t id, ExecutorKind kind, bool sandboxed, UniqueFd socket, MappedPage page,
                  std::unique_ptr<ExecutorGroup> group)
       : id_(id),
@@ -43,9 +48,9 @@ class ExecutorRecord {
 
   uint64_t id() const { return id_; }
   ExecutorKind kind() const { return kind_; }
-  // Whose process it is. Set before anybody else has this.
-  uid_t owner() const { return owner_; }
-  void set_owner(uid_t owner) { owner_ = owner; }
+  // Set before anybody else has this.
+  const Place& place() const { return place_; }
+  void set_place(const Place& place) { place_ = place; }
   ControlSocket& socket() { return socket_; }
   const ExecutorPage& page() const { return *page_.get(); }
 
@@ -127,7 +132,7 @@ class ExecutorRecord {
 
   const uint64_t id_;
   const ExecutorKind kind_;
-  uid_t owner_ = 0;
+  Place place_;
   const bool sandboxed_;
   ControlSocket socket_;
   const MappedPage page_;

@@ -28,6 +28,9 @@ struct SpawnerOptions {
   uint32_t prestart = 0;      // native executors that wait for a lease
   uint32_t prestart_python = 0;
   Sandbox sandbox = Sandbox::kNone;
+  // Each executor runs on one of the processor cores that this process may run on, and on another
+  // one than the others while there are enough.
+  bool bind = false;
   // Whom executors run as when this process is root; empty: nobody's. Its own name: no change.
   std::string user;
   std::vector<std::string> libraries;  // that every executor has loaded

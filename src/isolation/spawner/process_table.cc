@@ -1,6 +1,7 @@
 #include "src/isolation/spawner/process_table.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -39,7 +40,24 @@ class Spawner final : public ExecutorSpawner {
 // windows, loaded code and functions. A call that needs more is refused, and the lease goes on.
 uint64_t BulkBytesOf(uint64_t memory_bytes) { return memory_bytes / 4 * 3; }
 
+// Those that this process may run on, counted from 1.
+std::vector<uint32_t> OwnCores() {
+  std::vector<uint32_t> cores;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (uint32_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core + 1);
+  }
+  return cores;
+}
+
 }  // namespace
+
+ProcessTable::ProcessTable(const SpawnerOptions& options, ExecutorSetup setup)
+    : options_(options),
+      setup_(std::move(setup)),
+      cores_(options.bind ? OwnCores() : std::vector<uint32_t>()) {}
 
 absl::string_view ProcessTable::KindName(ExecutorKind kind) {
   return kind == ExecutorKind::kPython ? "Python" : "native";
@@ -117,7 +135,8 @@ absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* proc
   for (const std::string& argument : setup_.KindOf(record->kind()).command) {
     spawn.mutable_spawn()->add_command(argument);
   }
-  if (setup_.user.several()) spawn.mutable_spawn()->set_user(record->owner());
+  if (setup_.user.several()) spawn.mutable_spawn()->set_user(record->place().owner);
+  spawn.mutable_spawn()->set_core(record->place().core);
   absl::Status status = process->Send(spawn, descriptors);
   std::vector<int> libraries;
   for (const UniqueFd& library : setup_.libraries) libraries.push_back(library.get());
@@ -141,7 +160,7 @@ absl::Status ProcessTable::Launch(const RecordPtr& record, TemplateProcess* proc
 absl::StatusOr<uid_t> ProcessTable::ChooseUser() {
   if (!setup_.user.several()) return setup_.user.change ? setup_.user.uid : geteuid();
   std::set<uid_t> used;
-  for (const auto& [id, record] : records_) used.insert(record->owner());
+  for (const auto& [id, record] : records_) used.insert(record->place().owner);
   const uint64_t count = uint64_t{setup_.user.last_uid} - setup_.user.uid + 1;
   // The one that has not been used for longest comes first.
   for (uint64_t i = 0; i < count; ++i) {
@@ -152,6 +171,21 @@ absl::StatusOr<uid_t> ProcessTable::ChooseUser() {
       "executors run as all of the users ", setup_.user.uid, " to ", setup_.user.last_uid,
       " that they may; give --executor-user as many as there can be executors, and some more for ",
       "those that are ending"));
+}
+
+uint32_t ProcessTable::ChooseCore() {
+  if (cores_.empty()) return 0;
+  std::map<uint32_t, int> executors;
+  for (const auto& [id, record] : records_) ++executors[record->place().core];
+  // The one that has not been chosen for longest comes first.
+  uint32_t best = 0;
+  for (size_t i = 0; i < cores_.size(); ++i) {
+    const uint32_t core = cores_[(next_core_ + i) % cores_.size()];
+    if (best == 0 || executors[core] < executors[best]) best = core;
+  }
+  next_core_ =
+      static_cast<size_t>(std::find(cores_.begin(), cores_.end(), best) - cores_.begin()) + 1;
+  return best;
 }
 
 absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind, Use use) {
@@ -190,7 +224,7 @@ absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::StartOne(ExecutorKind kind
     if (use == Use::kPool && IsPoolFull(kind)) return RecordPtr();
     absl::StatusOr<uid_t> owner = ChooseUser();
     if (!owner.ok()) return owner.status();
-    record->set_owner(*owner);
+    record->set_place({*owner, ChooseCore()});
     if (use == Use::kPool) of.pool.insert(record);
     process = of.process;
     records_[id] = record;

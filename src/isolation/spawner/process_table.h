@@ -70,8 +70,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   static constexpr uint64_t kWakeEvent = 2;
   static constexpr uint64_t kFirstRecordEvent = 16;
 
-  ProcessTable(const SpawnerOptions& options, ExecutorSetup setup)
-      : options_(options), setup_(std::move(setup)) {}
+  ProcessTable(const SpawnerOptions& options, ExecutorSetup setup);
 
   absl::Status Prepare();
   static absl::string_view KindName(ExecutorKind kind);
@@ -87,6 +86,8 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
                       const std::vector<int>& descriptors) ABSL_LOCKS_EXCLUDED(mutex_);
   // One of the users that executors may run as, and that no executor runs as now.
   absl::StatusOr<uid_t> ChooseUser() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The core that the fewest executors run on, as ExecutorRecord::core; 0 if they are not bound.
+  uint32_t ChooseCore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<RecordPtr> TakeOne(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   void Refill(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   RecordPtr Find(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -107,7 +108,8 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
 
   const SpawnerOptions options_;
   const ExecutorSetup setup_;
-  UniqueFd events_;  // epoll
+  const std::vector<uint32_t> cores_;  // to bind executors to, counted from 1; empty: they are not
+  UniqueFd events_;                    // epoll
   UniqueFd wake_;
   std::array<Kind, 2> kinds_;  // by ExecutorKind
   std::atomic<uint64_t> next_id_{1};
@@ -117,6 +119,7 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   // When templates that have not ended their executors by then are killed.
   absl::Time stop_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   uint64_t next_user_ ABSL_GUARDED_BY(mutex_) = 0;  // the next one, where there are several
+  size_t next_core_ ABSL_GUARDED_BY(mutex_) = 0;    // the same of cores_
   std::map<uint64_t, RecordPtr> records_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -246,7 +246,7 @@ def connect(
     if not several and not reconnect:
         return Client(NativeCalls(_invoker.connect(way), way))
     native = _invoker.connect_group(way, reconnect is None or bool(reconnect))
-    return Group(NativeCalls(native, way), Client)
+    return Group(NativeCalls(native, way), Client, lambda calls: Lease(calls, Client))
 
 
 async def aconnect(server: str, **options: Any) -> Union[Client, Group]:

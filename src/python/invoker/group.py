@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional
 from invoker._calls import leasing
 from invoker._calls.closing import Closing, beside
 from invoker._calls.connecting import Connecting
+from invoker._calls.lease_calls import LeaseCalls
 from invoker._calls.native_calls import NativeCalls
 from invoker._native import _invoker
 from invoker.function import Functions
@@ -19,9 +20,14 @@ def _ways(native: _invoker.NativeGroup, base: Connecting) -> List[Connecting]:
     return [base._replace(server=server) for server in native.servers()]
 
 
-def _take_on_one_of_all(native: _invoker.NativeGroup, base: Optional[Connecting]) -> Any:
+def _take(native: _invoker.NativeGroup, base: Optional[Connecting], *terms: Any, **options: Any) -> LeaseCalls:
+    """A lease on the workers that are left, or on the members of the cluster."""
     assert base is not None
-    return leasing.take_on_one_of(_ways(native, base), leasing.take)
+    if options.get("python") is None:
+        options["python"] = any(way.capacity()["python"] for way in _ways(native, base))
+    if "://" not in base.server:
+        base = base._replace(server=",".join(native.servers()))
+    return leasing.take(base, *terms, **options)
 
 
 class Group(Functions, Closing):
@@ -38,13 +44,17 @@ class Group(Functions, Closing):
     once. Failures of functions are never tried again. timeout is that of all tries together. Any thread.
     """
 
-    def __init__(self, calls: NativeCalls, make_client: Callable[[NativeCalls], Any]) -> None:
+    def __init__(
+        self,
+        calls: NativeCalls,
+        make_client: Callable[[NativeCalls], Any],
+        make_lease: Optional[Callable[[LeaseCalls], Any]] = None,
+    ) -> None:
         """For connect() and Lease."""
-        Functions.__init__(
-            self, calls, functools.partial(_take_on_one_of_all, calls.native, calls.way)
-        )
+        Functions.__init__(self, calls, functools.partial(_take, calls.native, calls.way))
         self._native: _invoker.NativeGroup = calls.native  # type: ignore[assignment]
         self._make_client = make_client
+        self._make_lease = make_lease
         # By session.
         self._clients: Dict[int, Any] = {}
 
@@ -67,17 +77,26 @@ class Group(Functions, Closing):
         return max(client.ping(size, timeout=timeout) for client in self.clients)
 
     def lease(self, *arguments: Any, **options: Any) -> Any:
-        """Like Client.lease(): all executors on one worker, that with the most free cores among those which can give them.
+        """Like Client.lease(), of executors on all workers together; in a cluster, on all its members.
 
-        If none has enough free and the lease is to wait in line, it does so on that one. Spread over several workers, a
-        lease is several: take one of each of `clients`.
+        Each executor goes where the most cores are free, as far as that is known: members of a cluster publish it, and the
+        better of two that are picked at random gets it. What one worker refuses, the others are asked for. To wait in line
+        for several workers means to take what they have in the order of their addresses, and to hold it meanwhile. In a
+        cluster the members are looked at anew every five seconds, and those that have joined are asked, too.
+
+        Further terms:
+
+        at_least: fewer executors than asked for will do, down to so many.
+        labels: only members of a cluster that have all of these, as a dict.
+        spread: "server" or the name of a label: the executors are spread over the servers, or over the label's values, as
+            evenly as what is free allows.
+        replace: executors of a worker that was lost are replaced in the background, with the functions that were registered
+            or uploaded. Calls that were under way there fail as they do without it, and what was put there is lost.
+
+        NotFound if no member has the labels.
         """
-        clients = {client._calls.worker(): client for client in self.clients}
-
-        def take_on(way: Connecting, *terms: Any, **named: Any) -> Any:
-            return clients[way].lease(*terms, **named)
-
-        return leasing.take_on_one_of(list(clients), take_on, *arguments, **options)
+        assert self._make_lease is not None
+        return self._make_lease(_take(self._native, self._calls.worker(), *arguments, **options))
 
     async def alease(self, *arguments: Any, **terms: Any) -> Any:
         """Like lease(), from asyncio. A lease that comes after the task was cancelled is given back."""

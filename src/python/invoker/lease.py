@@ -19,7 +19,7 @@ from invoker.usage import Usage
 
 
 class Lease(Group):
-    """Executors of one's own on a worker, made by Client.lease(). A context manager; close() gives them back.
+    """Executors of one's own, made by Client.lease() or Group.lease(). A context manager; close() gives them back.
 
     Each executor is a process that runs one call at a time; calls go to the one with the fewest under way. Functions are
     the worker's own, those of libraries that upload() brought, and Python functions that register() or function() did:
@@ -32,7 +32,8 @@ class Lease(Group):
         print(lease.usage)
 
     A function that crashes, ends its process or breaks a limit ends the lease: calls under way fail with Aborted, whose
-    message names the cause, and so do later ones. No other lease notices. Any thread.
+    message names the cause, and so do later ones. No other lease notices. Of a lease on several workers, the executors on
+    that worker end, and the others go on. Any thread.
     """
 
     def __init__(self, calls: LeaseCalls, make_client: Callable[[NativeCalls], Any]) -> None:
@@ -133,8 +134,8 @@ class Lease(Group):
 
     @property
     def server(self) -> str:
-        """The worker's address."""
-        return self._calls.server
+        """The worker's address; of several, separated by commas."""
+        return ",".join(self._calls.lease.servers())
 
     def __repr__(self) -> str:
         if self._calls.native.closed:

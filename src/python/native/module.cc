@@ -172,6 +172,7 @@ PYBIND11_MODULE(_invoker, module) {
 
   py::class_<NativeLease>(module, "NativeLease")
       .def("group", &NativeLease::Group)
+      .def("servers", &NativeLease::Servers)
       .def("function_names", &NativeLease::FunctionNames)
       .def("load", &NativeLease::Load, py::arg("code"), py::arg("python"), py::arg("name"))
       .def("put", &NativeLease::Put, py::arg("type"), py::arg("array"), py::arg("timeout"))

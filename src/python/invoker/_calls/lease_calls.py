@@ -18,10 +18,9 @@ from invoker._pickle import shipping
 class LeaseCalls(NativeCalls):
     """The calls of a Lease, and its code. It gives the lease back when nothing refers to it any more. Any thread."""
 
-    def __init__(self, lease: _invoker.NativeLease, server: str) -> None:
+    def __init__(self, lease: _invoker.NativeLease) -> None:
         super().__init__(lease.group())
         self.lease = lease
-        self.server = server
         self._code_lock = threading.Lock()
         self._closed = _invoker.Event()
         self._bill: Optional[Dict[str, Any]] = None

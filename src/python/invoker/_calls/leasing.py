@@ -1,4 +1,4 @@
-"""Takes leases: with the terms of Client.lease(), where a group has room, or when a function is first called."""
+"""Takes leases: with the terms of Client.lease() and Group.lease(), or when a function is first called."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import numbers
 import threading
 from concurrent.futures import Future
-from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from invoker._calls import arguments
 from invoker._calls.caller import Caller, RemoteCall
@@ -15,20 +15,12 @@ from invoker._calls.lease_calls import LeaseCalls
 from invoker._native import _invoker
 from invoker._native.fork import renew_locks_of
 from invoker._pickle import frames
-from invoker.errors import (
-    FailedPrecondition,
-    InvalidArgument,
-    InvokerError,
-    ResourceExhausted,
-    Unavailable,
-)
+from invoker.errors import FailedPrecondition, InvalidArgument
 
 _POLLING = ("hot", "warm", "adaptive")
 # The largest count that the wire carries; no worker has as many executors.
 _MOST_EXECUTORS = 2**32 - 1
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-
-_Lease = TypeVar("_Lease")
 
 
 def take(
@@ -43,8 +35,15 @@ def take(
     wait: float = 0.0,
     tenant: str = "",
     python: Optional[bool] = None,
+    at_least: int = 0,
+    labels: Optional[Mapping[str, str]] = None,
+    spread: str = "",
+    replace: bool = False,
 ) -> LeaseCalls:
-    """Takes a lease on the worker, as Client.lease() does."""
+    """Takes a lease on the worker as Client.lease() does, or on those of a group as Group.lease() does.
+
+    python: not None for those of a group.
+    """
     if python is None:
         python = way.capacity()["python"]
     elif not isinstance(python, bool):
@@ -65,41 +64,15 @@ def take(
         "call_limit": limit_seconds("call_limit", call_limit),
         "wait": _seconds("wait", wait),
         "tenant": arguments.text("tenant", tenant),
+        "at_least": arguments.whole("at_least", at_least, least=0, most=_MOST_EXECUTORS),
+        "labels": {
+            arguments.text("a label", name): arguments.text("a label's value", value)
+            for name, value in (labels or {}).items()
+        },
+        "spread": arguments.text("spread", spread),
+        "replace": bool(replace),
     }
-    return LeaseCalls(_acquire(way, terms), way.server)
-
-
-def take_on_one_of(ways: List[Connecting], take_on: Callable[..., _Lease], *terms: Any, **options: Any) -> _Lease:
-    """take_on(way, *terms, **options) for the worker with the most free cores among those which can give the lease.
-
-    If none has enough free and the lease is to wait in line, it does so on that one.
-    """
-    wait = options.pop("wait", 0.0)
-    refused: Optional[InvokerError] = None
-    full: Optional[Connecting] = None
-    for way in sorted(ways, key=_free_cores, reverse=True):
-        try:
-            return take_on(way, *terms, **options)
-        except ResourceExhausted as error:
-            if full is None:
-                refused, full = error, way
-        except (FailedPrecondition, InvalidArgument, Unavailable) as error:
-            if refused is None:
-                refused = error
-    if full is not None and wait != 0:
-        return take_on(full, *terms, wait=wait, **options)
-    assert refused is not None
-    raise refused
-
-
-def _free_cores(way: Connecting) -> Tuple[int, int]:
-    """How many cores are free, and, without any, how many there are."""
-    try:
-        capacity = way.capacity()
-    except InvokerError:
-        # The lease there says why.
-        return (-1, -1)
-    return (capacity["free_cores"], capacity["cores"])
+    return LeaseCalls(_acquire(way, terms))
 
 
 class OwnLease:

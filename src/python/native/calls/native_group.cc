@@ -18,12 +18,6 @@ std::unique_ptr<NativeGroup> NativeGroup::Connect(const Way& way, bool reconnect
   return std::unique_ptr<NativeGroup>(new NativeGroup("group", *std::move(group)));
 }
 
-std::unique_ptr<NativeGroup> NativeGroup::Of(std::shared_ptr<Lease> lease) {
-  absl::StatusOr<std::unique_ptr<ClientGroup>> group = ClientGroup::Of({}, {std::move(lease)});
-  if (!group.ok()) Raise(group.status());
-  return std::unique_ptr<NativeGroup>(new NativeGroup("lease", *std::move(group)));
-}
-
 std::shared_ptr<ClientGroup> NativeGroup::Get() const {
   const std::shared_ptr<CallTarget> target = Target();
   return {target, &static_cast<GroupTarget&>(*target).group()};

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "invoker/client_group.h"
-#include "invoker/lease.h"
 #include "src/python/native/calls/connect_options.h"
 #include "src/python/native/calls/native_caller.h"
 #include "src/python/native/calls/native_client.h"
@@ -23,8 +23,10 @@ class NativeGroup : public NativeCaller {
  public:
   // A session with each worker. Blocks. Raises what ClientGroup::Connect returns.
   static std::unique_ptr<NativeGroup> Connect(const Way& way, bool reconnect);
-  // The executors of a lease. Close leaves the lease alone.
-  static std::unique_ptr<NativeGroup> Of(std::shared_ptr<Lease> lease);
+  // The executors of leases, which `group` has.
+  static std::unique_ptr<NativeGroup> Of(std::shared_ptr<ClientGroup> group) {
+    return std::unique_ptr<NativeGroup>(new NativeGroup("lease", std::move(group)));
+  }
 
   // The workers of the executors that are left, each once.
   std::vector<std::string> Servers() const;

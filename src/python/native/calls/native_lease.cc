@@ -1,6 +1,10 @@
 #include "src/python/native/calls/native_lease.h"
 
+#include <pybind11/stl.h>
+
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +78,10 @@ LeaseOptions OptionsOf(const py::dict& terms) {
   options.call_limit = SecondsIn(terms, "call_limit");
   options.wait = SecondsIn(terms, "wait");
   options.tenant = Term<std::string>(terms, "tenant");
+  options.at_least = Term<uint32_t>(terms, "at_least");
+  options.labels = Term<std::map<std::string, std::string>>(terms, "labels");
+  options.spread = Term<std::string>(terms, "spread");
+  options.replace = Term<bool>(terms, "replace");
   return options;
 }
 
@@ -99,17 +107,15 @@ py::dict DictOf(const LeaseEnd& end) {
 
 }  // namespace
 
-NativeLease::NativeLease(std::unique_ptr<Lease> lease) : lease_(std::move(lease)) {}
-
 NativeLease::~NativeLease() {
-  if (lease_ == nullptr) return;
+  if (group_ == nullptr) return;
   if (forked()) {
     // The threads that it needs to end are the parent's: leave it alone, for good.
-    new std::shared_ptr<Lease>(std::move(lease_));
+    new std::shared_ptr<ClientGroup>(std::move(group_));
     return;
   }
   WithoutGil([&] {
-    lease_.reset();
+    group_.reset();
     return true;
   });
 }
@@ -118,42 +124,42 @@ std::unique_ptr<NativeLease> NativeLease::Acquire(const Way& way, const py::dict
   if (const absl::Status status = BeginUse(); !status.ok()) Raise(status);
   LeaseOptions lease_options = OptionsOf(terms);
   lease_options.client = way.options;
-  absl::StatusOr<std::unique_ptr<Lease>> lease =
-      WithoutGil([&] { return Lease::Acquire(way.server, lease_options); });
-  if (!lease.ok()) Raise(lease.status());
-  return std::unique_ptr<NativeLease>(new NativeLease(*std::move(lease)));
+  absl::StatusOr<std::unique_ptr<ClientGroup>> group =
+      WithoutGil([&] { return ClientGroup::Acquire(way.server, lease_options); });
+  if (!group.ok()) Raise(group.status());
+  return std::unique_ptr<NativeLease>(new NativeLease(*std::move(group)));
 }
 
-std::shared_ptr<Lease> NativeLease::Get() const {
+std::shared_ptr<ClientGroup> NativeLease::Get() const {
   if (forked()) {
     RaiseNotSent(absl::FailedPreconditionError(
         absl::StrCat("this lease was taken by process ", mark_.process(),
                      ", and a forked process cannot use it; start processes that are to have "
                      "leases of their own by multiprocessing's \"spawn\" method")));
   }
-  if (lease_ == nullptr) {
+  if (group_ == nullptr) {
     RaiseNotSent(absl::FailedPreconditionError("the lease has been closed"));
   }
-  return lease_;
+  return group_;
 }
 
 std::vector<std::string> NativeLease::Load(const py::bytes& code, bool python,
                                            const std::string& name) {
-  const std::shared_ptr<Lease> lease = Get();
+  const std::shared_ptr<ClientGroup> group = Get();
   char* data = nullptr;
   Py_ssize_t size = 0;
   if (PyBytes_AsStringAndSize(code.ptr(), &data, &size) != 0) throw py::error_already_set();
   const absl::string_view bytes(data, static_cast<size_t>(size));
   const CodeKind kind = python ? CodeKind::kPython : CodeKind::kLibrary;
   const absl::Status status =
-      WithoutGil([&] { return lease->UploadCode(bytes, kind, name, kLoadTimeout); });
+      WithoutGil([&] { return group->UploadCode(bytes, kind, name, kLoadTimeout); });
   if (!status.ok()) Raise(status);
-  return lease->FunctionNames();
+  return group->FunctionNames();
 }
 
 std::unique_ptr<NativeReference> NativeLease::Put(const std::string& type, const py::object& array,
                                                   std::optional<double> timeout) {
-  const std::shared_ptr<Lease> lease = Get();
+  const std::shared_ptr<ClientGroup> group = Get();
   const auto codec = SignatureCodec::Parse(absl::StrCat("(", type, ") -> None"));
   Pieces pieces;
   PyObject* const arguments[] = {array.ptr()};
@@ -162,22 +168,34 @@ std::unique_ptr<NativeReference> NativeLease::Put(const std::string& type, const
   if (timeout.has_value()) options.timeout = SecondsOf("timeout", *timeout);
   if (OnMainThread()) options.interrupted = SignalRaised;
   absl::StatusOr<UntypedReference> reference = WithoutGil([&] {
-    return lease->PutBytes(
+    return group->PutBytes(
         type, pieces.size(), [&pieces](std::byte* to) { pieces.WriteTo(to); }, options);
   });
   RaiseUnlessOk(reference.status());
   return std::make_unique<NativeReference>(*std::move(reference));
 }
 
+std::vector<std::string> NativeLease::Servers() const {
+  std::vector<std::string> servers;
+  for (const std::shared_ptr<Lease>& lease : Get()->leases()) servers.push_back(lease->server());
+  return servers;
+}
+
+// While one of them is left, it has not.
 py::object NativeLease::Ended() const {
-  const absl::Status status = Get()->status();
-  return status.ok() ? py::none() : MakeException(status);
+  absl::Status status;
+  for (const std::shared_ptr<Lease>& lease : Get()->leases()) {
+    status = lease->status();
+    if (status.ok()) return py::none();
+  }
+  return MakeException(status);
 }
 
 py::dict NativeLease::Terms() const {
-  const LeaseTerms terms = Get()->terms();
+  const std::shared_ptr<ClientGroup> group = Get();
+  const LeaseTerms terms = group->leases().front()->terms();
   py::dict dict;
-  dict["executors"] = terms.executors;
+  dict["executors"] = group->size();
   dict["python"] = terms.kind == ExecutorKind::kPython;
   dict["memory"] = terms.memory_bytes;
   for (const PollingName& known : kPollingNames) {
@@ -190,19 +208,20 @@ py::dict NativeLease::Terms() const {
 }
 
 py::dict NativeLease::Usage() const {
-  const std::shared_ptr<Lease> lease = Get();
-  const absl::StatusOr<ResourceUsage> usage = WithoutGil([&] { return lease->Usage(); });
-  if (const absl::optional<LeaseEnd> end = lease->end(); end.has_value()) {
-    return DictOf(*end);
+  const std::shared_ptr<ClientGroup> group = Get();
+  const absl::StatusOr<ResourceUsage> usage = WithoutGil([&] { return group->Usage(); });
+  const std::vector<std::shared_ptr<Lease>> leases = group->leases();
+  if (leases.size() == 1) {
+    if (const auto end = leases.front()->end(); end.has_value()) return DictOf(*end);
   }
   if (!usage.ok()) Raise(usage.status());
   return DictOf(*usage);
 }
 
 py::dict NativeLease::Release() {
-  const std::shared_ptr<Lease> lease = Get();
-  lease_ = nullptr;
-  const absl::StatusOr<LeaseEnd> end = WithoutGil([&] { return lease->Release(); });
+  const std::shared_ptr<ClientGroup> group = Get();
+  group_ = nullptr;
+  const absl::StatusOr<LeaseEnd> end = WithoutGil([&] { return group->ReleaseAll(); });
   if (end.ok()) return DictOf(*end);
   // Nothing of it is known: zeros would look like a bill.
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();

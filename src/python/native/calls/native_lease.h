@@ -1,4 +1,4 @@
-// invoker::Lease for Python; the rest of it is in invoker/lease.py.
+// Leases for Python, one or several together; the rest of it is in invoker/lease.py.
 
 #ifndef INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_LEASE_H_
 #define INVOKER_SRC_PYTHON_NATIVE_CALLS_NATIVE_LEASE_H_
@@ -8,9 +8,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "invoker/lease.h"
+#include "invoker/client_group.h"
 #include "src/python/native/calls/connect_options.h"
 #include "src/python/native/calls/native_group.h"
 #include "src/python/native/server/fork_mark.h"
@@ -22,13 +23,15 @@ namespace invoker::python {
 // was forked after the lease was taken every method but Release raises.
 class NativeLease {
  public:
-  // `terms` is the dict that invoker._calls.leasing makes. Blocks. Raises what Lease::Acquire
+  // `terms` is the dict that invoker._calls.leasing makes. Blocks. Raises what ClientGroup::Acquire
   // returns.
   static std::unique_ptr<NativeLease> Acquire(const Way& way, const pybind11::dict& terms);
   ~NativeLease();
 
-  // The executors, to call. They keep the lease's memory, and end with the lease.
+  // The executors, to call.
   std::unique_ptr<NativeGroup> Group() const { return NativeGroup::Of(Get()); }
+  // Where they are.
+  std::vector<std::string> Servers() const;
   std::vector<std::string> FunctionNames() const { return Get()->FunctionNames(); }
 
   // Has code loaded into every executor, which the worker is sent only if it has not got it: a
@@ -36,8 +39,8 @@ class NativeLease {
   // names of all functions.
   std::vector<std::string> Load(const pybind11::bytes& code, bool python, const std::string& name);
 
-  // Lease::Put of an array of this type, as in a signature. Raises TypeError if it is of another.
-  // Blocks; Ctrl-C ends it.
+  // ClientGroup::Put of an array of this type, as in a signature. Raises TypeError if it is of
+  // another. Blocks; Ctrl-C ends it.
   std::unique_ptr<NativeReference> Put(const std::string& type, const pybind11::object& array,
                                        std::optional<double> timeout);
 
@@ -55,16 +58,16 @@ class NativeLease {
   // raises.
   pybind11::dict Release();
 
-  bool closed() const { return lease_ == nullptr; }
+  bool closed() const { return group_ == nullptr; }
   bool forked() const { return mark_.forked(); }
 
  private:
-  explicit NativeLease(std::unique_ptr<Lease> lease);
+  explicit NativeLease(std::unique_ptr<ClientGroup> group) : group_(std::move(group)) {}
 
-  // The lease, which stays while the caller holds it; raises if there is none any more.
-  std::shared_ptr<Lease> Get() const;
+  // The leases, which stay while the caller holds them; raises if there are none any more.
+  std::shared_ptr<ClientGroup> Get() const;
 
-  std::shared_ptr<Lease> lease_;  // under the GIL; nullptr once released
+  std::shared_ptr<ClientGroup> group_;  // under the GIL; nullptr once released
   const ForkMark mark_;
 };
 

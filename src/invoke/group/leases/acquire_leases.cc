@@ -1,4 +1,4 @@
-#include "src/invoke/group/acquire_leases.h"
+#include "src/invoke/group/leases/acquire_leases.h"
 
 #include <algorithm>
 #include <map>
@@ -10,7 +10,7 @@
 #include "src/base/random.h"
 #include "src/bootstrap/client/client.h"
 #include "src/invoke/group/each_of.h"
-#include "src/invoke/group/lease_placement.h"
+#include "src/invoke/group/leases/lease_placement.h"
 #include "src/invoke/session/call_deadline.h"
 
 namespace invoker {
@@ -19,6 +19,13 @@ namespace {
 using Leases = std::vector<std::shared_ptr<Lease>>;
 using Members = std::vector<cluster::Member>;
 using Rooms = std::vector<LeaseRoom>;
+
+// LeaseOptions::spread.
+constexpr char kServers[] = "server";
+
+// How long one stays in the same line while there may be better ones.
+constexpr absl::Duration kTurn = absl::Seconds(5);
+constexpr absl::Duration kPause = absl::Seconds(1);
 
 bool HasLabels(const cluster::Member& member, const std::map<std::string, std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(), [&member](const auto& label) {
@@ -50,6 +57,8 @@ int64_t Limited(uint64_t cores, uint64_t memory_bytes, const LeaseOptions& optio
   return static_cast<int64_t>(std::min(cores, memory_bytes / options.memory_bytes));
 }
 
+constexpr char kNoPython[] = "no server has executors for Python functions";
+
 // What each server says of itself. One that does not answer is not open; if none does, why.
 absl::StatusOr<Rooms> AskServers(const Members& members, const LeaseOptions& options) {
   const auto capacities = EachOf<bootstrap::Capacity>(
@@ -63,8 +72,10 @@ absl::StatusOr<Rooms> AskServers(const Members& members, const LeaseOptions& opt
   absl::Status failure;
   bool any = false;
   for (size_t i = 0; i < members.size(); ++i) {
+    const bool answers = capacities[i].ok();
     failure.Update(capacities[i].status());
-    rooms[i].open = capacities[i].ok();
+    rooms[i].open = answers && (options.kind != ExecutorKind::kPython || capacities[i]->python);
+    if (answers && !rooms[i].open) failure.Update(absl::FailedPreconditionError(kNoPython));
     any |= rooms[i].open;
     if (!rooms[i].open) continue;
     const bootstrap::Capacity& capacity = *capacities[i];
@@ -88,6 +99,18 @@ Rooms RoomsFrom(const Members& members, const std::map<uint64_t, cluster::Load>&
     rooms.push_back({free, cores, member.cores > 0});
   }
   return rooms;
+}
+
+// By the servers, or by the values of a label; all the same for neither.
+void SetDomains(const Members& members, const std::string& spread, Rooms* rooms) {
+  if (spread.empty()) return;
+  std::map<std::string, size_t> domains;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto label = members[i].labels.find(spread);
+    const std::string value = label == members[i].labels.end() ? "" : label->second;
+    const std::string& domain = spread == kServers ? members[i].server : value;
+    (*rooms)[i].domain = domains.emplace(domain, domains.size()).first->second;
+  }
 }
 
 size_t PickRandom(size_t count) { return transport::DrawRandom().value_or(0) % count; }
@@ -119,7 +142,11 @@ struct Granted {
 
 // One after the other, in an order that is the same for every client: of two that wait, none holds
 // what the other one waits for while it waits for what the other one holds.
-absl::StatusOr<Leases> AcquireInOrder(const Members& members, const std::vector<uint32_t>& shares,
+//
+// More than a server has is not asked of it. If there are too few executors altogether, the rest is
+// waited for at the last one, so that it can be seen there that more are wanted.
+absl::StatusOr<Leases> AcquireInOrder(const Members& members, const Rooms& rooms,
+                                      const std::vector<uint32_t>& shares,
                                       const LeaseOptions& options) {
   std::vector<size_t> order;
   for (size_t i = 0; i < members.size(); ++i) {
@@ -129,18 +156,25 @@ absl::StatusOr<Leases> AcquireInOrder(const Members& members, const std::vector<
             [&members](size_t a, size_t b) { return members[a].server < members[b].server; });
   const CallDeadline until(options.wait);
   Granted granted;
-  for (const size_t i : order) {
+  const auto ask = [&](size_t i, uint32_t executors) {
     LeaseOptions mine = options;
-    mine.executors = shares[i];
+    mine.executors = executors;
     mine.wait = std::max(until.left(), absl::ZeroDuration());
     absl::StatusOr<std::unique_ptr<Lease>> lease = Lease::Acquire(members[i].server, mine);
-    if (lease.ok()) {
-      granted.Add(*std::move(lease));
-    } else if (MayGoElsewhere(lease.status())) {
-      granted.refusal.Update(lease.status());
-    } else {
-      return lease.status();
-    }
+    if (lease.ok()) granted.Add(*std::move(lease));
+    granted.refusal.Update(lease.status());
+    return lease.ok() || MayGoElsewhere(lease.status());
+  };
+  const auto most = [&rooms](size_t i, uint32_t executors) {
+    return rooms[i].cores > 0 ? std::min(executors, static_cast<uint32_t>(rooms[i].cores))
+                              : executors;
+  };
+  for (const size_t i : order) {
+    if (!ask(i, most(i, shares[i]))) return granted.refusal;
+  }
+  if (granted.refusal.ok() && granted.executors < options.executors && !order.empty()) {
+    const size_t last = order.back();
+    if (!ask(last, most(last, options.executors - granted.executors))) return granted.refusal;
   }
   return std::move(granted).Enough(options);
 }
@@ -190,27 +224,45 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
   return std::move(granted).Enough(options);
 }
 
-}  // namespace
-
-absl::StatusOr<Leases> AcquireLeases(const Members& all, cluster::MemberWatch* watch,
-                                     const LeaseOptions& options) {
+// `loads`: nullptr if nobody publishes them.
+absl::StatusOr<Leases> AcquireNow(const Members& all,
+                                  const std::map<uint64_t, cluster::Load>* loads,
+                                  const LeaseOptions& options) {
   const absl::StatusOr<Members> members = Suitable(all, options);
   if (!members.ok()) return members.status();
-  const absl::StatusOr<std::map<uint64_t, cluster::Load>> loads = watch->Loads();
-  const bool published = loads.ok();
   Rooms rooms(members->size());
-  if (published) {
+  if (loads != nullptr) {
     rooms = RoomsFrom(*members, *loads, options);
   } else if (members->size() > 1) {
     absl::StatusOr<Rooms> asked = AskServers(*members, options);
     if (!asked.ok()) return asked.status();
     rooms = *std::move(asked);
   }
-  const PickBelow pick = published ? PickBelow(&PickRandom) : nullptr;
-  if (options.wait > absl::ZeroDuration() && members->size() > 1) {
-    return AcquireInOrder(*members, PlaceExecutors(rooms, options.executors, pick), options);
+  SetDomains(*members, options.spread, &rooms);
+  const PickBelow pick = loads != nullptr ? PickBelow(&PickRandom) : nullptr;
+  if (options.wait > absl::ZeroDuration() && (loads != nullptr || members->size() > 1)) {
+    return AcquireInOrder(*members, rooms, PlaceExecutors(rooms, options.executors, pick), options);
   }
   return AcquireAtOnce(*members, std::move(rooms), pick, options);
+}
+
+}  // namespace
+
+absl::StatusOr<Leases> AcquireLeases(cluster::MemberWatch* watch, const LeaseOptions& options) {
+  const CallDeadline until(options.wait);
+  LeaseOptions turn = options;
+  while (true) {
+    uint64_t change = 0;
+    const Members all = watch->Now(&change);
+    const absl::StatusOr<std::map<uint64_t, cluster::Load>> loads = watch->Loads();
+    if (loads.ok()) turn.wait = std::clamp(until.left(), absl::ZeroDuration(), kTurn);
+    absl::StatusOr<Leases> leases = AcquireNow(all, loads.ok() ? &*loads : nullptr, turn);
+    const bool may_come = MayGoElsewhere(leases.status()) || absl::IsNotFound(leases.status());
+    if (leases.ok() || !loads.ok() || !may_come || until.left() <= absl::ZeroDuration()) {
+      return leases;
+    }
+    watch->AwaitChange(change, std::min(until.left(), kPause));
+  }
 }
 
 }  // namespace invoker

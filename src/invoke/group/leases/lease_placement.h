@@ -1,7 +1,7 @@
 // Decides how many executors of a lease over several servers each of them is asked for.
 
-#ifndef INVOKER_SRC_INVOKE_GROUP_LEASE_PLACEMENT_H_
-#define INVOKER_SRC_INVOKE_GROUP_LEASE_PLACEMENT_H_
+#ifndef INVOKER_SRC_INVOKE_GROUP_LEASES_LEASE_PLACEMENT_H_
+#define INVOKER_SRC_INVOKE_GROUP_LEASES_LEASE_PLACEMENT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +15,7 @@ struct LeaseRoom {
   int64_t free = 0;   // executors, now
   int64_t cores = 0;  // executors, once others have left
   bool open = true;   // it may be asked
+  size_t domain = 0;  // what executors are to be spread over
 };
 
 // A number below `count`.
@@ -24,6 +25,9 @@ using PickBelow = std::function<size_t(size_t count)>;
 // once none are, where there are the most at all, so that the refusal comes from a server that has
 // some. All 0 if no room is open.
 //
+// Where rooms have several domains, each goes to the domain with the fewest of these executors, of
+// those where one is free.
+//
 // With `pick`, each one goes to the better of two rooms that it picks: what they say may be old,
 // and many clients that all went to the emptiest one would fill it.
 std::vector<uint32_t> PlaceExecutors(std::vector<LeaseRoom> rooms, uint32_t executors,
@@ -31,4 +35,4 @@ std::vector<uint32_t> PlaceExecutors(std::vector<LeaseRoom> rooms, uint32_t exec
 
 }  // namespace invoker
 
-#endif  // INVOKER_SRC_INVOKE_GROUP_LEASE_PLACEMENT_H_
+#endif  // INVOKER_SRC_INVOKE_GROUP_LEASES_LEASE_PLACEMENT_H_

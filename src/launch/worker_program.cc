@@ -1,0 +1,92 @@
+#include "src/launch/worker_program.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "src/bootstrap/messages/host_port.h"
+#include "src/cluster/own_address.h"
+#include "src/launch/labels.h"
+#include "src/transport/self_test/installed_program.h"
+
+namespace invoker::launch {
+namespace {
+
+// One part in so many of the job's memory is leased. The rest is for the worker itself, and for the
+// program.
+constexpr uint64_t kLeasedPart = 2;
+
+uint32_t CoresOfThisProcess() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? static_cast<uint32_t>(CPU_COUNT(&set)) : 1;
+}
+
+// The interpreter that has the package, or none.
+std::string FindPython() {
+  absl::StatusOr<std::string> path =
+      RunCommand({"python3", "-c", "import invoker, sys; print(sys.executable)"}, /*stop_fd=*/-1);
+  return path.ok() ? std::string(absl::StripAsciiWhitespace(*path)) : "";
+}
+
+}  // namespace
+
+std::string NodeAddress(const UpOptions& options, const SlurmStep& step) {
+  if (!options.address.empty()) return options.address;
+  for (const std::string& peer : {step.launch_address, step.node}) {
+    if (peer.empty()) continue;
+    absl::StatusOr<std::string> address = cluster::OwnAddressTowards({peer, 1});
+    if (address.ok() && !bootstrap::IsLoopback(*address)) return *std::move(address);
+  }
+  return "127.0.0.1";
+}
+
+absl::StatusOr<ProgramSettings> WorkerProgram(const UpOptions& options, const SlurmStep& step,
+                                              const std::string& address,
+                                              const std::string& cluster,
+                                              const JobCertificate* certificate) {
+  absl::StatusOr<std::string> path =
+      transport::FindInstalledProgram("invoker_server", "runs the functions");
+  if (!path.ok()) return path.status();
+  ProgramSettings settings;
+  // The line that it prints when it is ready is for those that do not look into the cluster.
+  settings.output = kNowhere;
+  settings.command = {*std::move(path), absl::StrCat("--label=", kJobLabel, "=", step.job),
+                      absl::StrCat("--label=", kStepLabel, "=", step.id)};
+  if (!step.node.empty())
+    settings.command.push_back(absl::StrCat("--label=", kNodeLabel, "=", step.node));
+  settings.command.insert(settings.command.end(), options.worker.begin(), options.worker.end());
+
+  std::map<std::string, std::string> defaults = {
+      {"INVOKER_SERVER_LISTEN", bootstrap::FormatHostPort({address, 0})}};
+  const bool leases = std::find(options.worker.begin(), options.worker.end(), "--lease-cores=0") ==
+                      options.worker.end();
+  if (leases) defaults["INVOKER_SERVER_BIND_EXECUTORS"] = "true";
+  if (leases && step.cores != 0) {
+    defaults["INVOKER_SERVER_LEASE_CORES"] =
+        absl::StrCat(std::min(step.cores, CoresOfThisProcess()));
+  }
+  if (leases && step.memory_bytes != 0) {
+    defaults["INVOKER_SERVER_LEASE_MEMORY"] = absl::StrCat(step.memory_bytes / kLeasedPart);
+  }
+  if (certificate != nullptr) settings.variables = certificate->ForWorker();
+  if (leases && certificate != nullptr) {
+    defaults["INVOKER_SERVER_ALLOW_UPLOAD"] = "all";
+    if (getenv("INVOKER_SERVER_PYTHON") == nullptr) {
+      if (std::string python = FindPython(); !python.empty()) {
+        defaults["INVOKER_SERVER_PYTHON"] = std::move(python);
+      }
+    }
+  }
+  settings.variables["INVOKER_SERVER_CLUSTER"] = cluster;
+  for (auto& [name, value] : defaults) {
+    if (getenv(name.c_str()) == nullptr) settings.variables[name] = std::move(value);
+  }
+  return settings;
+}
+
+}  // namespace invoker::launch

@@ -1,0 +1,168 @@
+"""Slurm for the tests: munged, slurmctld and some slurmd of one's own, on this machine."""
+
+import os
+import random
+import socket
+import subprocess
+import tempfile
+import time
+
+from conftest import WITH_THE_TEST
+
+_CONFIGURATION = """
+ClusterName=test
+SlurmctldHost={host}({address})
+SlurmctldPort={controller_port}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+ReturnToService=2
+MailProg=/bin/true
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+SwitchType=switch/none
+SlurmctldTimeout=30
+SlurmdTimeout=30
+KillWait=20
+InactiveLimit=0
+SchedulerParameters=sched_interval=1,bf_interval=1,sched_min_interval=0
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+DefMemPerCPU=64
+SlurmdParameters=config_overrides
+"""
+
+
+def _run(*command, **options):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    assert done.returncode == 0, "%s: %s" % (command, done.stdout + done.stderr)
+    return done.stdout
+
+
+def _free_port(address):
+    with socket.socket() as listener:
+        listener.bind((address, 0))
+        return listener.getsockname()[1]
+
+
+class Slurm:
+    """A context manager. The nodes are n0, n1, ..., each with two cores and 256 MB, as far as Slurm knows."""
+
+    def __init__(self, nodes=4):
+        # A short path: it holds sockets.
+        self._folder = tempfile.TemporaryDirectory(prefix="slurm", dir="/tmp")
+        self.folder = self._folder.name
+        # munged wants to be sure of everything above its socket, but for a folder with the sticky bit.
+        os.chmod(self.folder, 0o755)
+        self.address = "127.%d.%d.%d" % tuple(random.randint(1, 250) for _ in range(3))
+        self.nodes = ["n%d" % i for i in range(nodes)]
+        self._processes = {}
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("SLURM_")},
+            "SLURM_CONF": self.folder + "/slurm.conf",
+        }
+        self._start_munge()
+        self._write_configuration()
+        self.start_controller()
+        for node in self.nodes:
+            self.start_node(node)
+        self._await_nodes()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.run("scancel", "--user=root", check=False)
+        for name in [*self.nodes, "slurmctld", "munged"]:
+            self.kill(name)
+        self._folder.cleanup()
+
+    def start_controller(self):
+        """Also again, with what it had stored."""
+        self._start("slurmctld", "slurmctld", "-D")
+
+    def start_node(self, node):
+        self._start(node, "slurmd", "-D", "-N", node)
+
+    def kill(self, name):
+        """A node, "slurmctld" or "munged"; jobs on a node go on."""
+        process = self._processes.pop(name, None)
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def run(self, *command, check=True, **options):
+        """Runs a command of Slurm's, and returns what it did."""
+        done = subprocess.run(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr + self.log("slurmctld")
+        return done
+
+    def log(self, name):
+        with open("%s/%s.log" % (self.folder, name), encoding="utf-8", errors="replace") as log:
+            return log.read()[-4000:]
+
+    def _start(self, name, *command):
+        log = open("%s/%s.out" % (self.folder, name), "ab")
+        with log:
+            self._processes[name] = subprocess.Popen(
+                [*WITH_THE_TEST, *command], env=self.environment, stdout=log, stderr=log, cwd=self.folder
+            )
+
+    def _start_munge(self):
+        key = self.folder + "/munge.key"
+        with open(key, "wb") as file:
+            file.write(os.urandom(1024))
+        os.chmod(key, 0o600)
+        self._start(
+            "munged",
+            "munged",
+            "--foreground",
+            "--key-file=" + key,
+            *("--%s=%s/munge.%s" % (option, self.folder, name) for option, name in
+              [("socket", "socket"), ("pid-file", "pid"), ("log-file", "log"), ("seed-file", "seed")]),
+        )
+        self._await(lambda: os.path.exists(self.folder + "/munge.socket"), "munged")
+
+    def _write_configuration(self):
+        os.mkdir(self.folder + "/state")
+        text = _CONFIGURATION.format(
+            host=socket.gethostname(),
+            address=self.address,
+            controller_port=_free_port(self.address),
+            folder=self.folder,
+        )
+        for node in self.nodes:
+            os.mkdir("%s/%s" % (self.folder, node))
+            text += "NodeName=%s NodeHostname=%s NodeAddr=%s Port=%d CPUs=2 RealMemory=256\n" % (
+                node, socket.gethostname(), self.address, _free_port(self.address))
+        every = ",".join(self.nodes)
+        text += "PartitionName=low Nodes=%s Default=YES PriorityTier=1 GraceTime=20 PreemptMode=CANCEL\n" % every
+        text += "PartitionName=high Nodes=%s PriorityTier=10 PreemptMode=OFF\n" % every
+        with open(self.folder + "/slurm.conf", "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def _await_nodes(self):
+        idle = lambda: self.run("sinfo", "-h", "-p", "low", "-t", "idle", "-o", "%D", check=False).stdout.strip()
+        self._await(lambda: idle() == str(len(self.nodes)), "slurmctld")
+
+    def _await(self, ready, name, seconds=20):
+        limit = time.monotonic() + seconds
+        while not ready():
+            assert self._processes[name].poll() is None and time.monotonic() < limit, "".join(map(self._said, self._processes))
+            time.sleep(0.05)
+
+    def _said(self, name):
+        with open("%s/%s.out" % (self.folder, name), encoding="utf-8", errors="replace") as out:
+            return name + ": " + out.read() + (self.log(name) if os.path.exists("%s/%s.log" % (self.folder, name)) else "")

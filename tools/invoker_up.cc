@@ -1,0 +1,76 @@
+// `invoker up`: a job of Slurm's with a worker on each node, and a program that calls them.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/unique_fd.h"
+#include "src/launch/slurm_step.h"
+#include "src/launch/up.h"
+#include "tools/interrupt.h"
+#include "tools/invoker_cli.h"
+
+namespace invoker::tools {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* const value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+int Run(const launch::UpOptions& options) {
+  const absl::StatusOr<launch::SlurmStep> step = launch::ReadSlurmStep(&Variable);
+  if (!step.ok()) return Fail(step.status());
+  const UniqueFd signal_fd(TakeEndSignals());
+  if (!signal_fd.valid()) {
+    return Fail(absl::ResourceExhaustedError(absl::StrCat("signalfd: ", strerror(errno))));
+  }
+  const absl::StatusOr<int> status = launch::Up(options, *step, signal_fd.get());
+  return status.ok() ? *status : Fail(status.status());
+}
+
+}  // namespace
+
+Command AddUpCommand(CLI::App* app, CLI::App** command) {
+  auto options = std::make_shared<launch::UpOptions>();
+  *command = app->add_subcommand(
+      "up",
+      "In a job of Slurm's: starts a worker on each node, and then the program on the first one, "
+      "with the cluster's address in INVOKER_CLUSTER. Ends with the program, and with its exit "
+      "status. srun -N4 invoker up -- python3 app.py");
+  (*command)
+      ->add_option(
+          "--cluster", options->cluster,
+          "the cluster in etcd that the workers join. By default the job has an etcd and a "
+          "certificate of its own. Without a program, workers run until the job ends")
+      ->type_name("URL");
+  (*command)
+      ->add_option("--worker", options->worker,
+                   "an option of invoker_server's: --worker=--functions=libmine.so; repeat it for "
+                   "several")
+      ->allow_extra_args(false)
+      ->type_name("OPTION");
+  (*command)
+      ->add_option("--meet", options->folder,
+                   "a folder that all nodes share, where the tasks find one another")
+      ->type_name("DIR")
+      ->capture_default_str();
+  (*command)
+      ->add_option("--address", options->address,
+                   "the IP address at which other nodes reach this one. By default that on the way "
+                   "to srun's machine, or that of the node's name")
+      ->type_name("ADDRESS");
+  AddDuration(*command, "--wait", &options->wait,
+              "how long the program's start waits for the workers of all nodes");
+  (*command)
+      ->add_option("program", options->program, "what runs on the first node, and its arguments")
+      ->type_name("PROGRAM");
+  options->log = &Note;
+  return [options] { return Run(*options); };
+}
+
+}  // namespace invoker::tools
