@@ -62,7 +62,7 @@ Command AddUpCommand(CLI::App* app, CLI::App** command) {
   (*command)
       ->add_option("--address", options->address,
                    "the IP address at which other nodes reach this one. By default that on the way "
-                   "to srun's machine, or that of the node's name")
+                   "to etcd, to the first node or to srun's machine, or that of the node's name")
       ->type_name("ADDRESS");
   AddDuration(*command, "--wait", &options->wait,
               "how long the program's start waits for the workers of all nodes");

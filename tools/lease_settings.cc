@@ -47,6 +47,17 @@ void AddLeaseOptions(CLI::App* command, LeaseSettings* settings) {
       ->type_name("N")
       ->capture_default_str()
       ->needs(lease);
+  command
+      ->add_option(
+          "--spread", options->spread,
+          "\"server\" or the name of a label: spread the executors evenly over the servers, "
+          "or over the label's values")
+      ->type_name("NAME")
+      ->needs(lease);
+  command
+      ->add_flag("--replace", options->replace,
+                 "take other executors in place of those whose server is lost")
+      ->needs(lease);
   AddLabels(
       command, &options->labels,
       "KEY=VALUE, which the cluster's members must have that are asked; repeat it for several")

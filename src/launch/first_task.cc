@@ -74,7 +74,7 @@ absl::StatusOr<int> FirstTask::Run() {
 }
 
 absl::Status FirstTask::Start() {
-  const std::string address = NodeAddress(options_, step_);
+  const std::string address = NodeAddress(options_, step_, EtcdHost(options_));
   if (cluster_.empty()) {
     absl::Status status = StartCluster(address);
     if (!status.ok()) return status;

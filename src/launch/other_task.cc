@@ -83,7 +83,7 @@ absl::Status RunOtherTask(const UpOptions& options, const SlurmStep& step,
     certificate = *std::move(stored);
   }
   const absl::StatusOr<ProgramSettings> settings =
-      WorkerProgram(options, step, NodeAddress(options, step), meeting.cluster,
+      WorkerProgram(options, step, NodeAddress(options, step, meeting.first.host), meeting.cluster,
                     certificate.has_value() ? &*certificate : nullptr);
   if (!settings.ok()) return settings.status();
   const absl::StatusOr<std::unique_ptr<Program>> worker = Program::Start(*settings);

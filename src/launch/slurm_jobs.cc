@@ -29,7 +29,8 @@ absl::StatusOr<std::vector<std::string>> SlurmJobs::List() const {
 }
 
 absl::StatusOr<std::string> SlurmJobs::Submit() const {
-  std::vector<std::string> command = {"sbatch", "--parsable", "--nodes=1"};
+  // A job whose node is lost is replaced at once; Slurm would begin it anew after two minutes.
+  std::vector<std::string> command = {"sbatch", "--parsable", "--nodes=1", "--no-requeue"};
   command.insert(command.end(), options_.begin(), options_.end());
   command.push_back(absl::StrCat("--job-name=", name_));
   command.push_back(absl::StrCat("--wrap=", script_));

@@ -62,8 +62,8 @@ absl::Status Check(const UpOptions& options, const SlurmStep& step) {
 
 // Returns only if that fails.
 absl::Status BecomeWorker(const UpOptions& options, const SlurmStep& step) {
-  absl::StatusOr<ProgramSettings> settings =
-      WorkerProgram(options, step, NodeAddress(options, step), options.cluster, nullptr);
+  absl::StatusOr<ProgramSettings> settings = WorkerProgram(
+      options, step, NodeAddress(options, step, EtcdHost(options)), options.cluster, nullptr);
   if (!settings.ok()) return settings.status();
   for (const auto& [name, value] : settings->variables) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);

@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/messages/host_port.h"
+#include "src/cluster/cluster_address.h"
 #include "src/cluster/own_address.h"
 #include "src/launch/labels.h"
 #include "src/transport/self_test/installed_program.h"
@@ -35,14 +36,19 @@ std::string FindPython() {
 
 }  // namespace
 
-std::string NodeAddress(const UpOptions& options, const SlurmStep& step) {
+std::string NodeAddress(const UpOptions& options, const SlurmStep& step, const std::string& peer) {
   if (!options.address.empty()) return options.address;
-  for (const std::string& peer : {step.launch_address, step.node}) {
-    if (peer.empty()) continue;
-    absl::StatusOr<std::string> address = cluster::OwnAddressTowards({peer, 1});
+  for (const std::string& host : {peer, step.launch_address, step.node}) {
+    if (host.empty()) continue;
+    absl::StatusOr<std::string> address = cluster::OwnAddressTowards({host, 1});
     if (address.ok() && !bootstrap::IsLoopback(*address)) return *std::move(address);
   }
   return "127.0.0.1";
+}
+
+std::string EtcdHost(const UpOptions& options) {
+  const absl::StatusOr<cluster::EtcdAddress> address = cluster::ParseEtcdAddress(options.cluster);
+  return address.ok() ? address->endpoints.front().host : "";
 }
 
 absl::StatusOr<ProgramSettings> WorkerProgram(const UpOptions& options, const SlurmStep& step,

@@ -22,8 +22,12 @@ absl::StatusOr<ProgramSettings> WorkerProgram(const UpOptions& options, const Sl
                                               const std::string& cluster,
                                               const JobCertificate* certificate);
 
-// This node's address, for the other nodes.
-std::string NodeAddress(const UpOptions& options, const SlurmStep& step);
+// This node's address, for the other nodes: the one on the way to `peer`, which may be empty, or
+// else to where srun runs, or that of the node's name.
+std::string NodeAddress(const UpOptions& options, const SlurmStep& step, const std::string& peer);
+
+// A host of a named cluster's etcd; empty if it is not named.
+std::string EtcdHost(const UpOptions& options);
 
 }  // namespace invoker::launch
 

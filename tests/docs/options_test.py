@@ -9,7 +9,7 @@ import pytest
 PAGE = pathlib.Path("docs/reference/options.md")
 COMMANDS = ["call", "map", "ping", "members", "functions", "drops", "usage", "fabrics", "doctor"]
 # The lines before tables that several commands have in common.
-CONNECT = "Options to connect, of every subcommand but `policy` and `members`:"
+CONNECT = "Options to connect, of every subcommand but `policy`, `members`, `up` and `pool`:"
 ETCD = "Options for etcd, of `call`, `map` and `members`:"
 SESSION = "Options of a session, of `call`, `map` and `ping`:"
 LEASE = "Options of a lease, of `call` and `map`, all but the first only with it:"
@@ -44,6 +44,13 @@ def read_page():
 
 def test_the_server(page):
     assert page_table(page, "## invoker_server") == help_options("tools/invoker_server")
+
+
+@pytest.mark.parametrize(
+    "command, heading", [("up", "### invoker up -- PROGRAM"), ("pool", "### invoker pool")]
+)
+def test_a_command_for_slurm(page, command, heading):
+    assert page_table(page, heading) == help_options("tools/invoker", command)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Dict, Optional, Union
 
 from invoker._calls import arguments, leasing
@@ -156,7 +157,7 @@ class Client(Functions, Closing):
 
 
 def connect(
-    server: str,
+    server: Optional[str] = None,
     *,
     provider: Optional[str] = "auto",
     fabric_address: Optional[str] = None,
@@ -187,6 +188,7 @@ def connect(
     "etcd://HOST:PORT,HOST:PORT/NAME" a cluster (docs/guide/cluster.md): a Group that follows the members, which join and
     leave. A Group starts once one of its servers is there, and connects to the others as soon as they are.
 
+    server: None: INVOKER_CLUSTER, which a job of `invoker up` sets, or else INVOKER_SERVER.
     provider: the libfabric provider, one that the worker offers; "auto" or None: the best that both sides
         have, and the next if that does not work. Client.fabric_choice says which it was, and why.
     fabric_address: this side's IP address, interface or libfabric domain, for the fabrics that have it; None:
@@ -241,6 +243,10 @@ def connect(
             cluster_tls_ca, cluster_tls_cert, cluster_tls_key, cluster_password_file, cluster_plaintext
         ),
     )
+    if server is None:
+        server = os.environ.get("INVOKER_CLUSTER") or os.environ.get("INVOKER_SERVER")
+    if server is None:
+        raise InvalidArgument("connect() has no address, and neither INVOKER_CLUSTER nor INVOKER_SERVER is set")
     way = Connecting(arguments.text("server", server).strip(), *options)
     several = "," in way.server or "://" in way.server
     if not several and not reconnect:
@@ -249,6 +255,6 @@ def connect(
     return Group(NativeCalls(native, way), Client, lambda calls: Lease(calls, Client))
 
 
-async def aconnect(server: str, **options: Any) -> Union[Client, Group]:
+async def aconnect(server: Optional[str] = None, **options: Any) -> Union[Client, Group]:
     """Like connect(), from asyncio. A session that opens after the task was cancelled is closed."""
     return await beside(connect, server, **options)

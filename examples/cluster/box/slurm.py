@@ -1,4 +1,7 @@
-"""Slurm for the tests: munged, slurmctld and some slurmd of one's own, on this machine."""
+"""Slurm in a box: munged, slurmctld and some slurmd of one's own, on this machine. Needs root.
+
+Debian: slurmctld slurmd slurm-client munge.
+"""
 
 import os
 import random
@@ -7,7 +10,8 @@ import subprocess
 import tempfile
 import time
 
-from conftest import WITH_THE_TEST
+# Before a command: it dies with this process.
+WITH_THIS = ["setpriv", "--pdeathsig", "KILL", "--"]
 
 _CONFIGURATION = """
 ClusterName=test
@@ -58,13 +62,15 @@ def _free_port(address):
 class Slurm:
     """A context manager. The nodes are n0, n1, ..., each with two cores and 256 MB, as far as Slurm knows."""
 
-    def __init__(self, nodes=4):
+    def __init__(self, nodes=4, hosts=None):
+        """hosts: box.Hosts, of which the first one has the controller, and each other one a node; None: all on this one."""
+        self._hosts = hosts
         # A short path: it holds sockets.
         self._folder = tempfile.TemporaryDirectory(prefix="slurm", dir="/tmp")
         self.folder = self._folder.name
         # munged wants to be sure of everything above its socket, but for a folder with the sticky bit.
         os.chmod(self.folder, 0o755)
-        self.address = "127.%d.%d.%d" % tuple(random.randint(1, 250) for _ in range(3))
+        self.address = hosts.address(0) if hosts else "127.%d.%d.%d" % tuple(random.randint(1, 250) for _ in range(3))
         self.nodes = ["n%d" % i for i in range(nodes)]
         self._processes = {}
         self.environment = {
@@ -89,10 +95,10 @@ class Slurm:
 
     def start_controller(self):
         """Also again, with what it had stored."""
-        self._start("slurmctld", "slurmctld", "-D")
+        self._start("slurmctld", 0, "slurmctld", "-D")
 
     def start_node(self, node):
-        self._start(node, "slurmd", "-D", "-N", node)
+        self._start(node, self.nodes.index(node) + 1, "slurmd", "-D", "-N", node)
 
     def kill(self, name):
         """A node, "slurmctld" or "munged"; jobs on a node go on."""
@@ -104,7 +110,7 @@ class Slurm:
     def run(self, *command, check=True, **options):
         """Runs a command of Slurm's, and returns what it did."""
         done = subprocess.run(
-            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+            [*self._on(0), *command], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr + self.log("slurmctld")
         return done
@@ -113,11 +119,14 @@ class Slurm:
         with open("%s/%s.log" % (self.folder, name), encoding="utf-8", errors="replace") as log:
             return log.read()[-4000:]
 
-    def _start(self, name, *command):
+    def _on(self, host):
+        return self._hosts.on(host) if self._hosts else []
+
+    def _start(self, name, host, *command):
         log = open("%s/%s.out" % (self.folder, name), "ab")
         with log:
             self._processes[name] = subprocess.Popen(
-                [*WITH_THE_TEST, *command], env=self.environment, stdout=log, stderr=log, cwd=self.folder
+                [*self._on(host), *WITH_THIS, *command], env=self.environment, stdout=log, stderr=log, cwd=self.folder
             )
 
     def _start_munge(self):
@@ -127,6 +136,7 @@ class Slurm:
         os.chmod(key, 0o600)
         self._start(
             "munged",
+            0,
             "munged",
             "--foreground",
             "--key-file=" + key,
@@ -140,18 +150,27 @@ class Slurm:
         text = _CONFIGURATION.format(
             host=socket.gethostname(),
             address=self.address,
-            controller_port=_free_port(self.address),
+            controller_port=6817 if self._hosts else _free_port(self.address),
             folder=self.folder,
         )
-        for node in self.nodes:
+        for i, node in enumerate(self.nodes):
             os.mkdir("%s/%s" % (self.folder, node))
             text += "NodeName=%s NodeHostname=%s NodeAddr=%s Port=%d CPUs=2 RealMemory=256\n" % (
-                node, socket.gethostname(), self.address, _free_port(self.address))
+                node,
+                socket.gethostname(),
+                self._hosts.address(i + 1) if self._hosts else self.address,
+                6818 if self._hosts else _free_port(self.address),
+            )
         every = ",".join(self.nodes)
         text += "PartitionName=low Nodes=%s Default=YES PriorityTier=1 GraceTime=20 PreemptMode=CANCEL\n" % every
         text += "PartitionName=high Nodes=%s PriorityTier=10 PreemptMode=OFF\n" % every
         with open(self.folder + "/slurm.conf", "w", encoding="utf-8") as file:
             file.write(text)
+
+        # Later releases can do without; earlier ones want /sys/fs/cgroup.
+        if int(_run("slurmd", "-V").split()[-1].split(".")[0]) >= 23:
+            with open(self.folder + "/cgroup.conf", "w", encoding="utf-8") as file:
+                file.write("CgroupPlugin=disabled\n")
 
     def _await_nodes(self):
         idle = lambda: self.run("sinfo", "-h", "-p", "low", "-t", "idle", "-o", "%D", check=False).stdout.strip()

@@ -1,0 +1,72 @@
+"""Hosts in a box: network namespaces of this machine, joined by a bridge. Needs root, and iproute2.
+
+They have one kernel and one file system, and an address each. Everything goes away with the process that made them.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+_INSIDE = "INVOKER_BOX"
+
+
+def enter():
+    """Starts this program again in namespaces of its own. Call it first; it returns in the second one."""
+    if _INSIDE not in os.environ:
+        if os.geteuid() != 0:
+            sys.exit("%s: needs root: it makes network namespaces" % sys.argv[0])
+        command = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "--propagation", "private"]
+        os.execvpe(command[0], [*command, sys.executable, *sys.argv], {**os.environ, _INSIDE: "1"})
+    # Where ip keeps the namespaces' names.
+    os.makedirs("/run/netns", exist_ok=True)
+    _run("mount", "-t", "tmpfs", "none", "/run/netns")
+
+
+def _run(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+class Hosts:
+    """So many of them; number 0 is the first."""
+
+    def __init__(self, count):
+        self.count = count
+        _run("ip", "link", "set", "lo", "up")
+        _run("ip", "link", "add", "bridge", "type", "bridge")
+        _run("ip", "link", "set", "bridge", "up")
+        for host in range(count):
+            name = self._name(host)
+            _run("ip", "netns", "add", name)
+            _run("ip", "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+            _run("ip", "link", "set", name, "master", "bridge", "up")
+            _run("ip", "-n", name, "addr", "add", self.address(host) + "/16", "dev", "eth0")
+            for link in ("lo", "eth0"):
+                _run("ip", "-n", name, "link", "set", link, "up")
+
+    def address(self, host):
+        """Its IP address."""
+        return "10.9.%d.%d" % (host // 250, host % 250 + 1)
+
+    def on(self, host):
+        """What comes before a command that is to run there."""
+        return ["nsenter", "--net=/run/netns/" + self._name(host), "--"]
+
+    def cut(self, host):
+        """Takes its cable out."""
+        _run("ip", "link", "set", self._name(host), "down")
+
+    def heal(self, host):
+        """Puts it in again."""
+        _run("ip", "link", "set", self._name(host), "up")
+
+    def kill(self, host):
+        """Ends it as a power cut does: the cable first, so that nobody is told."""
+        self.cut(host)
+        done = subprocess.run(["ip", "netns", "pids", self._name(host)], stdout=subprocess.PIPE, text=True, check=True)
+        for pid in done.stdout.split():
+            os.kill(int(pid), signal.SIGKILL)
+
+    @staticmethod
+    def _name(host):
+        return "host%d" % host
