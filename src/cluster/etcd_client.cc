@@ -258,6 +258,7 @@ absl::StatusOr<EtcdClient::Listing> EtcdClient::List(absl::string_view prefix) {
   etcdserverpb::RangeRequest request;
   request.set_key(std::string(prefix));
   request.set_range_end(EndOf(prefix));
+  request.set_serializable(true);
   etcdserverpb::RangeResponse reply;
   absl::Status status = Run("read from", [&](const auto& channel, Request& call) {
     call.LimitTime();

@@ -56,7 +56,8 @@ class EtcdClient {
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
-  // All keys that begin with `prefix`.
+  // All keys that begin with `prefix`, as the endpoint knows them: it may be a moment behind
+  // others, and needs no leader.
   absl::StatusOr<Listing> List(absl::string_view prefix);
   // `lease` of 0: none, and the key stays.
   absl::Status Put(absl::string_view key, absl::string_view value, int64_t lease);

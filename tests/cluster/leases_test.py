@@ -21,11 +21,14 @@ def etcd():
 class Cluster:
     """Its servers, with two cores each unless told otherwise."""
 
-    def __init__(self, address):
+    def __init__(self, etcd, address):
+        self._etcd = etcd
         self.address = address
         self.servers = []
+        self._cores = 0
 
     def start(self, *options, cores=2):
+        self._cores += cores
         self.servers.append(
             Server(
                 PROVIDER,
@@ -39,6 +42,11 @@ class Cluster:
         )
         return self.servers[-1]
 
+    def free(self):
+        """Whether the cluster knows that no core is leased."""
+        prefix = "/invoker/%s/loads/" % self.address.rpartition("/")[2]
+        return sum(load.get("free_cores", 0) for load in self._etcd.entries(prefix).values()) == self._cores
+
     def connect(self):
         group = invoker.connect(self.address)
         assert comes_true(lambda: len(group._native.servers()) == len(self.servers))
@@ -47,7 +55,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(etcd, request):
-    made = Cluster(etcd.address(request.node.name.replace("[", ".").replace("]", "")[:64]))
+    made = Cluster(etcd, etcd.address(request.node.name.replace("[", ".").replace("]", "")[:64]))
     yield made
     for server in made.servers:
         if server.process.returncode is None:
@@ -89,6 +97,7 @@ def test_fewer_will_do_and_labels_choose(cluster):
     with cluster.connect() as group:
         with pytest.raises(invoker.InvokerError):
             group.lease(executors=5)
+        assert comes_true(cluster.free)
         with group.lease(executors=5, at_least=2) as lease:
             assert len(lease) == 3
         with group.lease(labels={"zone": "b"}) as lease:
@@ -108,10 +117,12 @@ def test_executors_are_spread_over_the_values_of_a_label(cluster):
         with group.lease(executors=6, memory="32M", spread="zone") as lease:
             zones = [zone_of[client.server] for client in lease._native.clients()]
             assert zones.count("a") == zones.count("b") == 3
+        assert comes_true(cluster.free)
         # What the smaller one does not have, the other has.
         with group.lease(executors=10, memory="32M", spread="zone") as lease:
             zones = [zone_of[client.server] for client in lease._native.clients()]
             assert zones.count("b") == 4
+        assert comes_true(cluster.free)
         with group.lease(executors=6, memory="32M", spread="server") as lease:
             assert sorted(by_server(lease).values()) == [2, 2, 2]
 

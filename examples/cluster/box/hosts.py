@@ -52,6 +52,11 @@ class Hosts:
         """What comes before a command that is to run there."""
         return ["nsenter", "--net=/run/netns/" + self._name(host), "--"]
 
+    def shape(self, host, rate, queue):
+        """Limits what goes to it to a rate, such as "100mbit", with a queue beyond which packets are lost."""
+        limits = ["rate", rate, "burst", "32kb", "limit", queue]
+        _run("tc", "qdisc", "add", "dev", self._name(host), "root", "tbf", *limits)
+
     def cut(self, host):
         """Takes its cable out."""
         _run("ip", "link", "set", self._name(host), "down")

@@ -27,6 +27,9 @@ constexpr char kServers[] = "server";
 constexpr absl::Duration kTurn = absl::Seconds(5);
 constexpr absl::Duration kPause = absl::Seconds(1);
 
+// For each step of taking a lease, while others can be asked.
+constexpr absl::Duration kQuickly = absl::Seconds(1);
+
 bool HasLabels(const cluster::Member& member, const std::map<std::string, std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(), [&member](const auto& label) {
     const auto found = member.labels.find(label.first);
@@ -242,6 +245,17 @@ absl::StatusOr<Leases> AcquireNow(const Members& all,
   const PickBelow pick = loads != nullptr ? PickBelow(&PickRandom) : nullptr;
   if (options.wait > absl::ZeroDuration() && (loads != nullptr || members->size() > 1)) {
     return AcquireInOrder(*members, rooms, PlaceExecutors(rooms, options.executors, pick), options);
+  }
+  // What a cluster knows of a server that has just vanished is old. The others are not to wait for
+  // it; only where they are not enough, it may as well be slow.
+  const absl::Duration patience = options.client.connect_timeout;
+  if (loads != nullptr && members->size() > 1 && patience > kQuickly) {
+    LeaseOptions quick = options;
+    quick.client.connect_timeout = kQuickly;
+    absl::StatusOr<Leases> leases = AcquireAtOnce(*members, rooms, pick, quick);
+    const bool slow =
+        absl::IsUnavailable(leases.status()) || absl::IsDeadlineExceeded(leases.status());
+    if (leases.ok() || !slow) return leases;
   }
   return AcquireAtOnce(*members, std::move(rooms), pick, options);
 }
