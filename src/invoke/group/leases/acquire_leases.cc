@@ -28,7 +28,7 @@ constexpr absl::Duration kTurn = absl::Seconds(5);
 constexpr absl::Duration kPause = absl::Seconds(1);
 
 // For each step of taking a lease, while others can be asked.
-constexpr absl::Duration kQuickly = absl::Seconds(1);
+constexpr absl::Duration kQuickly = absl::Milliseconds(500);
 
 bool HasLabels(const cluster::Member& member, const std::map<std::string, std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(), [&member](const auto& label) {
