@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/messages/host_port.h"
 #include "src/cluster/cluster_address.h"
@@ -27,10 +28,13 @@ uint32_t CoresOfThisProcess() {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? static_cast<uint32_t>(CPU_COUNT(&set)) : 1;
 }
 
-// The interpreter that has the package, or none.
-std::string FindPython() {
+// The interpreter that has the package, or none: the program's own, if Python runs it.
+std::string FindPython(const std::vector<std::string>& program) {
+  std::string python = "python3";
+  const std::string& first = program.front();
+  if (absl::StartsWith(first.substr(first.rfind('/') + 1), "python")) python = first;
   absl::StatusOr<std::string> path =
-      RunCommand({"python3", "-c", "import invoker, sys; print(sys.executable)"}, /*stop_fd=*/-1);
+      RunCommand({python, "-c", "import invoker, sys; print(sys.executable)"}, /*stop_fd=*/-1);
   return path.ok() ? std::string(absl::StripAsciiWhitespace(*path)) : "";
 }
 
@@ -83,7 +87,7 @@ absl::StatusOr<ProgramSettings> WorkerProgram(const UpOptions& options, const Sl
   if (leases && certificate != nullptr) {
     defaults["INVOKER_SERVER_ALLOW_UPLOAD"] = "all";
     if (getenv("INVOKER_SERVER_PYTHON") == nullptr) {
-      if (std::string python = FindPython(); !python.empty()) {
+      if (std::string python = FindPython(options.program); !python.empty()) {
         defaults["INVOKER_SERVER_PYTHON"] = std::move(python);
       }
     }
