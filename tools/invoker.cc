@@ -41,7 +41,7 @@ int Main(int argc, char** argv) {
                          AddDropsCommand, AddFabricsCommand, AddDoctorCommand, AddPolicyCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
-    command->footer(kExitStatusHelp);
+    if (command->get_footer().empty()) command->footer(kExitStatusHelp);
     commands.emplace_back(command, std::move(run));
   }
   // After the commands, or each would have it too.

@@ -69,6 +69,9 @@ Command AddUpCommand(CLI::App* app, CLI::App** command) {
   (*command)
       ->add_option("program", options->program, "what runs on the first node, and its arguments")
       ->type_name("PROGRAM");
+  (*command)->footer(
+      "Exit status: the program's; 128 and the number of the signal that ended it; 1 the job could "
+      "not be started, 2 bad arguments.");
   options->log = &Note;
   return [options] { return Run(*options); };
 }
