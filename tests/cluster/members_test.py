@@ -357,10 +357,15 @@ def test_the_command_line_leases_by_labels_and_by_the_published_load(etcd, clust
         assert (done.returncode, done.stdout) == (0, "hello"), done.stderr
         assert zones["b"].address in done.stderr and zones["a"].address not in done.stderr
         assert lease("--executors=4").returncode == 0
+
+        def free():
+            return sorted(load.get("free_cores", 0) for load in etcd.entries(loads).values())
+
+        assert comes_true(lambda: free() == [2, 2])
         # One has nothing left, and says so in the cluster.
         client = stack.enter_context(invoker.connect(zones["a"].address))
         stack.enter_context(client.lease(executors=2, python=False))
-        assert comes_true(lambda: sorted(load.get("free_cores", 0) for load in etcd.entries(loads).values()) == [0, 2])
+        assert comes_true(lambda: free() == [0, 2])
         for _ in range(4):
             done = lease("--executors=2")
             assert done.returncode == 0 and zones["b"].address in done.stderr, done.stderr

@@ -109,6 +109,20 @@ TEST_F(AcquireLeasesTest, WhatOneServerRefusesTheOthersAreAskedFor) {
   }
 }
 
+TEST_F(AcquireLeasesTest, WhereAllHaveLessThanTheySaidTheyAreAskedWhatTheyHave) {
+  const std::vector<cluster::Member> members = {Start(1, 2, "a"), Start(2, 2, "a")};
+  watch_.Tell(members);
+  const auto one = Lease::Acquire(members[0].server, Executors(1));
+  const auto other = Lease::Acquire(members[1].server, Executors(1));
+  ASSERT_TRUE(one.ok() && other.ok()) << one.status() << other.status();
+  for (int i = 0; i < 4; ++i) {
+    const auto leases = AcquireLeases(&watch_, Executors(2));
+    ASSERT_TRUE(leases.ok()) << leases.status();
+    EXPECT_EQ(leases->size(), 2u);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(AcquireLeases(&watch_, Executors(3)).status()));
+}
+
 TEST_F(AcquireLeasesTest, FewerWillDoIfTheCallerSaysSo) {
   std::vector<cluster::Member> members = {Start(1, 2, "a"), Start(2, 1, "a")};
   // One that is gone.

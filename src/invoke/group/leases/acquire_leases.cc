@@ -246,18 +246,23 @@ absl::StatusOr<Leases> AcquireNow(const Members& all,
   if (options.wait > absl::ZeroDuration() && (loads != nullptr || members->size() > 1)) {
     return AcquireInOrder(*members, rooms, PlaceExecutors(rooms, options.executors, pick), options);
   }
-  // What a cluster knows of a server that has just vanished is old. The others are not to wait for
-  // it; only where they are not enough, it may as well be slow.
-  const absl::Duration patience = options.client.connect_timeout;
-  if (loads != nullptr && members->size() > 1 && patience > kQuickly) {
-    LeaseOptions quick = options;
-    quick.client.connect_timeout = kQuickly;
-    absl::StatusOr<Leases> leases = AcquireAtOnce(*members, rooms, pick, quick);
-    const bool slow =
-        absl::IsUnavailable(leases.status()) || absl::IsDeadlineExceeded(leases.status());
-    if (leases.ok() || !slow) return leases;
+  if (loads == nullptr || members->size() == 1) {
+    return AcquireAtOnce(*members, std::move(rooms), pick, options);
   }
-  return AcquireAtOnce(*members, std::move(rooms), pick, options);
+  // What a cluster knows is a moment old: others are not to wait for a server that has just
+  // vanished, and where the members refuse, they are asked what they have.
+  LeaseOptions quick = options;
+  quick.client.connect_timeout = std::min(options.client.connect_timeout, kQuickly);
+  absl::StatusOr<Leases> leases = AcquireAtOnce(*members, rooms, pick, quick);
+  if (absl::IsResourceExhausted(leases.status())) {
+    absl::StatusOr<Rooms> asked = AskServers(*members, quick);
+    if (!asked.ok()) return leases;
+    SetDomains(*members, options.spread, &*asked);
+    return AcquireAtOnce(*members, *std::move(asked), nullptr, options);
+  }
+  const bool slow =
+      absl::IsUnavailable(leases.status()) || absl::IsDeadlineExceeded(leases.status());
+  return slow ? AcquireAtOnce(*members, std::move(rooms), pick, options) : std::move(leases);
 }
 
 }  // namespace
