@@ -291,6 +291,8 @@ TEST_P(RetryTest, AMapThatIsStoppedTellsOfWhatWasToBeTriedAgain) {
   ASSERT_TRUE(AwaitLeft(*group, 1));
   run.Stop();
   rendezvous.Release();
+  // A try that was just beginning finds the room that the first answer leaves, and runs.
+  rendezvous.Release();
   int right = 0;
   int maybe_executed = 0;
   while (std::optional<MapResult> result = run.Next()) {
@@ -299,8 +301,8 @@ TEST_P(RetryTest, AMapThatIsStoppedTellsOfWhatWasToBeTriedAgain) {
     if (status.ok()) continue;
     EXPECT_EQ(CallFateName(GetCallFate(status)), "maybe_executed") << status;
   }
-  EXPECT_EQ(right, 1);
-  EXPECT_EQ(maybe_executed, 1);
+  EXPECT_GE(right, 1);
+  EXPECT_EQ(right + maybe_executed, 2);
 }
 
 // Whether its result goes to a thread that waits or to a callback, and whether its output goes to
