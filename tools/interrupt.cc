@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 namespace invoker::tools {
@@ -60,12 +62,14 @@ bool Interrupt::WaitFor(absl::Duration limit) {
   return interrupted;
 }
 
-int TakeEndSignals() {
+absl::StatusOr<UniqueFd> TakeEndSignals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  return signalfd(-1, &set, SFD_CLOEXEC);
+  UniqueFd signal_fd(signalfd(-1, &set, SFD_CLOEXEC));
+  if (signal_fd.valid()) return signal_fd;
+  return absl::ResourceExhaustedError(absl::StrCat("signalfd: ", strerror(errno)));
 }
 
 }  // namespace invoker::tools

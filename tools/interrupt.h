@@ -3,7 +3,9 @@
 #ifndef INVOKER_TOOLS_INTERRUPT_H_
 #define INVOKER_TOOLS_INTERRUPT_H_
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "src/base/unique_fd.h"
 
 namespace invoker::tools {
 
@@ -20,9 +22,9 @@ class Interrupt {
   bool WaitFor(absl::Duration limit);
 };
 
-// A signalfd for SIGTERM, SIGINT and SIGHUP, which end nothing by themselves from here on; -1 with
-// errno. Before there are other threads.
-int TakeEndSignals();
+// A signalfd for SIGTERM, SIGINT and SIGHUP, which end nothing by themselves from here on. Before
+// there are other threads.
+absl::StatusOr<UniqueFd> TakeEndSignals();
 
 }  // namespace invoker::tools
 

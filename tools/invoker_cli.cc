@@ -86,6 +86,15 @@ void AddRetry(CLI::App* command, uint32_t* retry) {
       ->capture_default_str();
 }
 
+void AddWorkerOption(CLI::App* command, std::vector<std::string>* options) {
+  command
+      ->add_option("--worker", *options,
+                   "an option of invoker_server's: --worker=--functions=libmine.so; repeat it for "
+                   "several")
+      ->allow_extra_args(false)
+      ->type_name("OPTION");
+}
+
 std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code) {
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect(settings.server, settings.client);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,6 +41,9 @@ void AddFabricOptions(CLI::App* command, ServerSettings* settings);
 
 // --retry: CallOptions::retry.
 void AddRetry(CLI::App* command, uint32_t* retry);
+
+// --worker: options of the invoker_server that a command starts.
+void AddWorkerOption(CLI::App* command, std::vector<std::string>* options);
 
 // Opens a session. nullptr after an error, which has been printed; `exit_code` says which.
 std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code);

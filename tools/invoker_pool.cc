@@ -1,11 +1,7 @@
 // `invoker pool`: keeps jobs of Slurm's, each a worker of a cluster, for services that live long.
 
-#include <string.h>
-
-#include <cerrno>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/unique_fd.h"
 #include "src/launch/pool.h"
 #include "tools/interrupt.h"
@@ -15,11 +11,9 @@ namespace invoker::tools {
 namespace {
 
 int Run(const launch::PoolOptions& options) {
-  const UniqueFd signal_fd(TakeEndSignals());
-  if (!signal_fd.valid()) {
-    return Fail(absl::ResourceExhaustedError(absl::StrCat("signalfd: ", strerror(errno))));
-  }
-  const absl::Status status = launch::RunPool(options, signal_fd.get());
+  const absl::StatusOr<UniqueFd> signal_fd = TakeEndSignals();
+  if (!signal_fd.ok()) return Fail(signal_fd.status());
+  const absl::Status status = launch::RunPool(options, signal_fd->get());
   return status.ok() ? kExitOk : Fail(status);
 }
 
@@ -52,12 +46,7 @@ Command AddPoolCommand(CLI::App* app, CLI::App** command) {
                    "an option of sbatch's: --sbatch=--partition=batch; repeat it for several")
       ->allow_extra_args(false)
       ->type_name("OPTION");
-  (*command)
-      ->add_option("--worker", options->worker,
-                   "an option of invoker_server's: --worker=--functions=libmine.so; repeat it for "
-                   "several")
-      ->allow_extra_args(false)
-      ->type_name("OPTION");
+  AddWorkerOption(*command, &options->worker);
   options->log = &Note;
   return [options] { return Run(*options); };
 }

@@ -1,13 +1,10 @@
 // `invoker up`: a job of Slurm's with a worker on each node, and a program that calls them.
 
 #include <stdlib.h>
-#include <string.h>
 
-#include <cerrno>
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "src/base/unique_fd.h"
 #include "src/launch/slurm_step.h"
 #include "src/launch/up.h"
@@ -25,11 +22,9 @@ std::string Variable(const char* name) {
 int Run(const launch::UpOptions& options) {
   const absl::StatusOr<launch::SlurmStep> step = launch::ReadSlurmStep(&Variable);
   if (!step.ok()) return Fail(step.status());
-  const UniqueFd signal_fd(TakeEndSignals());
-  if (!signal_fd.valid()) {
-    return Fail(absl::ResourceExhaustedError(absl::StrCat("signalfd: ", strerror(errno))));
-  }
-  const absl::StatusOr<int> status = launch::Up(options, *step, signal_fd.get());
+  const absl::StatusOr<UniqueFd> signal_fd = TakeEndSignals();
+  if (!signal_fd.ok()) return Fail(signal_fd.status());
+  const absl::StatusOr<int> status = launch::Up(options, *step, signal_fd->get());
   return status.ok() ? *status : Fail(status.status());
 }
 
@@ -48,12 +43,7 @@ Command AddUpCommand(CLI::App* app, CLI::App** command) {
           "the cluster in etcd that the workers join. By default the job has an etcd and a "
           "certificate of its own. Without a program, workers run until the job ends")
       ->type_name("URL");
-  (*command)
-      ->add_option("--worker", options->worker,
-                   "an option of invoker_server's: --worker=--functions=libmine.so; repeat it for "
-                   "several")
-      ->allow_extra_args(false)
-      ->type_name("OPTION");
+  AddWorkerOption(*command, &options->worker);
   (*command)
       ->add_option("--meet", options->folder,
                    "a folder that all nodes share, where the tasks find one another")

@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "src/isolation/limits/control_group_place.h"
 #include "src/transport/provider/provider_profile.h"
+#include "tools/files.h"
 #include "tools/options.h"
 #include "tools/security_options.h"
 
@@ -258,19 +257,16 @@ uint32_t MachineCores() {
   return static_cast<uint32_t>(std::max(CPU_COUNT(&set), 1));
 }
 
-std::string Contents(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 // The machine's, or what this process's control group may have of it.
 uint64_t MemoryBytes() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES);
   const int64_t page = sysconf(_SC_PAGESIZE);
   const uint64_t all =
       pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+  constexpr uint64_t kMostBytes = uint64_t{16} << 20;
   const absl::StatusOr<std::string> group =
-      FindOwnGroup(Contents("/proc/self/cgroup"), Contents("/proc/self/mountinfo"));
+      FindOwnGroup(ReadInput("/proc/self/cgroup", kMostBytes).value_or(""),
+                   ReadInput("/proc/self/mountinfo", kMostBytes).value_or(""));
   return group.ok() ? std::min(all, MemoryLimitOf(*group)) : all;
 }
 

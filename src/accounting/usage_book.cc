@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/bootstrap/messages/usage_sum.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
@@ -27,11 +28,6 @@ uint64_t Most(double of_a_second, absl::Duration bound) {
   return most < kLargest ? static_cast<uint64_t>(most) : std::numeric_limits<uint64_t>::max();
 }
 
-// So that what is said of many leases together is never less than of one.
-uint64_t Sum(uint64_t a, uint64_t b) {
-  return a + std::min(b, std::numeric_limits<uint64_t>::max() - a);
-}
-
 absl::Duration MonotonicClock() { return absl::Nanoseconds(transport::MonotonicNs()); }
 
 // A client that shares the server's executors has neither time nor memory of its own.
@@ -44,22 +40,11 @@ bool UsedNothing(const ResourceUsage& bill) {
 
 void UsageReading::Add(const UsageReading& other) {
   cpu_time += other.cpu_time;
-  calls = Sum(calls, other.calls);
+  calls = SaturatingSum(calls, other.calls);
   function_time += other.function_time;
   polling_time += other.polling_time;
-  bytes_in = Sum(bytes_in, other.bytes_in);
-  bytes_out = Sum(bytes_out, other.bytes_out);
-}
-
-void AddUsage(const ResourceUsage& from, ResourceUsage* to) {
-  to->lease_time += from.lease_time;
-  to->cpu_time += from.cpu_time;
-  to->memory_byte_seconds = Sum(to->memory_byte_seconds, from.memory_byte_seconds);
-  to->calls = Sum(to->calls, from.calls);
-  to->function_time += from.function_time;
-  to->polling_time += from.polling_time;
-  to->bytes_in = Sum(to->bytes_in, from.bytes_in);
-  to->bytes_out = Sum(to->bytes_out, from.bytes_out);
+  bytes_in = SaturatingSum(bytes_in, other.bytes_in);
+  bytes_out = SaturatingSum(bytes_out, other.bytes_out);
 }
 
 absl::StatusOr<std::unique_ptr<UsageBook>> UsageBook::Open(UsageBookOptions options) {

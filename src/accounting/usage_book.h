@@ -147,9 +147,6 @@ class UsageBook {
   absl::flat_hash_map<std::string, Sum> ended_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Field by field.
-void AddUsage(const ResourceUsage& from, ResourceUsage* to);
-
 }  // namespace invoker
 
 #endif  // INVOKER_SRC_ACCOUNTING_USAGE_BOOK_H_

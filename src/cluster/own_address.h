@@ -1,4 +1,4 @@
-// Which of this machine's addresses others reach it by.
+// Finds the address by which other machines reach this one.
 
 #ifndef INVOKER_SRC_CLUSTER_OWN_ADDRESS_H_
 #define INVOKER_SRC_CLUSTER_OWN_ADDRESS_H_

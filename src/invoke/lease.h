@@ -78,10 +78,10 @@ struct LeaseOptions {
   // ClientGroup::Acquire only: "server", or the name of a label. The executors are spread as evenly
   // over the servers, or over the label's values, as what is free allows; empty: by load alone.
   std::string spread;
-  // ClientGroup::Acquire only: in the background, other executors take the places of those whose
-  // server was lost, as soon as there are some, with the code that was uploaded by the group. Calls
-  // that were under way there end as they do without it, and what was stored there is lost. What a
-  // function has ended is not replaced.
+  // ClientGroup::Acquire only: when a server is lost, the group leases executors on other servers
+  // in the background, uploads its code to them, and calls them instead. Calls that were under way
+  // on the lost server end as they do without this option, and data that was stored there is lost.
+  // The group does not replace executors that a function has ended.
   bool replace = false;
   // While it waits in line: how many leases come first. On a thread that must not be kept long.
   std::function<void(uint32_t ahead)> on_queued;

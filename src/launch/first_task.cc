@@ -10,8 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
@@ -21,19 +19,15 @@
 #include "src/launch/meeting.h"
 #include "src/launch/monotonic.h"
 #include "src/launch/worker_program.h"
+#include "src/security/watched_file.h"
 
 namespace invoker::launch {
 namespace {
 
-// A worker has 5 s for functions that run and 5 s more to end, unless told otherwise.
-constexpr absl::Duration kDrainLimit = absl::Seconds(15);
+// For the other tasks' workers to drain, after this one's.
+constexpr absl::Duration kOthersLimit = absl::Seconds(15);
 constexpr absl::Duration kEtcdLimit = absl::Seconds(3);
 constexpr char kClusterName[] = "job";
-
-std::string Contents(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 ClusterCredentials CredentialsOf(const std::optional<JobCertificate>& job) {
   ClusterCredentials credentials;
@@ -83,8 +77,14 @@ absl::Status FirstTask::Start() {
   if (!listener.ok()) return listener.status();
   Meeting meeting = {cluster_, listener->address, "", ""};
   if (certificate_.has_value()) {
-    meeting.certificate = Contents(certificate_->certificate);
-    meeting.key = Contents(certificate_->key);
+    absl::StatusOr<std::string> certificate = security::ReadWholeFile(
+        "the job's certificate", certificate_->certificate, security::Secrecy::kPublic);
+    if (!certificate.ok()) return certificate.status();
+    absl::StatusOr<std::string> key =
+        security::ReadWholeFile("the job's key", certificate_->key, security::Secrecy::kSecret);
+    if (!key.ok()) return key.status();
+    meeting.certificate = *std::move(certificate);
+    meeting.key = *std::move(key);
   }
   absl::Status status = WriteMeeting(meeting_path_, meeting);
   if (!status.ok()) return status;
@@ -206,12 +206,9 @@ void FirstTask::Finish() {
   for (const UniqueFd& other : others_) shutdown(other.get(), SHUT_WR);
   listener_.socket.Reset();
   unlink(meeting_path_.c_str());
-  if (worker_ != nullptr) {
-    worker_->Signal(SIGTERM);
-    worker_->AwaitEnd(kDrainLimit);
-  }
+  if (worker_ != nullptr) DrainWorker(worker_.get());
   // Each closes its side once its worker has drained. etcd is there until then.
-  const absl::Duration until = MonotonicNow() + kDrainLimit;
+  const absl::Duration until = MonotonicNow() + kOthersLimit;
   for (const UniqueFd& other : others_) {
     const absl::Duration left = until - MonotonicNow();
     pollfd end = {other.get(), POLLIN, 0};

@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,7 +22,6 @@ namespace {
 
 // A file system that several machines share reports no changes.
 constexpr absl::Duration kPeriod = absl::Milliseconds(100);
-constexpr absl::Duration kDrainLimit = absl::Seconds(15);
 // A first task whose machine has vanished is noticed after so many seconds.
 constexpr int kIdleSeconds = 10;
 constexpr int kProbeSeconds = 5;
@@ -94,8 +92,7 @@ absl::Status RunOtherTask(const UpOptions& options, const SlurmStep& step,
       {signal_fd, POLLIN, 0}, {met->first.get(), POLLIN, 0}, {(*worker)->end_fd(), POLLIN, 0}};
   while (poll(events, 3, -1) < 0) {
   }
-  (*worker)->Signal(SIGTERM);
-  (*worker)->AwaitEnd(kDrainLimit);
+  DrainWorker(worker->get());
   if (events[0].revents == 0 && events[1].revents == 0) {
     options.log(absl::StrCat("the worker of this node has ended, with status ", (*worker)->Wait()));
   }

@@ -2,7 +2,8 @@
 
 #include <poll.h>
 
-#include <algorithm>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,8 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "src/cluster/cluster_address.h"
+#include "src/cluster/member_watch.h"
 #include "src/launch/labels.h"
 #include "src/launch/monotonic.h"
+#include "src/launch/slurm_jobs.h"
 #include "src/transport/self_test/installed_program.h"
 
 namespace invoker::launch {

@@ -4,18 +4,12 @@
 #define INVOKER_SRC_LAUNCH_POOL_H_
 
 #include <functional>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "src/cluster/member_watch.h"
 #include "src/launch/pool_plan.h"
-#include "src/launch/slurm_jobs.h"
 
 namespace invoker::launch {
 

@@ -24,7 +24,7 @@ class SlurmJobs {
         stop_fd_(stop_fd) {}
 
   // Each blocks until Slurm answers. UNAVAILABLE with what Slurm has said.
-  // The ids of those that wait or run, and are this user's.
+  // The ids of this user's jobs that wait or run.
   absl::StatusOr<std::vector<std::string>> List() const;
   // The id of a new one.
   absl::StatusOr<std::string> Submit() const;

@@ -1,6 +1,7 @@
 #include "src/launch/worker_program.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -22,6 +23,8 @@ namespace {
 // program.
 constexpr uint64_t kLeasedPart = 2;
 
+constexpr absl::Duration kDrainLimit = absl::Seconds(15);
+
 uint32_t CoresOfThisProcess() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -39,6 +42,11 @@ std::string FindPython(const std::vector<std::string>& program) {
 }
 
 }  // namespace
+
+void DrainWorker(Program* worker) {
+  worker->Signal(SIGTERM);
+  worker->AwaitEnd(kDrainLimit);
+}
 
 std::string NodeAddress(const UpOptions& options, const SlurmStep& step, const std::string& peer) {
   if (!options.address.empty()) return options.address;

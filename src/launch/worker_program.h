@@ -22,6 +22,10 @@ absl::StatusOr<ProgramSettings> WorkerProgram(const UpOptions& options, const Sl
                                               const std::string& cluster,
                                               const JobCertificate* certificate);
 
+// Has it drain, and waits until it has ended: for 15 s at most, where it has 5 s for functions that
+// run and 5 s more to end, unless told otherwise.
+void DrainWorker(Program* worker);
+
 // This node's address, for the other nodes: the one on the way to `peer`, which may be empty, or
 // else to where srun runs, or that of the node's name.
 std::string NodeAddress(const UpOptions& options, const SlurmStep& step, const std::string& peer);

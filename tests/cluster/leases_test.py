@@ -1,4 +1,4 @@
-"""Leases over the members of a cluster: where executors are, what they have, and what comes in the place of lost ones."""
+"""Leases over several members of a cluster: placing executors, uploading to them, replacing lost ones."""
 
 import os
 import threading

@@ -105,8 +105,8 @@ absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Acquire(absl::string_v
   }
   absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch = StartWatch(servers, options.client);
   if (!watch.ok()) return watch.status();
-  const absl::StatusOr<Members> members = AwaitMembers(servers, options.client, watch->get());
-  if (!members.ok()) return members.status();
+  const absl::Status there = AwaitMembers(servers, options.client, watch->get()).status();
+  if (!there.ok()) return there;
   absl::StatusOr<std::vector<std::shared_ptr<Lease>>> leases = AcquireLeases(watch->get(), options);
   if (!leases.ok()) return leases.status();
   absl::StatusOr<std::unique_ptr<ClientGroup>> group = Of({}, *std::move(leases));

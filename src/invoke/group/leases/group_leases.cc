@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/bootstrap/messages/usage_sum.h"
 #include "src/invoke/group/each_of.h"
 
 namespace invoker {
@@ -12,17 +13,6 @@ namespace {
 absl::Status At(const Lease& lease, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(lease.server(), ": ", status.message()));
-}
-
-void Add(const ResourceUsage& one, ResourceUsage* all) {
-  all->lease_time += one.lease_time;
-  all->cpu_time += one.cpu_time;
-  all->memory_byte_seconds += one.memory_byte_seconds;
-  all->calls += one.calls;
-  all->function_time += one.function_time;
-  all->polling_time += one.polling_time;
-  all->bytes_in += one.bytes_in;
-  all->bytes_out += one.bytes_out;
 }
 
 }  // namespace
@@ -91,7 +81,7 @@ absl::StatusOr<ResourceUsage> GroupLeases::Usage() const {
     if (!each[i].ok()) {
       return leases.size() == 1 ? each[i].status() : At(*leases[i], each[i].status());
     }
-    Add(*each[i], &all);
+    AddUsage(*each[i], &all);
   }
   return all;
 }
@@ -114,7 +104,7 @@ absl::StatusOr<LeaseEnd> GroupLeases::InOne(const std::vector<absl::StatusOr<Lea
     } else if (!all.ok()) {
       all = *end;
     } else {
-      Add(end->usage, &all->usage);
+      AddUsage(end->usage, &all->usage);
       if (end->cause == LeaseEndCause::kReleased) all->cause = end->cause;
       if (end->cause == LeaseEndCause::kReleased) all->reason = end->reason;
     }
