@@ -4,9 +4,13 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "invoker/lease.h"
 #include "src/bootstrap/messages/session_host.h"
@@ -69,20 +73,29 @@ class QuestionHost final : public bootstrap::SessionHost {
   bool all_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// One that takes its time does not keep the others' paths from being looked at.
-TEST(ClientLeaseTest, AsksForAllOfItsSessionsAtTheSameTime) {
-  TestFunctions functions;
+// A worker with `executors` executors.
+absl::StatusOr<std::unique_ptr<Worker>> StartWorker(TestFunctions* functions, uint32_t executors) {
   WorkerOptions options;
   options.providers = {"tcp;ofi_rxm"};
   options.addresses.preferred_ip = "127.0.0.1";
-  options.executors = kSessions;
+  options.executors = executors;
   options.executor.hot_timeout = absl::Microseconds(100);
-  auto worker = Worker::Start(options, MakeTestFunctions(&functions));
+  return Worker::Start(options, MakeTestFunctions(functions));
+}
+
+absl::StatusOr<std::unique_ptr<bootstrap::Server>> Serve(QuestionHost* host) {
+  bootstrap::ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  return bootstrap::Server::Start(options, host);
+}
+
+// One that takes its time does not keep the others' paths from being looked at.
+TEST(ClientLeaseTest, AsksForAllOfItsSessionsAtTheSameTime) {
+  TestFunctions functions;
+  auto worker = StartWorker(&functions, kSessions);
   ASSERT_TRUE(worker.ok()) << worker.status();
   QuestionHost host(worker->get());
-  bootstrap::ServerOptions server_options;
-  server_options.listen = "127.0.0.1:0";
-  auto server = bootstrap::Server::Start(server_options, &host);
+  auto server = Serve(&host);
   ASSERT_TRUE(server.ok()) << server.status();
   LeaseOptions terms;
   terms.executors = kSessions;
@@ -100,6 +113,31 @@ TEST(ClientLeaseTest, AsksForAllOfItsSessionsAtTheSameTime) {
   for (Future& call : calls) EXPECT_TRUE(call.Get().ok());
   EXPECT_TRUE((*lease)->Release().ok());
   (*server)->Stop();
+}
+
+// The end of the lease comes by TCP, too, but by another connection than the answers.
+TEST(ClientLeaseTest, WaitsForAnswersThatComeLaterThanTheEndOfAWorkerThatHasDrained) {
+  TestFunctions functions;
+  auto worker = StartWorker(&functions, 1);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  QuestionHost host(worker->get());
+  auto server = Serve(&host);
+  ASSERT_TRUE(server.ok()) << server.status();
+  LeaseOptions terms;
+  terms.client.peer_timeout = kPatience;
+  auto lease = Lease::Acquire((*server)->listen_address(), terms);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  Client& client = (*lease)->executor(0);
+  Future call = client.InvokeAsync(Find(client, "gate"), "");
+  functions.entered.WaitForNotification();
+  (*server)->Drain("the server is stopping");
+  std::thread stop([&] { (*server)->Stop(); });
+  while (!(*lease)->end().has_value()) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_FALSE(call.Wait(absl::Milliseconds(100)));
+  functions.open.Notify();
+  const auto answer = call.Get();
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  stop.join();
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ constexpr absl::Duration kLongestAsk = absl::Seconds(1);
 }  // namespace
 
 ClientLease::ClientLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout)
-    : contact_(std::move(contact)), ask_timeout_(std::min(peer_timeout, kLongestAsk)) {}
+    : contact_(std::move(contact)), peer_timeout_(peer_timeout) {}
 
 ClientLease::~ClientLease() = default;
 
@@ -25,6 +25,10 @@ absl::StatusOr<std::shared_ptr<ClientLease>> ClientLease::Acquire(
   events.on_ended = [raw = held.get()](const LeaseEnd& end) {
     absl::MutexLock lock(&raw->mutex_);
     raw->end_ = end;
+  };
+  events.on_draining = [raw = held.get()](absl::string_view) {
+    absl::MutexLock lock(&raw->mutex_);
+    raw->draining_ = true;
   };
   events.on_lost = [raw = held.get()](const absl::Status& reason) { raw->OnLost(reason); };
   events.on_session_closed = [raw = held.get()](uint64_t handle, absl::string_view reason) {
@@ -76,14 +80,19 @@ std::vector<std::shared_ptr<SessionWatch>> ClientLease::watches() const {
 }
 
 void ClientLease::OnLost(const absl::Status& reason) {
+  int64_t deadline_ns = SessionWatch::DeliveryDeadlineNs();
   {
     absl::MutexLock lock(&mutex_);
     lost_ = reason;
+    // A worker that drains answers every call before it ends the lease. The answers come by another
+    // way than the lease's end, and may be sent again where packets are lost.
+    if (draining_ && end_.has_value() && end_->cause == LeaseEndCause::kServer) {
+      deadline_ns = SessionWatch::DeliveryDeadlineNs(peer_timeout_);
+    }
   }
   const std::vector<std::shared_ptr<SessionWatch>> all = watches();
   // First, so that what a callback of the first one's calls again does not go to the next one.
   for (const std::shared_ptr<SessionWatch>& watch : all) watch->AnnounceLost(reason);
-  const int64_t deadline_ns = SessionWatch::DeliveryDeadlineNs();
   for (const std::shared_ptr<SessionWatch>& watch : all) watch->OnLost(reason, deadline_ns);
 }
 
@@ -95,11 +104,12 @@ uint64_t ClientLease::Answers() const {
 
 // Who has a watch has been given the lease: its id is there.
 void ClientLease::CheckPaths() {
+  const absl::Duration ask_timeout = std::min(peer_timeout_, kLongestAsk);
   for (const std::shared_ptr<SessionWatch>& watch : watches()) {
     watch->CheckPath([&](uint64_t handle, uint64_t sequence) {
-      askers_.Run([this, id = lease_->id(), watch, handle, sequence] {
+      askers_.Run([this, id = lease_->id(), watch, handle, sequence, ask_timeout] {
         watch->Answered(handle, sequence,
-                        contact_->bootstrap()->FindRequest(id, handle, sequence, ask_timeout_));
+                        contact_->bootstrap()->FindRequest(id, handle, sequence, ask_timeout));
       });
     });
   }

@@ -69,7 +69,8 @@ class ClientLease {
   std::vector<std::shared_ptr<SessionWatch>> watches_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   absl::optional<LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
-  const absl::Duration ask_timeout_;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;  // the worker has said so
+  const absl::Duration peer_timeout_;
   uint64_t answers_ = 0;  // at the last heartbeat; the lease's thread's
   // Ask the worker what has become of requests, since the lease's thread must not wait. While an
   // executor runs a function it takes 100 ms to say so, and the executors of a lease are asked at

@@ -6,9 +6,6 @@
 namespace invoker {
 namespace {
 
-// How long responses are looked for that a worker sent just before it ended the session.
-constexpr int64_t kDeliveryNs = 10'000'000;
-
 absl::Status Closed(absl::string_view reason) {
   return absl::UnavailableError(absl::StrCat("the worker ended the session: ", reason));
 }
@@ -181,7 +178,9 @@ void SessionWatch::Break(CallDriver* driver, absl::string_view symptom) {
   Tell(reason);
 }
 
-int64_t SessionWatch::DeliveryDeadlineNs() { return transport::MonotonicNs() + kDeliveryNs; }
+int64_t SessionWatch::DeliveryDeadlineNs(absl::Duration limit) {
+  return transport::MonotonicNs() + absl::ToInt64Nanoseconds(limit);
+}
 
 // What calls are told. A lease that ended by what ran under it says so itself.
 absl::Status SessionWatch::Ended(const absl::Status& why) const {

@@ -70,8 +70,9 @@ class SessionWatch {
   // That have come in the present session.
   uint64_t Answers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For `deadline_ns` above: from now.
-  static int64_t DeliveryDeadlineNs();
+  // For `deadline_ns` above: from now on, and by default for what a worker sent just before it
+  // ended the session.
+  static int64_t DeliveryDeadlineNs(absl::Duration limit = absl::Milliseconds(10));
 
  private:
   void Break(CallDriver* driver, absl::string_view symptom) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -351,7 +351,11 @@ void CallDriver::FailAfterDelivery(const absl::Status& reason, int64_t deadline_
   {
     Visit visit(this);
     const int64_t limit_ns = std::max(deadline_ns, transport::MonotonicNs() + kLeastDeliveryNs);
-    while (session_->outstanding() > 0 && transport::MonotonicNs() < limit_ns) reactor_->Poll();
+    while (session_->outstanding() > 0 && session_->failure().ok() &&
+           transport::MonotonicNs() < limit_ns) {
+      reactor_->Poll();
+      if (lock_.Contended()) lock_.Yield();
+    }
   }
   Fail(reason);
 }
