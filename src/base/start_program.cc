@@ -1,16 +1,13 @@
 #include "src/base/start_program.h"
 
-#include <signal.h>
-
 namespace invoker {
 
 int StartProgram(posix_spawn_file_actions_t* actions, char* const* arguments,
-                 char* const* environment, pid_t* pid) {
+                 char* const* environment, pid_t* pid, const sigset_t& blocked) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &blocked);
   sigset_t signals;
-  sigemptyset(&signals);
-  posix_spawnattr_setsigmask(&attributes, &signals);
   sigfillset(&signals);
   posix_spawnattr_setsigdefault(&attributes, &signals);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -189,6 +190,24 @@ std::set<pid_t> Descendants() {
     if (parent == getpid()) found.insert(pid);
   }
   return found;
+}
+
+void ExpectToOutliveEndSignals(ExecutorSpawner* spawner, const SpawnerOptions& options) {
+  WatchedExecutor executor(spawner);
+  ASSERT_TRUE(executor.ok());
+  IsolatedServer server(&executor.process(), options);
+  EXPECT_EQ(*server.Call("bad.echo", "x"), "x");
+  const std::set<pid_t> processes = Descendants();
+  EXPECT_GE(processes.size(), 2u);
+  for (const pid_t pid : processes) {
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) EXPECT_EQ(kill(pid, signal), 0);
+  }
+  EXPECT_EQ(*server.Call("bad.echo", "still here"), "still here");
+  WatchedExecutor from_the_same_template(spawner);
+  EXPECT_TRUE(from_the_same_template.ok());
+  EXPECT_FALSE(executor.ended());
+  executor.process().Stop(absl::Seconds(30));
+  EXPECT_EQ(executor.WaitForEnd().cause, LeaseEndCause::kReleased);
 }
 
 std::set<std::string> SharedMemoryFiles() {

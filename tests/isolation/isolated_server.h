@@ -85,6 +85,10 @@ class IsolatedServer final : public bootstrap::SessionHost {
   std::unique_ptr<bootstrap::Server> server_;
 };
 
+// Sends all processes that descend from this one what asks a program to end, and expects an
+// executor and its template to work on.
+void ExpectToOutliveEndSignals(ExecutorSpawner* spawner, const SpawnerOptions& options);
+
 absl::StatusOr<std::string> CallOn(Client* client, const std::string& function,
                                    const std::string& input = "",
                                    absl::Duration timeout = absl::Seconds(20));

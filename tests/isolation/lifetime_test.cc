@@ -109,6 +109,14 @@ TEST(Lifetime, AnExecutorThatIsStoppedIsKilledUnlessItGoesOn) {
   EXPECT_EQ(goes_on.WaitForEnd().cause, LeaseEndCause::kReleased);
 }
 
+// A batch system sends them to each process of a job. The server decides how its executors end.
+TEST(Lifetime, SignalsThatAskAProgramToEndDoNotEndExecutors) {
+  const SpawnerOptions options = TestSpawnerOptions();
+  std::unique_ptr<ExecutorSpawner> spawner = StartSpawner(options);
+  ASSERT_NE(spawner, nullptr);
+  ExpectToOutliveEndSignals(spawner.get(), options);
+}
+
 TEST(Lifetime, WhenTheServerIsKilledNothingIsLeft) {
   FILE* out = popen("exec tests/isolation/doomed_server", "r");
   ASSERT_NE(out, nullptr);

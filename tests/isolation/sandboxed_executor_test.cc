@@ -80,6 +80,11 @@ TEST_P(SandboxedTest, TheFileSystemIsReadOnlyAndEndsAreTold) {
   EXPECT_TRUE(Descendants().empty());
 }
 
+// bwrap's own process among them.
+TEST_P(SandboxedTest, SignalsThatAskAProgramToEndDoNotEndIt) {
+  ExpectToOutliveEndSignals(spawner_.get(), options_);
+}
+
 TEST_P(SandboxedTest, ItsProcessesAreAllThatItCanEnd) {
   if (serves_shm()) GTEST_SKIP() << "peers on one host know each other by process number";
   WatchedExecutor other(spawner_.get());

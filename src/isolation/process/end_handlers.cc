@@ -11,6 +11,7 @@
 #include <new>
 
 #include "src/base/fork_guard.h"
+#include "src/isolation/process/process_setup.h"
 
 namespace invoker {
 namespace {
@@ -66,8 +67,7 @@ void InstallEndHandlers(ExecutorPage* page) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS}) {
     sigaction(signal, &action, nullptr);
   }
-  // Nobody is to be told by a signal to end in an orderly way: that is what the socket is for.
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::signal(signal, SIG_DFL);
+  IgnoreEndSignals();
   on_exit(&OnExit, nullptr);
 }
 

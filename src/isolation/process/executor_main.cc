@@ -17,6 +17,7 @@
 #include "src/isolation/process/end_handlers.h"
 #include "src/isolation/process/executor_host.h"
 #include "src/isolation/process/nanoseconds.h"
+#include "src/isolation/process/process_setup.h"
 #include "src/isolation/process/request_queue.h"
 
 namespace invoker {
@@ -102,6 +103,7 @@ void ServePrompt(ControlSocket* socket, ExecutorHost* host, RequestQueue* queue)
 
 void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks) {
   signal(SIGPIPE, SIG_IGN);
+  IgnoreEndSignals();
   // One heap for all threads. A further one would reserve 64 MiB of address space, which counts
   // against the memory limit, and where there is no room for it leave ENOMEM behind in a thread
   // that has its memory all the same.

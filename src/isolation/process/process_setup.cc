@@ -24,6 +24,8 @@ namespace {
 
 constexpr char kNobody[] = "nobody";
 
+constexpr int kEndSignals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
 // Sessions take some descriptors each (tcp connections); functions, what they open.
 constexpr rlim_t kMostDescriptors = 4096;
 // Processes and threads of the executors' user: of all executors together, or of one.
@@ -61,6 +63,8 @@ absl::StatusOr<ExecutorUser> ParseRange(const std::string& name) {
   user.gid = user.uid;
   return user;
 }
+
+void OnEndSignal(int) {}
 
 }  // namespace
 
@@ -113,6 +117,23 @@ absl::Status BecomeExecutor(pid_t parent, const ExecutorUser& user) {
   // The parent may have ended before that.
   if (getppid() != parent) return absl::UnavailableError("the template process has ended");
   return absl::OkStatus();
+}
+
+sigset_t EndSignals() {
+  sigset_t all;
+  sigemptyset(&all);
+  for (const int signal : kEndSignals) sigaddset(&all, signal);
+  return all;
+}
+
+void IgnoreEndSignals() {
+  // Handled, since what is ignored or blocked is so in a program that a function starts, too.
+  struct sigaction action = {};
+  action.sa_handler = &OnEndSignal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : kEndSignals) sigaction(signal, &action, nullptr);
+  const sigset_t all = EndSignals();
+  sigprocmask(SIG_UNBLOCK, &all, nullptr);
 }
 
 void CloseFrom(int first) {

@@ -4,6 +4,7 @@
 #ifndef INVOKER_SRC_ISOLATION_PROCESS_PROCESS_SETUP_H_
 #define INVOKER_SRC_ISOLATION_PROCESS_PROCESS_SETUP_H_
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
@@ -37,6 +38,15 @@ absl::Status BecomeExecutor(pid_t parent, const ExecutorUser& user);
 
 // Closes everything from `first` on.
 void CloseFrom(int first);
+
+// What asks a whole program to end: SIGTERM, SIGINT, SIGHUP and SIGQUIT. A batch system sends it to
+// every process of a job. The server takes it, and drains; its executors work on meanwhile, and end
+// when the server says so, or is gone.
+sigset_t EndSignals();
+
+// From now on such a signal does nothing here. It is blocked no more, and what this process starts
+// has the usual handling.
+void IgnoreEndSignals();
 
 }  // namespace invoker
 

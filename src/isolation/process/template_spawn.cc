@@ -118,9 +118,8 @@ void Template::Spawn(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds
 void Template::Child(const ToTemplate::Spawn& request, std::vector<UniqueFd> fds, pid_t parent) {
   close(socket_.fd());
   child_events_.Reset();
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const sigset_t blocked = EndSignals();
+  sigprocmask(SIG_SETMASK, &blocked, nullptr);
   UniqueFd control = std::move(fds[0]);
   UniqueFd page = std::move(fds[1]);
   // Before it is another user, and before it starts anything.

@@ -18,6 +18,7 @@
 #include "src/base/start_thread.h"
 #include "src/isolation/process/executor_main.h"
 #include "src/isolation/process/nanoseconds.h"
+#include "src/isolation/process/process_setup.h"
 #include "src/isolation/sandbox/executor_environment.h"
 
 namespace invoker {
@@ -66,7 +67,7 @@ absl::StatusOr<std::unique_ptr<TemplateProcess>> TemplateProcess::Start(
   posix_spawn_file_actions_adddup2(&actions, 2, 1);
   posix_spawn_file_actions_adddup2(&actions, sockets->second.get(), kControlFd);
   pid_t pid = 0;
-  const int error = StartProgram(&actions, arguments.data(), entries.data(), &pid);
+  const int error = StartProgram(&actions, arguments.data(), entries.data(), &pid, EndSignals());
   if (error != 0) {
     return absl::NotFoundError(absl::StrCat(
         "cannot start \"", command[0], "\", which executors are forked from: ", strerror(error),
