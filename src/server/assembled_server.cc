@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "src/bootstrap/messages/host_port.h"
 
 namespace invoker {
@@ -101,10 +101,10 @@ void AssembledServer::Stop(absl::Duration limit) {
   if (service_ == nullptr || stopped_) return;
   stopped_ = true;
   Drain();
-  std::thread extension;
-  if (extension_ != nullptr) extension = std::thread([this, limit] { extension_->Stop(limit); });
-  worker_->Stop(limit);
-  if (extension.joinable()) extension.join();
+  const absl::Time deadline = absl::Now() + limit;
+  // First: the worker's executors go on refusing calls while others still run their last ones.
+  if (extension_ != nullptr) extension_->Stop(limit);
+  worker_->Stop(std::max(absl::ZeroDuration(), deadline - absl::Now()));
   registration_.reset();
   service_->Stop();
 }

@@ -54,7 +54,7 @@ class ServerExtension {
   // Told once, when clients can reach the server: both are as the worker's of these names.
   virtual void Watch(Worker::SessionClosed on_session_closed, Worker::Downgraded on_downgraded) = 0;
 
-  // The same as the worker's. Stop runs beside the worker's Stop, on another thread.
+  // The same as the worker's. Stop returns before the worker's Stop is called.
   virtual void Drain() = 0;
   virtual void Stop(absl::Duration limit) = 0;
 };

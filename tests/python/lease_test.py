@@ -1,8 +1,11 @@
 """Leases: executors of one's own, code shipped to them, and the bill."""
 
 import asyncio
+import glob
 import math
 import os
+import pathlib
+import pwd
 import signal
 import subprocess
 import sys
@@ -12,7 +15,7 @@ import threading
 import invoker
 import numpy
 import pytest
-from conftest import WITH_THE_TEST, Server, remove_shared_memory, run_script
+from conftest import WITH_THE_TEST, Server, comes_true, remove_shared_memory, run_script
 
 UPLOADED = os.path.abspath("tests/functions/c_functions.so")
 
@@ -30,6 +33,15 @@ def helper(array):
 def client(worker):
     with invoker.connect(worker.address) as opened:
         yield opened
+
+
+def processes_of(pid):
+    """The process, and what descends from it."""
+    found = [pid]
+    for parent in found:
+        for path in glob.glob("/proc/%d/task/*/children" % parent):
+            found += map(int, pathlib.Path(path).read_text().split())
+    return found
 
 
 def test_a_session_with_two_executors_maps_a_numpy_function_and_shows_its_bill(client):
@@ -331,6 +343,48 @@ def test_executors_of_a_root_server_are_nobodys():
             assert uid != 0 if os.getuid() == 0 else uid == os.getuid()
     finally:
         server.stop()
+
+
+def test_a_worker_whose_processes_are_all_told_to_end_answers_its_calls_first(rendezvous):
+    server = Server(
+        "tcp;ofi_rxm",
+        "--lease-cores=1",
+        "--allow-upload=python",
+        "--python=/usr/bin/python3",
+        "--executor-user=" + pwd.getpwuid(os.getuid()).pw_name,
+    )
+    path = rendezvous.path.decode()
+
+    def held():
+        with open(path + ".started", "wb", buffering=0) as started, open(path + ".release", "rb", buffering=0) as release:
+            started.write(b"x")
+            release.read(1)
+        return "held"
+
+    try:
+        with invoker.connect(server.address) as client, client.lease() as lease:
+            answer = lease.register(held, name="held").submit()
+            rendezvous.wait_until_running()
+            processes = processes_of(server.process.pid)
+            assert len(processes) >= 3
+            # A batch system does so.
+            for process in processes:
+                os.kill(process, signal.SIGTERM)
+            assert comes_true(lambda: is_draining(client))
+            assert not answer.done()
+            rendezvous.release()
+            assert answer.result() == "held"
+            assert server.process.wait() == 0
+    finally:
+        server.stop_if_running()
+
+
+def is_draining(client):
+    try:
+        client.call("echo", b"")
+    except invoker.Unavailable as error:
+        return "draining" in str(error)
+    return False
 
 
 def test_arrays_larger_than_the_windows_go_to_a_lease_and_back(worker):
