@@ -2,7 +2,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -11,14 +10,14 @@
 #include "absl/strings/str_split.h"
 #include "proto/etcd.grpc.pb.h"
 #include "src/security/certificates.h"
+#include "src/security/channel.h"
+#include "src/security/client_credentials.h"
 #include "src/security/watched_file.h"
 
 namespace invoker::cluster {
 namespace {
 
 constexpr absl::Duration kRequestTimeout = absl::Seconds(2);
-constexpr int kFirstReconnectMs = 100;
-constexpr int kLargestReconnectMs = 1000;
 // etcd closes connections that are asked more often than every five seconds.
 constexpr int kAliveIntervalMs = 6000;
 constexpr int kAliveTimeoutMs = 3000;
@@ -41,23 +40,13 @@ bool NoAnswer(const grpc::Status& status) {
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const bootstrap::HostPort& endpoint,
-                                           const ClusterCredentials& credentials,
-                                           const security::Certificates& certificates) {
+                                           const security::Certificates* certificates) {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLargestReconnectMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kAliveIntervalMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetMaxReceiveMessageSize(kMaxReplyBytes);
-  std::shared_ptr<grpc::ChannelCredentials> channel = grpc::InsecureChannelCredentials();
-  if (!credentials.tls_ca.empty()) {
-    channel = grpc::SslCredentials(
-        {certificates.authorities_pem, certificates.key_pem, certificates.certificate_pem});
-  }
-  return grpc::CreateCustomChannel(bootstrap::GrpcTarget(endpoint), channel, arguments);
+  return security::OpenChannel(bootstrap::GrpcTarget(endpoint), certificates, arguments);
 }
 
 absl::Status CheckPlaintext(const EtcdAddress& address, const ClusterCredentials& credentials) {
@@ -77,19 +66,14 @@ absl::Status CheckPlaintext(const EtcdAddress& address, const ClusterCredentials
   return absl::OkStatus();
 }
 
-void FromEnvironment(const char* name, std::string* field) {
-  const char* value = getenv(name);
-  if (field->empty() && value != nullptr) *field = value;
-}
-
 absl::StatusOr<ClusterCredentials> Complete(ClusterCredentials all) {
-  FromEnvironment("INVOKER_CLUSTER_PASSWORD_FILE", &all.password_file);
+  security::FromEnvironment("INVOKER_CLUSTER_PASSWORD_FILE", &all.password_file);
   if (!all.plaintext) {
-    FromEnvironment("INVOKER_CLUSTER_TLS_CA", &all.tls_ca);
-    FromEnvironment("INVOKER_CLUSTER_TLS_CERT", &all.tls_cert);
-    FromEnvironment("INVOKER_CLUSTER_TLS_KEY", &all.tls_key);
+    security::FromEnvironment("INVOKER_CLUSTER_TLS_CA", &all.tls_ca);
+    security::FromEnvironment("INVOKER_CLUSTER_TLS_CERT", &all.tls_cert);
+    security::FromEnvironment("INVOKER_CLUSTER_TLS_KEY", &all.tls_key);
     std::string plaintext;
-    FromEnvironment("INVOKER_CLUSTER_PLAINTEXT", &plaintext);
+    security::FromEnvironment("INVOKER_CLUSTER_PLAINTEXT", &plaintext);
     all.plaintext = plaintext == "1" && all.tls_ca.empty();
   }
   if (all.plaintext && !all.tls_ca.empty()) {
@@ -164,7 +148,8 @@ absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Make(
   std::unique_ptr<EtcdClient> client(new EtcdClient(user->first, user->second));
   for (const bootstrap::HostPort& endpoint : address.endpoints) {
     client->endpoints_.push_back(
-        {bootstrap::FormatHostPort(endpoint), OpenChannel(endpoint, *complete, *certificates)});
+        {bootstrap::FormatHostPort(endpoint),
+         OpenChannel(endpoint, complete->tls_ca.empty() ? nullptr : &*certificates)});
   }
   return client;
 }

@@ -8,11 +8,6 @@
 namespace invoker::security {
 namespace {
 
-void FromEnvironment(const char* name, std::string* field) {
-  const char* value = getenv(name);
-  if (field->empty() && value != nullptr) *field = value;
-}
-
 absl::StatusOr<bool> PlaintextInEnvironment() {
   const char* value = getenv("INVOKER_PLAINTEXT");
   const std::string text = value == nullptr ? "" : value;
@@ -69,6 +64,11 @@ absl::StatusOr<ClientCredentials> Complete(const ClientCredentials& given) {
         "add --tls-ca, INVOKER_TLS_CA or tls_ca=");
   }
   return all;
+}
+
+void FromEnvironment(const char* name, std::string* field) {
+  const char* value = getenv(name);
+  if (field->empty() && value != nullptr) *field = value;
 }
 
 }  // namespace invoker::security

@@ -239,6 +239,46 @@ TEST(ClientErrorsTest, ALeaseThatIsNeverGrantedEndsAtTheTimeout) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("grant a lease"));
 }
 
+// Reads `size` bytes. False if the other side closes first.
+bool Receive(int fd, char* bytes, size_t size) {
+  return size == 0 || recv(fd, bytes, size, MSG_WAITALL) == static_cast<ssize_t>(size);
+}
+
+// Speaks as much HTTP/2 as it needs to end each stream of gRPC with `trailers`, encoded by HPACK.
+// Takes `fd`.
+void EndStreamsWith(int fd, const std::string& trailers) {
+  constexpr char kHeaders = 1, kSettings = 4, kEndStreamAndHeaders = 5;
+  const auto frame = [&](char type, char flags, char stream, const std::string& payload) {
+    std::string bytes = {0, 0, static_cast<char>(payload.size()), type, flags, 0, 0, 0, stream};
+    bytes += payload;
+    return send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0;
+  };
+  char preface[24], header[9];
+  bool ok = Receive(fd, preface, sizeof(preface)) && frame(kSettings, 0, 0, "");
+  while (ok && Receive(fd, header, sizeof(header))) {
+    std::string payload(static_cast<uint8_t>(header[1]) * 256u + static_cast<uint8_t>(header[2]),
+                        0);
+    ok = Receive(fd, payload.data(), payload.size());
+    if (ok && header[3] == kHeaders)
+      ok = frame(kHeaders, kEndStreamAndHeaders, header[8], trailers);
+  }
+  close(fd);
+}
+
+// A server that is being stopped may do so, or one that wants to end its clients.
+TEST(ClientErrorsTest, AStreamThatEndsWithoutAStatusIsAnErrorAndDoesNotEndTheProcess) {
+  const std::string trailers =
+      "\x88\x40\x0c"
+      "content-type"
+      "\x10"
+      "application/grpc";
+  RawListener listener([&](int fd) { EndStreamsWith(fd, trailers); });
+  ASSERT_TRUE(listener.ok());
+  const absl::Status status = ConnectTo(listener.address());
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(listener.address()), HasSubstr("No status received")));
+}
+
 TEST(ClientErrorsTest, AnHttpProxyInTheEnvironmentIsNotUsed) {
   FakeHost host;
   ServerOptions options;

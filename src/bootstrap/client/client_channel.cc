@@ -1,8 +1,6 @@
 #include "src/bootstrap/client/client_channel.h"
 
 #include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/support/status.h>
 
@@ -11,16 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/client/failure.h"
 #include "src/bootstrap/messages/answer_mark.h"
+#include "src/security/channel.h"
 #include "src/security/client_credentials.h"
 #include "src/security/token.h"
 
 namespace invoker::bootstrap {
 namespace {
 
-// After a failed connection gRPC refuses at once until this is over; a worker is often started in
-// the same moment as its client.
-constexpr int kFirstReconnectMs = 100;
-constexpr int kLargestReconnectMs = 1000;
 // The names, signatures and docs of all functions that a worker can have fit.
 constexpr int kMaxReplyBytes = 16 << 20;
 constexpr int kMaxMetadataBytes = 16 << 10;
@@ -77,23 +72,13 @@ security::CertificatePaths ClientChannel::paths() const {
 
 void ClientChannel::Connect(const security::Certificates& certificates) const {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // With the global pool, another client's back-off after a failure would hide a server that has
-  // just been restarted.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLargestReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   arguments.SetMaxReceiveMessageSize(kMaxReplyBytes);
-  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
-  if (credentials_.tls()) {
-    if (!credentials_.tls_server_name.empty()) {
-      arguments.SetSslTargetNameOverride(credentials_.tls_server_name);
-    }
-    credentials = grpc::SslCredentials(
-        {certificates.authorities_pem, certificates.key_pem, certificates.certificate_pem});
+  if (!credentials_.tls_server_name.empty()) {
+    arguments.SetSslTargetNameOverride(credentials_.tls_server_name);
   }
-  channel_ = grpc::CreateCustomChannel(GrpcTarget(address_), credentials, arguments);
+  channel_ = security::OpenChannel(GrpcTarget(address_),
+                                   credentials_.tls() ? &certificates : nullptr, arguments);
 }
 
 std::shared_ptr<grpc::Channel> ClientChannel::channel() const {
