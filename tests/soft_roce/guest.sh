@@ -22,7 +22,7 @@ expect+=,local=1,eager=1
 photograph=/usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg
 binaries=bazel-bin
 filter=
-limit=600
+limit=1200
 scale=5
 for argument in "$@"; do
   case $argument in
@@ -191,7 +191,7 @@ import invoker
 import numpy
 
 address, photograph, made_by_cpp, ours, patience = sys.argv[1:]
-with invoker.connect(address, fabric_address=ours, connect_timeout=float(patience)) as client:
+with invoker.connect(address, fabric_address=ours, connect_timeout=float(patience), peer_timeout=20) as client:
     answer = bytes(client.call("thumbnail", open(photograph, "rb").read()))
     if answer != open(made_by_cpp, "rb").read():
         sys.exit("the thumbnails made from Python and from C++ differ")
