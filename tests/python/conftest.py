@@ -27,6 +27,8 @@ LIBRARIES = ",".join(
     )
 )
 PROVIDERS = ["tcp;ofi_rxm", "shm"]
+# An option of servers: executors run as the user of the test.
+OWN_USER = "--executor-user=" + pwd.getpwuid(os.getuid()).pw_name
 
 # Beside other tests a server may be silent for longer than calls wait for it by default.
 PATIENCE = "invoker.connect.__kwdefaults__['peer_timeout'] = 5.0"
@@ -238,7 +240,7 @@ def worker():
         "--python=/usr/bin/python3",
         "--prestart-python=1",
         # The server's own, so that there is shared memory too.
-        "--executor-user=" + pwd.getpwuid(os.getuid()).pw_name,
+        OWN_USER,
     )
     yield running
     running.stop()

@@ -6,7 +6,6 @@ import functools
 import math
 import operator
 import os
-import pwd
 import signal
 import threading
 import time
@@ -14,7 +13,7 @@ import time
 import invoker
 import numpy
 import pytest
-from conftest import Server, run_script
+from conftest import OWN_USER, Server, run_script
 
 
 @pytest.fixture
@@ -192,8 +191,7 @@ def test_leaving_the_executor_waits_for_calls_that_a_crash_kept_from_starting(wo
 
 
 def test_a_group_spreads_over_its_workers_and_outlives_a_crash(worker, gate):
-    user = "--executor-user=" + pwd.getpwuid(os.getuid()).pw_name
-    other = Server("auto", "--lease-cores=2", "--lease-memory=2G", "--allow-upload=all", "--python=/usr/bin/python3", user)
+    other = Server("auto", "--lease-cores=2", "--lease-memory=2G", "--allow-upload=all", "--python=/usr/bin/python3", OWN_USER)
     try:
         with invoker.Executor("%s,%s" % (worker.address, other.address), max_workers=3) as executor:
             assert executor.max_workers == 3

@@ -5,7 +5,6 @@ import glob
 import math
 import os
 import pathlib
-import pwd
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import threading
 import invoker
 import numpy
 import pytest
-from conftest import WITH_THE_TEST, Server, comes_true, remove_shared_memory, run_script
+from conftest import OWN_USER, WITH_THE_TEST, Server, comes_true, remove_shared_memory, run_script
 
 UPLOADED = os.path.abspath("tests/functions/c_functions.so")
 
@@ -351,7 +350,7 @@ def test_a_worker_whose_processes_are_all_told_to_end_answers_its_calls_first(re
         "--lease-cores=1",
         "--allow-upload=python",
         "--python=/usr/bin/python3",
-        "--executor-user=" + pwd.getpwuid(os.getuid()).pw_name,
+        OWN_USER,
     )
     path = rendezvous.path.decode()
 
