@@ -13,8 +13,9 @@
 
 namespace invoker::security {
 
-// To `target`, a name of gRPC's: with TLS where there are `certificates`, and without where that is
-// null. `arguments` come on top of those that all channels have. Connects when it is used.
+// Opens a channel to `target`, a name as gRPC takes it. The channel uses TLS with `certificates`,
+// or plaintext if they are nullptr. It has `arguments` besides those of all channels. It connects
+// at its first call.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target,
                                            const Certificates* certificates,
                                            grpc::ChannelArguments arguments);

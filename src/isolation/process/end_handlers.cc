@@ -67,6 +67,7 @@ void InstallEndHandlers(ExecutorPage* page) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS}) {
     sigaction(signal, &action, nullptr);
   }
+  // Once more: the fabrics and libraries that were opened may have set handlers of their own.
   IgnoreEndSignals();
   on_exit(&OnExit, nullptr);
 }

@@ -103,6 +103,7 @@ void ServePrompt(ControlSocket* socket, ExecutorHost* host, RequestQueue* queue)
 
 void RunExecutor(UniqueFd control, UniqueFd page_fd, const ExecutorHooks& hooks) {
   signal(SIGPIPE, SIG_IGN);
+  // Before there are threads, which inherit what is blocked.
   IgnoreEndSignals();
   // One heap for all threads. A further one would reserve 64 MiB of address space, which counts
   // against the memory limit, and where there is no room for it leave ENOMEM behind in a thread
