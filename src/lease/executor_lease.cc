@@ -65,6 +65,8 @@ absl::Status ExecutorLease::Start(uint32_t index, ExecutorSpawner* spawner) {
   slot.end_start = nullptr;
   if (!process.ok()) return process.status();
   slot.process = *std::move(process);
+  ++starts_;
+  if (!slot.process->prestarted()) ++cold_starts_;
   if (stopping_ || lost_) {
     slot.process->Stop(absl::ZeroDuration());
     return Gone();
@@ -248,6 +250,25 @@ DropCounters ExecutorLease::Dropped() const {
   return SumDropped();
 }
 
+void ExecutorLease::AddFunctions(bootstrap::FunctionTable* sum) const {
+  sum->Add(ended_functions_);
+  for (const Slot& slot : slots_) {
+    if (slot.process != nullptr) sum->Add(slot.process->FunctionUsage());
+  }
+}
+
+void ExecutorLease::AddStatus(bootstrap::ExecutorsStatus* status) const {
+  absl::MutexLock lock(&mutex_);
+  AddFunctions(&status->functions);
+  status->starts += starts_;
+  status->cold_starts += cold_starts_;
+  for (const Slot& slot : slots_) {
+    if (slot.starting) ++status->starting;
+    if (slot.process == nullptr || slot.ended) continue;
+    ++(slot.process->busy() ? status->busy : status->idle);
+  }
+}
+
 void ExecutorLease::Drain() {
   absl::MutexLock lock(&mutex_);
   for (const Slot& slot : slots_) {
@@ -289,6 +310,9 @@ UsageReading ExecutorLease::End(absl::Duration limit) {
     absl::MutexLock lock(&mutex_);
     sessions_.clear();
     ended_dropped_ = SumDropped();
+    bootstrap::FunctionTable functions;
+    AddFunctions(&functions);
+    ended_functions_ = std::move(functions);
     for (Slot& slot : slots_) {
       if (slot.process != nullptr) processes.push_back(std::move(slot.process));
     }

@@ -77,6 +77,9 @@ class ExecutorLease {
   // What peers have sent to them that was dropped. The same, and works after End too.
   DropCounters Dropped() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Adds them, and what they have done of each function. The same.
+  void AddStatus(bootstrap::ExecutorsStatus* status) const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Executors refuse calls from now on. Does not block.
   void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
   // Tells the executors to stop, and kills those that have not when `limit` is over; those that are
@@ -117,6 +120,7 @@ class ExecutorLease {
   absl::StatusOr<Found> Find(uint64_t handle) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopAll(absl::Duration limit) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   DropCounters SumDropped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddFunctions(bootstrap::FunctionTable* sum) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NoneLeft() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const LeaseTerms terms_;
@@ -125,8 +129,12 @@ class ExecutorLease {
   mutable absl::Mutex mutex_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);  // by index; of the same size for ever
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool lost_ ABSL_GUARDED_BY(mutex_) = false;           // on_ended was called, or is about to be
-  DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);  // those of processes that End has let go of
+  bool lost_ ABSL_GUARDED_BY(mutex_) = false;  // on_ended was called, or is about to be
+  // Those of processes that End has let go of.
+  DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);
+  bootstrap::FunctionTable ended_functions_ ABSL_GUARDED_BY(mutex_);
+  uint64_t starts_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t cold_starts_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<uint64_t, Session> sessions_ ABSL_GUARDED_BY(mutex_);  // by our handle
 };

@@ -129,9 +129,9 @@ void LeaseHost::Admit(uint64_t lease, Entry* entry) {
 ExecutorLease::Events LeaseHost::EventsFor(uint64_t lease,
                                            std::shared_ptr<LeaseObserver> observer) {
   ExecutorLease::Events own;
-  own.on_ended = [this, observer = std::move(observer)](const LeaseEnd& end) {
+  own.on_ended = [this, lease, observer = std::move(observer)](const LeaseEnd& end) {
+    if (const Events told = events(); told.on_lease_lost) told.on_lease_lost(lease, end.reason);
     observer->OnEnded(end);
-    if (const Events told = events(); told.on_lease_lost) told.on_lease_lost(end.reason);
   };
   own.on_session_closed = [this, lease](uint64_t handle, absl::string_view reason) {
     if (const Events told = events(); told.on_session_closed) {
@@ -227,8 +227,13 @@ ResourceUsage LeaseHost::CloseLease(uint64_t lease) {
   const auto entry = entries_.find(lease);
   Uncount(entry->second);
   entries_.erase(entry);
-  if (executors != nullptr) LoadShared(executors->Dropped(), &ended_dropped_);
   if (executors != nullptr) {
+    LoadShared(executors->Dropped(), &ended_dropped_);
+    bootstrap::ExecutorsStatus last_status;
+    executors->AddStatus(&last_status);
+    ended_.functions.Add(last_status.functions);
+    ended_.starts += last_status.starts;
+    ended_.cold_starts += last_status.cold_starts;
     capacity_.Leave(lease);
     MoveLine();
   }
@@ -256,6 +261,22 @@ std::vector<bootstrap::DropCount> LeaseHost::DroppedMessages() const {
     }
   });
   return counts;
+}
+
+void LeaseHost::AddStatus(bootstrap::WorkerStatus* status) const {
+  shared_.host->AddStatus(status);
+  status->drops = DroppedMessages();
+  absl::MutexLock lock(&mutex_);
+  status->leased.functions.Add(ended_.functions);
+  status->leased.starts += ended_.starts;
+  status->leased.cold_starts += ended_.cold_starts;
+  status->leases_waiting += capacity_.waiting();
+  for (const auto& [lease, entry] : entries_) {
+    if (entry.phase == Phase::kShared) ++status->leases_shared;
+    if (entry.executors == nullptr) continue;
+    ++status->leases_own;
+    entry.executors->AddStatus(&status->leased);
+  }
 }
 
 std::shared_ptr<ExecutorLease> LeaseHost::Find(uint64_t lease) const {
@@ -316,6 +337,10 @@ absl::Status LeaseHost::ForgetWindow(uint64_t lease, uint64_t handle, uint16_t n
   const std::shared_ptr<ExecutorLease> executors = Find(lease);
   if (executors == nullptr) return shared_.host->ForgetWindow(lease, handle, number);
   return executors->ForgetWindow(handle, number);
+}
+
+absl::StatusOr<bootstrap::LeaseIdentity> LeaseHost::FindLease(uint64_t number) {
+  return book_->Find(number);
 }
 
 std::vector<bootstrap::UsageRecord> LeaseHost::GetUsage(absl::string_view tenant) {

@@ -39,11 +39,12 @@ namespace invoker {
 class LeaseHost final : public bootstrap::SessionHost {
  public:
   // For the server: what becomes of leases of executors of their own. Any thread; must not block.
+  using LeaseLost = std::function<void(uint64_t lease, absl::string_view reason)>;
   struct Events {
     Worker::SessionClosed on_session_closed;
     Worker::Downgraded on_downgraded;
     // An executor has ended by itself, and its lease with it.
-    std::function<void(absl::string_view reason)> on_lease_lost;
+    LeaseLost on_lease_lost;
   };
 
   // Who serves leases without executors of their own: a Worker.
@@ -81,12 +82,14 @@ class LeaseHost final : public bootstrap::SessionHost {
                                           const bootstrap::WindowDescriptor& window, bool readable,
                                           bool writable) override;
   absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override;
+  absl::StatusOr<bootstrap::LeaseIdentity> FindLease(uint64_t number) override;
   std::vector<bootstrap::UsageRecord> GetUsage(absl::string_view tenant) override;
   // Ends the lease's executors, and so whatever waits for them.
   void RetireLease(uint64_t lease) override;
   absl::StatusOr<ResourceUsage> LeaseUsage(uint64_t lease) override;
   // Those of the shared executors and of leases' own, leases that have ended included.
   std::vector<bootstrap::DropCount> DroppedMessages() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddStatus(bootstrap::WorkerStatus* status) const override ABSL_LOCKS_EXCLUDED(mutex_);
   ResourceUsage CloseLease(uint64_t lease) override;
 
   // Executors of leases' own refuse calls from now on. Does not block.
@@ -156,7 +159,9 @@ class LeaseHost final : public bootstrap::SessionHost {
   // By tenant, of those that a policy limits.
   absl::flat_hash_map<std::string, Resources> held_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by lease
-  DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);   // by executors of leases that have ended
+  // By executors of leases that have ended.
+  DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);
+  bootstrap::ExecutorsStatus ended_ ABSL_GUARDED_BY(mutex_);
   bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;  // since they were told
   Clock::time_point next_telling_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

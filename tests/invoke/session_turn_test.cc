@@ -112,12 +112,12 @@ TEST(SessionUsageTest, EachPublicationAddsWhatIsNew) {
   SessionUsage usage(nullptr, meter);
   TickScale scale;
   UsageCounters sum;
-  usage.CountRun(10);
-  usage.CountOutput(3);
+  usage.CountRun(0, 10);
+  usage.CountOutput(0, 3);
   usage.set_unpublished();
   usage.Publish(scale, &sum);
   EXPECT_FALSE(usage.unpublished());
-  usage.CountRun(20);
+  usage.CountRun(0, 20);
   usage.Publish(scale, &sum);
   usage.Publish(scale, &sum);
   EXPECT_EQ(sum.calls, 2u);

@@ -93,6 +93,7 @@ class FakeLife {
 class FakeProcess final : public ExecutorProcess {
  public:
   static constexpr uint64_t kReplayed = 3;  // that each has dropped
+  static constexpr uint64_t kCalls = 5;     // that each has run, of one function
 
   FakeProcess(FakeMachine* machine, std::shared_ptr<FakeLife> life, size_t number)
       : machine_(machine), life_(std::move(life)), number_(number) {}
@@ -103,6 +104,7 @@ class FakeProcess final : public ExecutorProcess {
   }
 
   pid_t pid() const override { return 0; }
+  bool prestarted() const override { return number_ == 0; }
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Functions() override { return Infos(); }
   absl::StatusOr<std::vector<bootstrap::FunctionInfo>> Load(const std::string&, CodeKind,
                                                             const std::string& name) override {
@@ -149,6 +151,14 @@ class FakeProcess final : public ExecutorProcess {
     usage.calls = 10;
     return usage;
   }
+  bootstrap::FunctionTable FunctionUsage() const override {
+    bootstrap::FunctionCounts counts;
+    counts.calls = kCalls;
+    bootstrap::FunctionTable table;
+    table.Add("fake", "fabric", counts);
+    return table;
+  }
+  bool busy() const override { return false; }
   DropCounters Dropped() const override {
     DropCounters dropped;
     dropped.replayed = kReplayed;

@@ -101,7 +101,7 @@ class InProcessServer {
       server_->NotifySessionClosed(lease, handle, reason);
     };
     worker_->set_on_session_closed(closed);
-    host_->set_events({closed, nullptr, [this](absl::string_view) { ++lost_; }});
+    host_->set_events({closed, nullptr, [this](uint64_t, absl::string_view) { ++lost_; }});
     return absl::OkStatus();
   }
 

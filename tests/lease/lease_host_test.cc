@@ -125,6 +125,34 @@ TEST_F(LeaseHostTest, WhatLeasedExecutorsHaveDroppedIsCountedAfterTheirEndToo) {
   EXPECT_EQ(replayed(), 3 * FakeProcess::kReplayed);
 }
 
+TEST_F(LeaseHostTest, TheStatusHasWhatLeasedExecutorsDoAndHaveDone) {
+  const auto status = [this] {
+    bootstrap::WorkerStatus now;
+    host_.AddStatus(&now);
+    return now;
+  };
+  const auto calls = [](const bootstrap::WorkerStatus& now) {
+    const auto& rows = now.leased.functions.rows();
+    const auto row = rows.find({"fake", "fabric"});
+    return row == rows.end() ? 0 : row->second.calls;
+  };
+  EXPECT_EQ(calls(status()), 0u);
+  const auto heard = Open(3);
+  EXPECT_EQ(heard->Line(0), "granted 3");
+  const auto waiting = Open(2, absl::InfiniteDuration());
+  EXPECT_EQ(waiting->Line(0), "queued 0");
+  const bootstrap::WorkerStatus now = status();
+  EXPECT_EQ(now.leases_own, 1u);
+  EXPECT_EQ(now.leases_waiting, 1u);
+  EXPECT_EQ(now.leased.idle, 3u);
+  EXPECT_EQ(calls(now), 3 * FakeProcess::kCalls);
+  host_.CloseLease(2);
+  host_.CloseLease(1);
+  EXPECT_EQ(status().leases_own, 0u);
+  EXPECT_EQ(status().leased.idle, 0u);
+  EXPECT_EQ(calls(status()), 3 * FakeProcess::kCalls);
+}
+
 TEST_F(LeaseHostTest, ALeaseTakesCapacityUntilItIsClosedAndGetsItsBill) {
   const auto heard = Open(3);
   EXPECT_EQ(heard->Line(0), "granted 3");

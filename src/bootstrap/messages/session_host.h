@@ -11,7 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "src/bootstrap/messages/lease_identity.h"
 #include "src/bootstrap/messages/messages.h"
+#include "src/bootstrap/messages/worker_status.h"
 
 namespace invoker::bootstrap {
 
@@ -101,6 +103,12 @@ class SessionHost {
     return {};
   }
 
+  // By the number that its record has. NOT_FOUND if no such lease is open.
+  virtual absl::StatusOr<LeaseIdentity> FindLease(uint64_t number) {
+    (void)number;
+    return absl::NotFoundError("this worker keeps no accounts of leases");
+  }
+
   // What an open lease has used so far. NOT_FOUND if it is not open.
   virtual absl::StatusOr<ResourceUsage> LeaseUsage(uint64_t lease) {
     (void)lease;
@@ -109,6 +117,9 @@ class SessionHost {
 
   // What peers have sent to executors that was dropped: every reason, also those with a count of 0.
   virtual std::vector<DropCount> DroppedMessages() const { return {}; }
+
+  // Adds what it does and has. Does not wait for executors.
+  virtual void AddStatus(WorkerStatus* status) const { (void)status; }
 
   // The lease has ended, and CloseLease follows once no request under it is left. Those that are
   // may wait for a function that never returns: a host that can ends them now. Must not block. May

@@ -38,8 +38,21 @@ transport::ReactorOptions ReactorOptionsOf(const ExecutorOptions& options) {
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Start(
     std::vector<transport::FabricChoice> fabrics, const FunctionRegistry* functions,
     const ExecutorOptions& options, SessionFailed on_session_failed) {
+  transport::HostBuffer own_meters;
+  if (options.function_meters == nullptr) {
+    absl::StatusOr<transport::HostBuffer> memory =
+        transport::HostBuffer::Allocate(sizeof(FunctionMeters));
+    if (!memory.ok()) return memory.status();
+    own_meters = *std::move(memory);
+  }
+  FunctionMeters* const meters = options.function_meters != nullptr
+                                     ? options.function_meters
+                                     : reinterpret_cast<FunctionMeters*>(own_meters.data());
+  for (size_t i = 0; i < fabrics.size(); ++i) meters->SetProvider(i, fabrics[i].profile.provider);
   std::unique_ptr<Executor> executor(
       new Executor(std::move(fabrics), functions, options, std::move(on_session_failed)));
+  executor->own_meters_ = std::move(own_meters);
+  executor->shared_.function_meters = meters;
   absl::Status started = executor->thread_.Start([raw = executor.get()] { raw->ThreadMain(); });
   if (!started.ok()) return started;
   return executor;

@@ -35,6 +35,7 @@
 #include "src/invoke/executor/executor_thread.h"
 #include "src/invoke/executor/executor_watch.h"
 #include "src/invoke/executor/fabric_endpoints.h"
+#include "src/invoke/executor/function_meters.h"
 #include "src/invoke/executor/hot_timeout.h"
 #include "src/invoke/executor/lent_windows.h"
 #include "src/invoke/executor/polled_endpoints.h"
@@ -43,6 +44,7 @@
 #include "src/invoke/executor/usage_meter.h"
 #include "src/invoke/function/function_registry.h"
 #include "src/transport/discovery/discovery.h"
+#include "src/transport/fabric/memory_region.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
@@ -62,6 +64,8 @@ struct ExecutorOptions {
   absl::Duration hot_timeout = absl::InfiniteDuration();
   // Where the executor shows its state, or nullptr; outlives it.
   ExecutorWatch* watch = nullptr;
+  // The same, for what it has done of each function; zeros at first.
+  FunctionMeters* function_meters = nullptr;
   // Runs on the thread before all else, if set.
   std::function<void()> on_thread_start;
   // Gets a note for a log when an endpoint takes no more sessions, if set. Runs on the thread that
@@ -93,7 +97,8 @@ class Executor {
   };
 
   // Starts the thread; no endpoint is opened yet. `functions` is copied. At most 65536 fabrics;
-  // from now on they are named by their place in `fabrics`. RESOURCE_EXHAUSTED without a thread.
+  // from now on they are named by their place in `fabrics`. RESOURCE_EXHAUSTED without a thread
+  // or without memory.
   static absl::StatusOr<std::unique_ptr<Executor>> Start(
       std::vector<transport::FabricChoice> fabrics, const FunctionRegistry* functions,
       const ExecutorOptions& options, SessionFailed on_session_failed);
@@ -143,6 +148,9 @@ class Executor {
   // The usage of all sessions so far, those that have ended included. Does not block: the last 64
   // turns, and a function that runs now, may be missing.
   UsageCounters Usage() const { return shared_.watch->usage().Read(); }
+
+  // What it has done of each function so far. Its memory lives as long as the executor.
+  const FunctionMeters& function_meters() const { return *shared_.function_meters; }
 
   // Adds the messages from peers that were dropped so far. Does not block: messages that are no
   // doorbells may be missing if they came within the last millisecond.
@@ -223,6 +231,7 @@ class Executor {
   FunctionRegistry functions_;                                   // the thread's, once it runs
   std::vector<std::unique_ptr<ConcurrentFunction>> concurrent_;  // the thread's; in functions_
   ExecutorWatch own_watch_;                                      // unless the options name another
+  transport::HostBuffer own_meters_;                             // the same
   ExecutorShared shared_;
   HotTimeout hot_timeout_;
   const FabricEndpoints endpoints_;

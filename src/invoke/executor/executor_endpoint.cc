@@ -180,6 +180,11 @@ absl::StatusOr<bootstrap::OpenSessionReply> ExecutorEndpoint::OpenSession(
   parts.times = &shared_->times;
   parts.dropped = &shared_->watch->dropped();
   parts.meter = std::move(meter);
+  if (shared_->function_meters != nullptr) {
+    parts.function_meters = shared_->function_meters->OfFabric(fabric_);
+  }
+  shared_->scale.Refine(ReadTicks());
+  parts.scale = &shared_->scale;
   parts.bulk_budget = shared_->bulk_budget;
   parts.deferred = shared_->deferred.get();
   parts.store = shared_->store;

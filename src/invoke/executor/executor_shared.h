@@ -13,6 +13,7 @@
 #include "src/invoke/executor/bulk/bulk_budget.h"
 #include "src/invoke/executor/deferred/deferred_call_set.h"
 #include "src/invoke/executor/executor_watch.h"
+#include "src/invoke/executor/function_meters.h"
 #include "src/invoke/executor/session/function_times.h"
 #include "src/invoke/executor/session/session_key.h"
 #include "src/invoke/executor/store/data_store.h"
@@ -26,6 +27,7 @@ namespace invoker {
 struct ExecutorShared {
   const FunctionRegistry* functions = nullptr;
   ExecutorWatch* watch = nullptr;  // also counts dropped messages
+  FunctionMeters* function_meters = nullptr;
   // A session has ended by itself, and is fenced. Must not block on the executor.
   std::function<void(SessionKey, const absl::Status&)> on_session_failed;
   // A session has ended although no probe of its client ever came. Must not block; may be empty.

@@ -52,12 +52,13 @@ int SessionScheduler::ServeRing(int events) {
   return 1;
 }
 
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void SessionScheduler::EndGathering() {
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline uint64_t SessionScheduler::EndGathering() {
   const uint64_t ticks = ReadTicks() - gathering_began_ticks_;
   gathering_->usage().AddBusy(ticks);
   if (ABSL_PREDICT_FALSE(!gathering_->usage().unpublished() || ticks >= kLongTicks)) {
     PublishLater(gathering_, ticks);
   }
+  return ticks;
 }
 
 void SessionScheduler::PublishLater(ExecutorSession* session, uint64_t ticks) {
@@ -86,10 +87,13 @@ void SessionScheduler::Publish() {
 
 // Posts the responses of the session that was served last. Without a slot a later turn does.
 void SessionScheduler::FlushGathering() {
-  EndGathering();
+  const uint64_t ticks = EndGathering();
   ExecutorSession* const session = gathering_;
   gathering_ = nullptr;
-  if (ABSL_PREDICT_TRUE(session->Flush())) return;
+  const bool flushed = session->Flush();
+  // After the responses have left, which it would hold up.
+  session->usage().CountBusy(ticks);
+  if (ABSL_PREDICT_TRUE(flushed)) return;
   const uint16_t number = session->number();
   if (std::find(unfinished_.begin(), unfinished_.end(), number) == unfinished_.end()) {
     unfinished_.push_back(number);
@@ -109,6 +113,7 @@ bool SessionScheduler::Continue() {
     if (session->counters().executed != executed) {
       const uint64_t ticks = ReadTicks() - began_ticks;
       session->usage().AddBusy(ticks);
+      session->usage().CountBusy(ticks);
       PublishLater(session, ticks);
     }
     moving |= progress == ExecutorSession::Progress::kMoving;

@@ -88,7 +88,8 @@ class SessionScheduler {
     gathering_began_ticks_ = ReadTicks();
     session->BeginQuantum();
   }
-  void EndGathering();
+  // Returns how long it took, in ticks.
+  uint64_t EndGathering();
   void FlushGathering();
   bool Continue();
   // The session has just been busy for this long: publishes that soon, or at once if it was long.

@@ -87,7 +87,8 @@ class TickScale {
   uint64_t ToNs(uint64_t ticks) const {
     return static_cast<int64_t>(ticks) <= 0
                ? 0
-               : static_cast<uint64_t>(static_cast<double>(ticks) * ns_per_tick_);
+               : static_cast<uint64_t>(static_cast<int64_t>(
+                     static_cast<double>(static_cast<int64_t>(ticks)) * ns_per_tick_));
   }
 
   // Looks at the clock each time that twice as long has passed as at the look before.

@@ -7,6 +7,7 @@
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/probes.h"
 
 namespace invoker {
 
@@ -130,6 +131,7 @@ Call* ClientSession::Start(const Request& request, bool alone) {
     calls_.NoteDeadline(request.deadline_ns);
   }
   sender_.Add(request, *call, deadline_us, alone);
+  INVOKER_PROBE2(post, call, request.input.size());
   return call;
 }
 
@@ -143,6 +145,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::FreeRequest(Call* call) 
 // The response, or the end of the session, has come: either proves that nothing reads the request's
 // cells any more. The response's stay for the caller.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::End(Call* call) {
+  INVOKER_PROBE2(completion, call, call->payload_bytes);
   FreeRequest(call);
   calls_.End(call);
 }

@@ -123,6 +123,7 @@ void Worker::set_on_endpoint(EndpointNote callback) {
 }
 
 void Worker::Note(absl::string_view note) {
+  endpoints_given_up_.fetch_add(1, std::memory_order_relaxed);
   EndpointNote callback;
   {
     absl::MutexLock lock(&mutex_);
@@ -396,54 +397,6 @@ void Worker::Stop(absl::Duration limit) {
   // Those that are idle go on refusing calls while another still runs its last one.
   for (const std::unique_ptr<Executor>& executor : executors_) executor->FinishTurn();
   for (const std::unique_ptr<Executor>& executor : executors_) executor->Stop(limit);
-}
-
-void Worker::Bill::Fold() {
-  const auto running = std::partition(
-      meters.begin(), meters.end(),
-      [](const std::shared_ptr<const UsageMeter>& meter) { return meter.use_count() == 1; });
-  // The executor let go of them after it had written to them for the last time.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  for (auto meter = meters.begin(); meter != running; ++meter) ended.Add((*meter)->Read());
-  meters.erase(meters.begin(), running);
-}
-
-UsageCounters Worker::Bill::Sum() const {
-  UsageCounters sum = ended;
-  for (const std::shared_ptr<const UsageMeter>& meter : meters) sum.Add(meter->Read());
-  return sum;
-}
-
-UsageCounters Worker::UsageUnder(uint64_t lease) const {
-  absl::MutexLock lock(&mutex_);
-  const auto bill = bills_.find(lease);
-  return bill == bills_.end() ? UsageCounters() : bill->second.Sum();
-}
-
-UsageCounters Worker::Usage() const {
-  UsageCounters sum;
-  for (const std::unique_ptr<Executor>& executor : executors_) sum.Add(executor->Usage());
-  return sum;
-}
-
-ExecutorCounters Worker::Counters() {
-  ExecutorCounters sum;
-  for (const std::unique_ptr<Executor>& executor : executors_) sum.Add(executor->Counters());
-  return sum;
-}
-
-DropCounters Worker::Dropped() const {
-  DropCounters sum;
-  for (const std::unique_ptr<Executor>& executor : executors_) executor->AddDropped(&sum);
-  return sum;
-}
-
-std::vector<bootstrap::DropCount> Worker::DroppedMessages() const {
-  std::vector<bootstrap::DropCount> counts;
-  ForEachDrop(Dropped(), [&counts](absl::string_view reason, uint64_t count) {
-    counts.push_back({std::string(reason), count});
-  });
-  return counts;
 }
 
 }  // namespace invoker

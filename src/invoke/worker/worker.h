@@ -138,6 +138,8 @@ class Worker final : public bootstrap::SessionHost {
   // What peers have sent so far that was dropped. Does not block.
   DropCounters Dropped() const;
   std::vector<bootstrap::DropCount> DroppedMessages() const override;
+  // All that is not a lease's or a waiting client's.
+  void AddStatus(bootstrap::WorkerStatus* status) const override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Sessions whose clients have given up write-with-immediate.
   uint64_t downgrades() const { return downgrades_.load(std::memory_order_relaxed); }
@@ -176,7 +178,8 @@ class Worker final : public bootstrap::SessionHost {
   const ServedFabrics served_;
   const std::shared_ptr<BulkBudget> bulk_budget_;
   std::atomic<uint64_t> downgrades_{0};
-  std::vector<std::atomic<int>> late_;  // by executor: see SessionClosing
+  std::atomic<uint64_t> endpoints_given_up_{0};  // that EndpointNote told
+  std::vector<std::atomic<int>> late_;           // by executor: see SessionClosing
   // Held while functions are added, so that they get the same ids on every executor.
   absl::Mutex adding_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable absl::Mutex mutex_;

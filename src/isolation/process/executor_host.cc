@@ -130,6 +130,7 @@ absl::StatusOr<FromExecutor> ExecutorHost::Start(const Environment& environment,
   absl::StatusOr<WorkerOptions> options = ToOptions(environment);
   if (!options.ok()) return options.status();
   options->executor.watch = &page_->watch;
+  options->executor.function_meters = &page_->function_meters;
   options->executor.stores_data = true;
   options->executor.on_thread_start = &UseSignalStack;
   absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(*options, std::move(functions));

@@ -12,8 +12,8 @@
 namespace invoker {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
-static_assert(sizeof(ExecutorPage) <= kPageBytes, "one page");
+// Most of its pages are never touched.
+constexpr size_t kPageBytes = sizeof(ExecutorPage);
 
 absl::Status Failed(const char* what) {
   return absl::ResourceExhaustedError(

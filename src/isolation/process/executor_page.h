@@ -1,5 +1,5 @@
-// A page of memory that an executor's process shares with the server: what it runs, what it has
-// used, and how it is about to end. It can be read after the process has ended, however it did.
+// Memory that an executor's process shares with the server: what it runs, what it has used, and how
+// it is about to end. It can be read after the process has ended, however it did.
 //
 // The functions that the executor runs could write to it too: it is to be believed no further than
 // they are.
@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/unique_fd.h"
 #include "src/invoke/executor/executor_watch.h"
+#include "src/invoke/executor/function_meters.h"
 
 namespace invoker {
 
@@ -27,6 +28,7 @@ struct ExecutorPage {
   std::atomic<uint64_t> fault_address{0};        // for a signal that has one
   std::atomic<uint64_t> address_space_bytes{0};  // in use, when a signal came
   std::atomic<uint64_t> address_space_limit{0};  // RLIMIT_AS; 0: none
+  FunctionMeters function_meters;
 };
 
 // A mapping of it.

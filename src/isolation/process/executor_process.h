@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "invoker/notification.h"
 #include "src/bootstrap/messages/messages.h"
+#include "src/bootstrap/messages/worker_status.h"
 #include "src/invoke/wire/drop_counters.h"
 #include "src/isolation/process/executor_end.h"
 
@@ -88,6 +89,13 @@ class ExecutorProcess {
   virtual ExecutorUsage Usage() const = 0;
   // What peers have sent to it that was dropped, so far; as Usage, but of the moment.
   virtual DropCounters Dropped() const = 0;
+  // What it has done of each function, in words that may be made up: a function of its own could
+  // have written them. As Dropped.
+  virtual bootstrap::FunctionTable FunctionUsage() const = 0;
+  // Whether it runs a function.
+  virtual bool busy() const = 0;
+  // Whether it had been started before it was wanted.
+  virtual bool prestarted() const = 0;
   // Processor time so far, from the kernel; after its end, all of it.
   virtual absl::Duration CpuTime() const = 0;
 

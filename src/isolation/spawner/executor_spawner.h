@@ -4,7 +4,6 @@
 #define INVOKER_SRC_ISOLATION_SPAWNER_EXECUTOR_SPAWNER_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,9 +42,6 @@ struct SpawnerOptions {
   // Fabrics (by name: those that the server has proven), addresses, notification, window and the
   // polling that prestarted executors are made for.
   WorkerOptions worker;
-  // For people, while it runs: what executors are forked from has ended, and is started again.
-  // Unset: nobody is told. By a thread of the spawner's.
-  std::function<void(absl::string_view message)> log;
 };
 
 class ExecutorSpawner {

@@ -258,7 +258,7 @@ void ProcessTable::Refill(ExecutorKind kind) {
   }
 }
 
-absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::TakeOne(ExecutorKind kind) {
+absl::StatusOr<ProcessTable::Taken> ProcessTable::TakeOne(ExecutorKind kind) {
   Kind& of = KindOf(kind);
   if (!setup_.KindOf(kind).served()) {
     return absl::FailedPreconditionError(
@@ -282,39 +282,41 @@ absl::StatusOr<ProcessTable::RecordPtr> ProcessTable::TakeOne(ExecutorKind kind)
     }
     if (taken != nullptr) of.pool.erase(taken);
   }
-  if (taken == nullptr) {
+  const bool prestarted = taken != nullptr;
+  if (!prestarted) {
     absl::StatusOr<RecordPtr> started = StartOne(kind, Use::kLease);
     if (!started.ok()) return started.status();
     taken = *std::move(started);
   }
   Refill(kind);
-  return taken;
+  return Taken{std::move(taken), prestarted};
 }
 
 absl::StatusOr<std::unique_ptr<ExecutorProcess>> ProcessTable::Spawn(
     ExecutorKind kind, const ExecutorTerms& terms, ExecutorProcess::Events events) {
-  absl::StatusOr<RecordPtr> record = TakeOne(kind);
-  if (!record.ok()) return record.status();
+  absl::StatusOr<Taken> taken = TakeOne(kind);
+  if (!taken.ok()) return taken.status();
+  const RecordPtr record = std::move(taken->record);
   // From here on the process is ended if anything fails.
-  auto process = std::make_unique<RemoteExecutor>(shared_from_this(), *record);
+  auto process = std::make_unique<RemoteExecutor>(shared_from_this(), record, taken->prestarted);
   if (events.on_starting) {
-    events.on_starting([table = shared_from_this(), record = *record] {
+    events.on_starting([table = shared_from_this(), record] {
       table->Kill(record.get(), KillReason::kNotNeeded);
     });
   }
-  if (absl::Status status = (*record)->WaitUntilReady(); !status.ok()) return status;
+  if (absl::Status status = record->WaitUntilReady(); !status.ok()) return status;
   isolation::v1::ToExecutor request;
   // Its group's limit, if it has one, is for all that it starts together.
   const bool by_group = setup_.groups != nullptr && setup_.groups->limits_memory();
   if (!by_group) request.mutable_configure()->set_memory_bytes(terms.memory_bytes);
   request.mutable_configure()->set_bulk_bytes(BulkBytesOf(terms.memory_bytes));
   request.mutable_configure()->set_hot_timeout_ns(ToNanoseconds(terms.hot_timeout));
-  (*record)->Take(terms, std::move(events));
-  (*record)->SetStartLimit(options_.start_limit);
+  record->Take(terms, std::move(events));
+  record->SetStartLimit(options_.start_limit);
   Wake();
-  absl::Status status = (*record)->Call(std::move(request), {}).status();
-  (*record)->ClearStartLimit();
-  if (status.ok() && by_group) status = (*record)->LimitGroupMemory(terms.memory_bytes);
+  absl::Status status = record->Call(std::move(request), {}).status();
+  record->ClearStartLimit();
+  if (status.ok() && by_group) status = record->LimitGroupMemory(terms.memory_bytes);
   if (!status.ok()) return status;
   return process;
 }

@@ -88,7 +88,11 @@ class ProcessTable : public std::enable_shared_from_this<ProcessTable> {
   absl::StatusOr<uid_t> ChooseUser() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The core that the fewest executors run on, as ExecutorRecord::core; 0 if they are not bound.
   uint32_t ChooseCore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<RecordPtr> TakeOne(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
+  struct Taken {
+    RecordPtr record;
+    bool prestarted;
+  };
+  absl::StatusOr<Taken> TakeOne(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   void Refill(ExecutorKind kind) ABSL_LOCKS_EXCLUDED(mutex_);
   RecordPtr Find(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
 

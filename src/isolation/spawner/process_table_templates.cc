@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/isolation/process/nanoseconds.h"
 #include "src/isolation/spawner/process_table.h"
+#include "src/log/log.h"
 
 namespace invoker {
 namespace {
@@ -44,9 +45,7 @@ void ProcessTable::OnTemplate(ExecutorKind kind) {
       of.prepared = true;
       of.refill = true;
     }
-    if (options_.log) {
-      options_.log(absl::StrCat(KindName(kind), " executors can be started again"));
-    }
+    LogInfo(absl::StrCat(KindName(kind), " executors can be started again"));
     return Refill(kind);
   }
   const RecordPtr record = Find(event.has_spawned() ? event.spawned().id() : event.ended().id());
@@ -95,11 +94,9 @@ void ProcessTable::OnTemplateLost(ExecutorKind kind, absl::string_view why) {
 
 void ProcessTable::StartAgainLater(ExecutorKind kind, absl::string_view why) {
   const absl::Duration pause = KindOf(kind).restart.OnLost(MonotonicNow());
-  if (options_.log) {
-    options_.log(absl::StrCat("the process that ", KindName(kind),
-                              " executors are forked from has ended, and they with it (", why,
-                              "); it is started again in ", absl::FormatDuration(pause)));
-  }
+  LogError(absl::StrCat("the process that ", KindName(kind),
+                        " executors are forked from has ended, and they with it (", why,
+                        "); it is started again in ", absl::FormatDuration(pause)));
 }
 
 absl::Time ProcessTable::EndTemplates(absl::Time stop_by) {

@@ -150,6 +150,16 @@ DropCounters RemoteExecutor::Dropped() const {
   return dropped;
 }
 
+bootstrap::FunctionTable RemoteExecutor::FunctionUsage() const {
+  const std::vector<bootstrap::FunctionInfo> functions = record_->Functions();
+  bootstrap::FunctionTable table;
+  record_->page().function_meters.ForEach(
+      [&](const std::string& provider, uint16_t id, const bootstrap::FunctionCounts& counts) {
+        table.Add(id < functions.size() ? functions[id].name : "", provider, counts);
+      });
+  return table;
+}
+
 void RemoteExecutor::Drain() {
   ToExecutor message;
   message.mutable_drain();

@@ -16,8 +16,9 @@ namespace invoker {
 
 class RemoteExecutor final : public ExecutorProcess {
  public:
-  RemoteExecutor(std::shared_ptr<ProcessTable> table, std::shared_ptr<ExecutorRecord> record)
-      : table_(std::move(table)), record_(std::move(record)) {}
+  RemoteExecutor(std::shared_ptr<ProcessTable> table, std::shared_ptr<ExecutorRecord> record,
+                 bool prestarted)
+      : table_(std::move(table)), record_(std::move(record)), prestarted_(prestarted) {}
   ~RemoteExecutor() override;
 
   pid_t pid() const override { return record_->pid(); }
@@ -36,6 +37,9 @@ class RemoteExecutor final : public ExecutorProcess {
   absl::Status ForgetWindow(uint64_t handle, uint16_t number) override;
   ExecutorUsage Usage() const override;
   DropCounters Dropped() const override;
+  bootstrap::FunctionTable FunctionUsage() const override;
+  bool busy() const override { return record_->page().watch.Longest().running(); }
+  bool prestarted() const override { return prestarted_; }
   absl::Duration CpuTime() const override { return record_->CpuTime(); }
   void Drain() override;
   void Stop(absl::Duration limit) override;
@@ -43,6 +47,7 @@ class RemoteExecutor final : public ExecutorProcess {
  private:
   const std::shared_ptr<ProcessTable> table_;
   const std::shared_ptr<ExecutorRecord> record_;
+  const bool prestarted_;
 };
 
 }  // namespace invoker

@@ -234,6 +234,7 @@ void MemoryRegion::NoteLongWrite(size_t offset, size_t bytes) {
 HostBuffer MemoryRegion::Close() && {
   listing_ = RegionListing();
   region_.reset();
+  registered_ = RegisteredBytes();
   return std::move(buffer_);
 }
 
@@ -270,6 +271,7 @@ absl::StatusOr<MemoryRegion> MemoryRegion::Register(const Fabric& fabric, const 
   }
   if (code != 0) return NotRegistered(result.size(), code);
   result.region_.reset(raw);
+  result.registered_ = RegisteredBytes(result.size());
   absl::StatusOr<uint64_t> key = Enable(profile, endpoint, use, for_events, raw);
   if (!key.ok()) return key.status();
   result.key_ = *key;

@@ -21,6 +21,7 @@
 #include "src/transport/fabric/domain.h"
 #include "src/transport/fabric/endpoint.h"
 #include "src/transport/fabric/region_table.h"
+#include "src/transport/fabric/registered_bytes.h"
 
 namespace invoker::transport {
 
@@ -139,6 +140,7 @@ class MemoryRegion {
   // The listing goes before the registration, and that before the memory.
   HostBuffer buffer_;
   FidPtr<fid_mr> region_;
+  RegisteredBytes registered_;  // region_'s
   uint64_t key_ = 0;
   uint64_t remote_base_ = 0;
   bool remotely_writable_ = false;

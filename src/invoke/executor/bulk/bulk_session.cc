@@ -176,15 +176,17 @@ void BulkSession::Run(BulkCall* call, int64_t now_ns) {
   const int64_t output_size = functions_->Run(
       *functions_->Find(header.function_id), header.function_id, input, call->output(),
       call->flags(), call->deadline_ns(), usage_->counters().executed);
-  usage_->CountRun(input.size());
+  usage_->CountRun(header.function_id, input.size());
   if (output_size < 0) {
     if (deferrals_->Keep(header, input.size(), call->flags())) return call->Defer();
+    usage_->CountUntimedOf(header.function_id);
     responses_->RespondFailure(header, functions_->failure(), functions_->error(), now_ns);
     functions_->ClearError();
     call->EndAnswered();
     return;
   }
-  usage_->CountOutput(static_cast<uint64_t>(output_size));
+  usage_->CountUntimedOf(header.function_id);
+  usage_->CountOutput(header.function_id, static_cast<uint64_t>(output_size));
   call->Write(static_cast<uint64_t>(output_size));
 }
 
@@ -217,7 +219,7 @@ void BulkSession::FinishDeferred(DeferredCall* deferred, int64_t now_ns) {
       SessionDeferrals::OutputOrAnswer(deferred, responses_, now_ns);
   if (output.data() == nullptr) return call->EndAnswered();
   if (!output.empty()) memcpy(call->output().data(), output.data(), output.size());
-  usage_->CountOutput(output.size());
+  usage_->CountOutput(deferred->header().function_id, output.size());
   call->Write(output.size());
 }
 

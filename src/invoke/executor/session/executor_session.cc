@@ -7,6 +7,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/probes.h"
 
 namespace invoker {
 namespace {
@@ -78,7 +79,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
       failed_(parts.failed),
       number_(parts.number),
       authenticators_(std::move(authenticators)),
-      usage_(parts.dropped, std::move(parts.meter)),
+      usage_(parts.dropped, std::move(parts.meter), parts.function_meters, parts.scale),
       waiting_(std::move(waiting)),
       requests_(std::move(requests), geometry, parts.epoch, parts.first_sequence,
                 authenticators_.get()),
@@ -118,7 +119,9 @@ void ExecutorSession::RefuseUnknown(RequestHeader header) {
 }
 
 void ExecutorSession::RespondFailure(RequestHeader header, const std::byte* flags) {
+  usage_.CountRun(header.function_id, header.payload_bytes);
   if (deferrals_.Keep(header, header.payload_bytes, flags)) return;
+  usage_.CountUntimedOf(header.function_id);
   responses_.RespondFailure(header, functions_.failure(), functions_.error(), turn_.clock_ns());
   functions_.ClearError();
 }
@@ -139,8 +142,9 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
   const FunctionEntry* function = functions_.Find(header.function_id);
   if (ABSL_PREDICT_FALSE(function == nullptr)) return RefuseUnknown(header);
   // A message that is alone holds nothing up, so the clock is not read for it.
-  const bool clocked = (responses_.pending() || (header.deadline_us != 0 && !turn_.alone())) &&
-                       !turn_.RunsUnclocked(*times_, header.function_id, header.deadline_us);
+  const bool waits = responses_.pending() || (header.deadline_us != 0 && !turn_.alone());
+  const bool tiny = waits && turn_.RunsUnclocked(*times_, header.function_id, header.deadline_us);
+  const bool clocked = waits && !tiny;
   if (clocked) {
     turn_.UpdateClock();
     const bool after_long = turn_.BusyNs() > kLongNs && !turn_.alone();
@@ -161,14 +165,22 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
   const int64_t deadline_ns = ABSL_PREDICT_TRUE(header.deadline_us == 0)
                                   ? 0
                                   : turn_.DeadlineOf(header.deadline_us, clocked);
+  INVOKER_PROBE2(run, header.function_id, header.payload_bytes);
   const int64_t output_size =
       functions_.Run(*function, header.function_id, {payload, header.payload_bytes},
                      responses_.PayloadOf(header), flags, deadline_ns, usage_.counters().executed);
-  usage_.CountRun(header.payload_bytes);
+  INVOKER_PROBE2(response, header.function_id, output_size);
   const int64_t took_ns = turn_.EndRun(clocked);
   if (clocked) times_->Add(header.function_id, took_ns);
   if (ABSL_PREDICT_FALSE(output_size < 0)) return RespondFailure(header, flags);
-  usage_.CountOutput(static_cast<uint64_t>(output_size));
+  FunctionMeter* const meter = usage_.CountCall(header.function_id, header.payload_bytes,
+                                                static_cast<uint64_t>(output_size));
+  if (waits) {
+    usage_.CountTime(meter,
+                     static_cast<uint64_t>(clocked ? took_ns : times_->Of(header.function_id)));
+  } else {
+    usage_.CountUntimed(meter);
+  }
   responses_.Respond(header, StatusCode::kOk, static_cast<uint32_t>(output_size), 0,
                      turn_.clock_ns());
 }
@@ -228,7 +240,7 @@ void ExecutorSession::AnswerDeferred(DeferredCall* call) {
       SessionDeferrals::OutputOrAnswer(call, &responses_, now_ns);
   if (output.data() == nullptr) return;
   if (!output.empty()) memcpy(responses_.PayloadOf(header).data(), output.data(), output.size());
-  usage_.CountOutput(output.size());
+  usage_.CountOutput(header.function_id, output.size());
   responses_.Respond(header, StatusCode::kOk, static_cast<uint32_t>(output.size()), 0, now_ns);
 }
 

@@ -52,6 +52,8 @@ class ExecutorSession final : public transport::OperationOwner,
     FunctionTimes* times = nullptr;                           // the executor's
     DropCounters* dropped = nullptr;          // the executor's, shared; nullptr: none
     std::shared_ptr<UsageMeter> meter;        // this session's; nullptr: none
+    FunctionMeters::Row function_meters;      // the executor's on this fabric
+    const TickScale* scale = nullptr;         // the executor's; nullptr: without function_meters
     std::shared_ptr<BulkBudget> bulk_budget;  // the worker's; nullptr: no bulk calls
     DeferredCallSet* deferred = nullptr;      // the executor's; nullptr: none can be deferred
     std::shared_ptr<DataStore> store;         // the executor's; nullptr: it stores no data

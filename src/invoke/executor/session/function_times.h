@@ -24,6 +24,9 @@ class FunctionTimes {
   // Whether the function is so fast that reading the clock would cost as much.
   bool IsTiny(uint16_t id) const { return ns_[id] <= kTinyNs; }
 
+  // About how long it takes; INT64_MAX: not known yet.
+  int64_t Of(uint16_t id) const { return ns_[id]; }
+
   // One slow run makes a function slow at once; fast runs make it fast again step by step.
   void Add(uint16_t id, int64_t ns) {
     ns_[id] = ns_[id] == INT64_MAX ? ns : std::max(ns, ns_[id] - ns_[id] / 8);

@@ -68,7 +68,9 @@ void ResponseWriter::RespondFailure(const RequestHeader& request, const CallOutc
         static_cast<uint32_t>(std::min<uint64_t>(outcome.output_needed, UINT32_MAX));
     return Respond(request, StatusCode::kResponseTooLarge, 0, needed, now_ns);
   }
-  usage_->CountOutput(RespondWith(request, StatusCode::kFunctionFailed, error,
+  usage_->CountFailure(request.function_id);
+  usage_->CountOutput(request.function_id,
+                      RespondWith(request, StatusCode::kFunctionFailed, error,
                                   static_cast<uint32_t>(outcome.code), now_ns));
 }
 

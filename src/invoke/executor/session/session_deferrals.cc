@@ -20,14 +20,16 @@ SessionDeferrals::~SessionDeferrals() {
 
 bool SessionDeferrals::Keep(const RequestHeader& header, uint64_t bytes_in,
                             const std::byte* flags) {
-  if (functions_->failure().kind == CallOutcome::Kind::kNoRoom) usage_->TakeBackRun(bytes_in);
+  if (functions_->failure().kind == CallOutcome::Kind::kNoRoom) {
+    usage_->TakeBackRun(header.function_id, bytes_in);
+  }
   if (functions_->failure().kind != CallOutcome::Kind::kDeferred) return false;
   const std::shared_ptr<DeferredCall> call = functions_->control().TakeDeferred(header.sequence);
   if (call == nullptr) {
     functions_->FailUndeferred();
     return false;
   }
-  usage_->TakeBackRun(bytes_in);
+  usage_->TakeBackRun(header.function_id, bytes_in);
   call->Place(header, flags, owner_);
   calls_[header.sequence] = call;
   // On a thread of its own it begins when one has time for it.
@@ -51,7 +53,9 @@ std::vector<std::shared_ptr<DeferredCall>> SessionDeferrals::Take() {
     calls_.erase(call->header().sequence);
     functions_->control().FreeRoom(*call);
     usage_->AddBusy(call->run_ticks());
-    if (call->has_run()) usage_->CountRun(call->input_size());
+    if (!call->has_run()) continue;
+    usage_->CountRun(call->header().function_id, call->input_size());
+    usage_->CountDeferred(call->header().function_id, call->run_ticks());
   }
   return std::exchange(finished_, {});
 }
