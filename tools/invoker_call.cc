@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "src/log/log.h"
 #include "tools/files.h"
 #include "tools/invoker_cli.h"
 #include "tools/lease_settings.h"
@@ -61,8 +62,8 @@ int CallLarge(const std::string& output, Client* client, const RemoteFunction& f
 
 int CallWith(const Settings& settings, Client* client, absl::string_view input) {
   if (settings.verbose) {
-    Note(absl::StrCat("connected over ", client->fabric_choice()));
-    if (!client->downgrade_reason().empty()) Note(client->downgrade_reason());
+    LogInfo(absl::StrCat("connected over ", client->fabric_choice()));
+    if (!client->downgrade_reason().empty()) LogInfo(client->downgrade_reason());
   }
   const absl::StatusOr<RemoteFunction> function = client->Function(settings.function);
   if (!function.ok()) return Fail(function.status());
@@ -90,7 +91,7 @@ int CallGroup(const Settings& settings, ClientGroup* group, absl::string_view in
     const Client& client = group->client(i);
     window = std::min(window, client.max_payload());
     if (settings.verbose) {
-      Note(absl::StrCat("connected to ", client.server(), " over ", client.fabric_choice()));
+      LogInfo(absl::StrCat("connected to ", client.server(), " over ", client.fabric_choice()));
     }
   }
   const absl::StatusOr<GroupFunction> function = group->Function(settings.function);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "invoker/client_group.h"
 #include "src/invoke/wire/wire.h"
+#include "src/log/log.h"
 #include "tools/files.h"
 #include "tools/interrupt.h"
 #include "tools/invoker_cli.h"
@@ -193,9 +194,9 @@ int Report(Outcome outcome, size_t files) {
          GetCallFate(failure.status));
   }
   if (outcome.done == files && outcome.failures.empty()) return kExitOk;
-  Note(absl::StrCat(outcome.interrupted ? "interrupted: " : "", files,
-                    " files: ", outcome.done - outcome.failures.size(), " done, ",
-                    outcome.failures.size(), " failed, ", files - outcome.done, " not called"));
+  LogInfo(absl::StrCat(outcome.interrupted ? "interrupted: " : "", files,
+                       " files: ", outcome.done - outcome.failures.size(), " done, ",
+                       outcome.failures.size(), " failed, ", files - outcome.done, " not called"));
   return kExitFailed;
 }
 
@@ -221,7 +222,7 @@ int Run(const Settings& settings) {
     return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
   }
   if (names->empty()) {
-    Note(absl::StrCat("there are no files in \"", settings.inputs, "\""));
+    LogInfo(absl::StrCat("there are no files in \"", settings.inputs, "\""));
     return kExitOk;
   }
   int exit_code = kExitOk;
@@ -230,8 +231,8 @@ int Run(const Settings& settings) {
   if (settings.verbose) {
     for (size_t i = 0; i < group->size(); ++i) {
       const Client& client = group->client(i);
-      Note(absl::StrCat("executor ", client.executor(), " of ", client.server(), " over ",
-                        client.fabric_choice()));
+      LogInfo(absl::StrCat("executor ", client.executor(), " of ", client.server(), " over ",
+                           client.fabric_choice()));
     }
   }
   const absl::StatusOr<GroupFunction> function = group->Function(settings.function);

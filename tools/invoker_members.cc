@@ -56,7 +56,7 @@ nlohmann::ordered_json AsJson(const cluster::Member& member) {
 
 int Run(const Settings& settings) {
   absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch =
-      cluster::MemberWatch::Start(settings.cluster, settings.credentials, &Note);
+      cluster::MemberWatch::Start(settings.cluster, settings.credentials);
   if (!watch.ok()) return FailConnect(watch.status());
   const absl::StatusOr<std::vector<cluster::Member>> members =
       (*watch)->AwaitMembers(settings.timeout);

@@ -47,7 +47,6 @@ Command AddPoolCommand(CLI::App* app, CLI::App** command) {
       ->allow_extra_args(false)
       ->type_name("OPTION");
   AddWorkerOption(*command, &options->worker);
-  options->log = &Note;
   return [options] { return Run(*options); };
 }
 

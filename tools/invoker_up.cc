@@ -62,7 +62,6 @@ Command AddUpCommand(CLI::App* app, CLI::App** command) {
   (*command)->footer(
       "Exit status: the program's; 128 and the number of the signal that ended it; 1 the job could "
       "not be started, 2 bad arguments.");
-  options->log = &Note;
   return [options] { return Run(*options); };
 }
 

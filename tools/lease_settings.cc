@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/log/log.h"
 
 namespace invoker::tools {
 namespace {
@@ -92,8 +93,8 @@ std::unique_ptr<ClientGroup> AcquireLeases(const ServerSettings& server,
   LeaseOptions options = settings.options;
   options.client = server.client;
   options.on_queued = [](uint32_t ahead) {
-    Note(absl::StrCat("not enough is free: waiting in line, behind ", ahead, " other",
-                      ahead == 1 ? "" : "s"));
+    LogInfo(absl::StrCat("not enough is free: waiting in line, behind ", ahead, " other",
+                         ahead == 1 ? "" : "s"));
   };
   absl::StatusOr<std::unique_ptr<ClientGroup>> group = ClientGroup::Acquire(server.server, options);
   if (!group.ok()) {
@@ -117,10 +118,10 @@ void ReleaseLeases(ClientGroup* group, bool wanted) {
   for (size_t i = 0; i < ends.size(); ++i) {
     const Lease& lease = *leases[i];
     if (!ends[i].ok()) {
-      Note(absl::StrCat("no bill: ", ends[i].status().message()));
+      LogWarning(absl::StrCat("no bill: ", ends[i].status().message()));
     } else {
-      Note(absl::StrCat("bill of ", lease.server(), " for ", lease.size(), " executor",
-                        lease.size() == 1 ? "" : "s", ": ", UsageText(ends[i]->usage)));
+      LogInfo(absl::StrCat("bill of ", lease.server(), " for ", lease.size(), " executor",
+                           lease.size() == 1 ? "" : "s", ": ", UsageText(ends[i]->usage)));
     }
   }
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "src/log/log.h"
 
 namespace invoker::tools {
 namespace {
@@ -204,10 +205,12 @@ CLI::Option* AddBytes(CLI::App* app, const std::string& name, std::optional<uint
 }
 
 int Parse(CLI::App* app, int argc, char** argv) {
+  SetLogFormat(LogFormat::kPlain, app->get_name());
   return ParseArguments(app, Normal(argc, argv), {});
 }
 
 int Parse(CLI::App* app, const Configuration& configuration, int argc, char** argv) {
+  SetLogFormat(LogFormat::kPlain, app->get_name());
   std::string unused;
   app->add_option("--config", unused,
                   absl::StrCat("a file with options; \"none\": no file. By default ",
@@ -219,20 +222,8 @@ int Parse(CLI::App* app, const Configuration& configuration, int argc, char** ar
   const absl::StatusOr<std::map<std::string, std::string>> origins =
       AddConfiguredOptions(app, configuration, &arguments);
   if (origins.ok()) return ParseArguments(app, arguments, *origins);
-  Log(app->get_name(), absl::StrCat("error: ", origins.status().message()));
+  LogError(origins.status().message());
   return kExitUsage;
-}
-
-void Log(absl::string_view program, absl::string_view message) {
-  std::string line = absl::StrCat(program, ": ", message, "\n");
-  // What the other side has said may be in it, and is not to command the terminal.
-  for (char& byte : line) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(byte)) && byte != '\n' && byte != '\t') {
-      byte = '?';
-    }
-  }
-  // One write for the line, so that lines of several threads do not mix.
-  fwrite(line.data(), 1, line.size(), stderr);
 }
 
 }  // namespace invoker::tools

@@ -50,9 +50,6 @@ int Parse(CLI::App* app, int argc, char** argv);
 // The same, with an option --config, for what the command line does not give.
 int Parse(CLI::App* app, const Configuration& configuration, int argc, char** argv);
 
-// One line on standard error: "invoker_server: message", without the control characters in it.
-void Log(absl::string_view program, absl::string_view message);
-
 }  // namespace invoker::tools
 
 #endif  // INVOKER_TOOLS_OPTIONS_H_

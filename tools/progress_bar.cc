@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "src/log/log.h"
 #include "tools/files.h"
 #include "tools/options.h"
 
@@ -87,14 +88,14 @@ void ProgressBar::Update(uint64_t done, uint64_t failed) {
   const uint64_t tenths = total_ == 0 ? 0 : done * 10 / total_;
   if (tenths == tenths_) return;
   tenths_ = tenths;
-  Log("invoker", absl::StrCat(done, " of ", total_, " done", Failures(failed)));
+  LogInfo(absl::StrCat(done, " of ", total_, " done", Failures(failed)));
 }
 
 void ProgressBar::Say(absl::string_view text) {
   if (!shown_) return;
   // Where the bar's line was.
   if (terminal_) WriteAll(STDERR_FILENO, "standard error", "\r\x1b[K").IgnoreError();
-  Log("invoker", text);
+  LogInfo(text);
   if (terminal_) Draw();
 }
 

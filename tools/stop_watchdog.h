@@ -8,23 +8,21 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <string>
 #include <thread>
-#include <utility>
 
-#include "absl/strings/string_view.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::tools {
 
 class StopWatchdog {
  public:
-  StopWatchdog(absl::string_view program, absl::Duration limit)
-      : thread_([this, program = std::string(program), limit] {
+  explicit StopWatchdog(absl::Duration limit)
+      : thread_([this, limit] {
           if (stopped_.WaitForNotificationWithTimeout(limit)) return;
-          Log(program, "error: a function has not returned; ending without it");
+          LogError("a function has not returned; ending without it");
           // By the signal's default way, so that fabrics that clean up behind a dying process do
           // so.
           sigset_t set;

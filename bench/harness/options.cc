@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -69,7 +70,7 @@ int Finish(const CommonOptions& options, const Report& report) {
   int code = tools::kExitOk;
   const auto check = [&](const absl::Status& status) {
     if (status.ok()) return;
-    tools::Log(report.program(), absl::StrCat("error: ", status.message()));
+    LogError(status.message());
     code = tools::kExitFailed;
   };
   if (!options.json.empty()) check(report.WriteJson(options.json));

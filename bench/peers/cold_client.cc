@@ -17,6 +17,7 @@
 #include "bench/harness/client_options.h"
 #include "invoker/client.h"
 #include "src/invoke/connect/connect_times.h"
+#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -52,12 +53,12 @@ absl::StatusOr<std::string> Run(const char* server, const char* provider) {
 
 int Main(int argc, char** argv) {
   if (argc != 3) {
-    tools::Log(kProgram, "usage: cold_client HOST:PORT PROVIDER");
+    LogInfo("usage: cold_client HOST:PORT PROVIDER");
     return tools::kExitUsage;
   }
   const absl::StatusOr<std::string> line = Run(argv[1], argv[2]);
   if (!line.ok()) {
-    tools::Log(kProgram, absl::StrCat("error: ", line.status().message()));
+    LogError(line.status().message());
     return tools::kExitFailed;
   }
   return puts(line->c_str()) >= 0 && fflush(stdout) == 0 ? tools::kExitOk : tools::kExitFailed;

@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "bench/peers/echo.grpc.pb.h"
 #include "bench/raw/round_trips.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -120,7 +121,7 @@ int Main(int argc, char** argv) {
   EchoClient client(target, polls);
   const absl::Status status = Serve(&client);
   if (status.ok()) return tools::kExitOk;
-  tools::Log(kProgram, absl::StrCat("error: ", target, ": ", status.message()));
+  LogError(absl::StrCat(target, ": ", status.message()));
   return tools::kExitFailed;
 }
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/peers/echo.grpc.pb.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -120,8 +121,8 @@ bool Serve(const Settings& settings, const sigset_t& signals) {
   }
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
-    tools::Log(kProgram, absl::StrCat("error: cannot listen on 127.0.0.1",
-                                      settings.socket.empty() ? "" : " and ", settings.socket));
+    LogError(absl::StrCat("cannot listen on 127.0.0.1", settings.socket.empty() ? "" : " and ",
+                          settings.socket));
     return false;
   }
   std::thread serving;

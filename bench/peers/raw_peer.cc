@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/raw/raw_endpoint.h"
 #include "bench/raw/raw_stream.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -94,7 +95,7 @@ int Main(int argc, char** argv) {
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   const absl::Status status = Serve(settings);
   if (status.ok()) return tools::kExitOk;
-  tools::Log(kProgram, absl::StrCat("error: ", status.message()));
+  LogError(status.message());
   return tools::kExitFailed;
 }
 

@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/peers/socket_io.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -27,8 +28,7 @@ constexpr char kProgram[] = "socket_peer";
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 int Failed(absl::string_view what) {
-  tools::Log(kProgram, absl::StrCat("error: ", what, ": ",
-                                    errno == 0 ? "the connection has ended" : strerror(errno)));
+  LogError(absl::StrCat(what, ": ", errno == 0 ? "the connection has ended" : strerror(errno)));
   return tools::kExitFailed;
 }
 
@@ -58,7 +58,7 @@ int Serve(bool polls) {
     uint64_t count = 0;
     words >> command >> bytes >> count;
     if (words.fail() || command != "pong" || bytes == 0 || bytes > kMostBytes) {
-      tools::Log(kProgram, absl::StrCat("error: not a command: '", line, "'"));
+      LogError(absl::StrCat("not a command: '", line, "'"));
       return tools::kExitFailed;
     }
     buffer.resize(bytes);

@@ -12,6 +12,7 @@
 #include "bench/harness/report.h"
 #include "bench/programs/throughput.h"
 #include "bench/programs/transfers.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -225,7 +226,7 @@ int Main(int argc, char** argv) {
   AddOptions(&app, &settings);
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   if (absl::Status status = PinToCore(settings.common.client_core); !status.ok()) {
-    tools::Log(kProgram, absl::StrCat("error: ", status.message()));
+    LogError(status.message());
     return tools::kExitUsage;
   }
   Report report(kProgram, "How many bytes a second, compared to writes of the raw fabric?");
@@ -265,7 +266,7 @@ int Main(int argc, char** argv) {
   for (const std::string& provider : settings.common.providers) {
     const absl::Status status = Measurement(settings, provider).Run(&table);
     if (status.ok()) continue;
-    tools::Log(kProgram, absl::StrCat("error: ", provider, ": ", status.message()));
+    LogError(absl::StrCat(provider, ": ", status.message()));
     failed = true;
   }
   const int code = Finish(settings.common, report);

@@ -30,6 +30,7 @@
 #include "src/bootstrap/messages/host_port.h"
 #include "src/launch/listener.h"
 #include "src/launch/program.h"
+#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -177,7 +178,6 @@ absl::Status MeasureDeath(const std::string& provider, const Sizes& sizes, Table
   ClientOptions options = OptionsFor(provider);
   options.hot_timeout = absl::ZeroDuration();
   options.peer_timeout = absl::Seconds(1);
-  options.log = [](absl::string_view) {};
   std::vector<std::unique_ptr<ClientGroup>> groups;
   for (int i = 0; i < sizes.clients; ++i) {
     absl::StatusOr<std::unique_ptr<ClientGroup>> group = Follow(workers, options);
@@ -320,7 +320,7 @@ int main(int argc, char** argv) {
   if (options.quick) sizes = {5, 2, 5, 40, absl::Seconds(1)};
   bench::Report report(bench::kProgram, "What does a cluster cost?");
   if (absl::Status status = bench::Run(options, sizes, &report); !status.ok()) {
-    tools::Log(bench::kProgram, absl::StrCat("error: ", status.message()));
+    LogError(status.message());
     return tools::kExitFailed;
   }
   return bench::Finish(options, report);

@@ -16,6 +16,7 @@
 #include "bench/harness/report.h"
 #include "bench/programs/invoker_contender.h"
 #include "src/invoke/wire/message_authenticator.h"
+#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -33,7 +34,7 @@ struct Settings {
 };
 
 int Fail(const absl::Status& status) {
-  tools::Log(kProgram, absl::StrCat("error: ", status.message()));
+  LogError(status.message());
   return absl::IsInvalidArgument(status) ? tools::kExitUsage : tools::kExitFailed;
 }
 

@@ -14,6 +14,7 @@
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/programs/latency_study.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -24,7 +25,7 @@ constexpr char kProgram[] = "invoke_latency";
 constexpr size_t kMostBytes = 1 << 20;
 
 int Fail(const absl::Status& status) {
-  tools::Log(kProgram, absl::StrCat("error: ", status.message()));
+  LogError(status.message());
   return absl::IsInvalidArgument(status) ? tools::kExitUsage : tools::kExitFailed;
 }
 

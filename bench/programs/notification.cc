@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "src/log/log.h"
 #include "src/transport/discovery/discovery.h"
 #include "src/transport/provider/provider_profile.h"
 #include "src/transport/reactor/reactor.h"
@@ -389,13 +390,13 @@ int Main(int argc, char** argv) {
     if (status.ok()) {
       measured.push_back(provider);
     } else if (named || !absl::IsNotFound(status)) {
-      tools::Log(kProgram, absl::StrCat("error: ", provider, ": ", status.message()));
+      LogError(absl::StrCat(provider, ": ", status.message()));
       exit_code = tools::kExitFailed;
     }
   }
   PrintTable(settings, results, measured);
   if (!settings.json.empty() && !WriteJson(settings, results)) {
-    tools::Log(kProgram, absl::StrCat("error: cannot write ", settings.json));
+    LogError(absl::StrCat("cannot write ", settings.json));
     exit_code = tools::kExitFailed;
   }
   return exit_code;

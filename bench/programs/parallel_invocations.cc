@@ -16,6 +16,7 @@
 #include "bench/programs/closed_loop.h"
 #include "bench/programs/open_loop.h"
 #include "bench/programs/throughput.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -339,7 +340,7 @@ int Main(int argc, char** argv) {
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   std::sort(settings.outstanding.begin(), settings.outstanding.end());
   if (absl::Status status = PinToCore(settings.common.client_core); !status.ok()) {
-    tools::Log(kProgram, absl::StrCat("error: ", status.message()));
+    LogError(status.message());
     return tools::kExitUsage;
   }
   Report report(kProgram, "How many calls a second, and how long do they take under load?");
@@ -381,8 +382,7 @@ int Main(int argc, char** argv) {
     for (int executors : settings.executors) {
       const absl::Status status = Measurement(settings, provider, executors).Run(&tables);
       if (status.ok()) continue;
-      tools::Log(kProgram, absl::StrCat("error: ", provider, ", ", executors,
-                                        " executors: ", status.message()));
+      LogError(absl::StrCat(provider, ", ", executors, " executors: ", status.message()));
       failed = true;
     }
   }

@@ -23,6 +23,7 @@
 #include "bench/harness/report.h"
 #include "bench/programs/crowd.h"
 #include "bench/programs/peer_inserts.h"
+#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
@@ -249,7 +250,7 @@ int Main(int argc, char** argv) {
     status = Run(settings, &report);
   }
   if (!status.ok()) {
-    tools::Log(kProgram, absl::StrCat("error: ", status.message()));
+    LogError(status.message());
     return tools::kExitFailed;
   }
   return Finish(settings.common, report);

@@ -24,6 +24,7 @@
 #include "invoker/client.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/worker/worker.h"
+#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -282,7 +283,7 @@ int main(int argc, char** argv) {
   report.Condition("stamp_cost", absl::StrFormat("%.1f ns", bench::StampCostNs()));
   bench::ProbeThisThread();
   if (absl::Status status = bench::RunAll(options, &report); !status.ok()) {
-    tools::Log(bench::kProgram, absl::StrCat("error: ", status.message()));
+    LogError(status.message());
     return tools::kExitFailed;
   }
   return bench::Finish(options.common, report);

@@ -17,6 +17,7 @@
 #include "bench/harness/report.h"
 #include "bench/programs/python_contender.h"
 #include "invoker/client.h"
+#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -167,7 +168,7 @@ int main(int argc, char** argv) {
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   bench::Report report(bench::kProgram, "What do types add to a call?");
   if (absl::Status status = bench::Run(options, &report); !status.ok()) {
-    tools::Log(bench::kProgram, absl::StrCat("error: ", status.message()));
+    LogError(status.message());
     return tools::kExitFailed;
   }
   return bench::Finish(options, report);

@@ -44,10 +44,8 @@ class AccountingService final : public v1::Accounting::Service {
     bootstrap::Mark(context);
     const absl::StatusOr<security::Caller> caller = bootstrap::CallerOf(*context, parts_.access);
     if (!caller.ok()) return bootstrap::ToGrpc(caller.status());
-    if (caller->tenant != nullptr && !caller->tenant->sees_others_usage) {
-      return bootstrap::ToGrpc(absl::PermissionDeniedError(
-          absl::StrCat("this server's policy does not show tenant \"", caller->name,
-                       "\" what others have sent (sees_others_usage)")));
+    if (absl::Status sees = security::CheckSeesOthers(*caller); !sees.ok()) {
+      return bootstrap::ToGrpc(sees);
     }
     for (const bootstrap::DropCount& drop : parts_.host->DroppedMessages()) {
       v1::GetDroppedReply::Count* count = reply->add_dropped();
@@ -85,11 +83,10 @@ class AccountingService final : public v1::Accounting::Service {
                                          const std::string& asked) {
     const absl::StatusOr<security::Caller> caller = bootstrap::CallerOf(context, parts_.access);
     if (!caller.ok()) return caller.status();
-    if (caller->tenant == nullptr || caller->tenant->sees_others_usage) return asked;
+    absl::Status sees = security::CheckSeesOthers(*caller);
+    if (sees.ok()) return asked;
     if (asked.empty() || asked == caller->name) return caller->name;
-    return absl::PermissionDeniedError(absl::StrCat("this server's policy shows tenant \"",
-                                                    caller->name,
-                                                    "\" its own usage only (sees_others_usage)"));
+    return sees;
   }
 
   grpc::Status TellOne(const grpc::ServerContext& context, uint64_t lease,

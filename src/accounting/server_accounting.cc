@@ -8,12 +8,11 @@ namespace invoker {
 
 absl::StatusOr<std::unique_ptr<ServerAccounting>> ServerAccounting::Start(
     const AccountingOptions& options, const std::vector<transport::FabricChoice>& fabrics,
-    uint32_t shared_executors, std::function<void(absl::string_view message)> log) {
+    uint32_t shared_executors) {
   std::unique_ptr<ServerAccounting> accounting(new ServerAccounting);
   UsageBookOptions book_options;
   book_options.shared_executors = shared_executors;
   book_options.file = options.usage_file;
-  book_options.log = log;
   absl::StatusOr<std::unique_ptr<UsageBook>> book = UsageBook::Open(std::move(book_options));
   if (!book.ok()) return book.status();
   accounting->book_ = *std::move(book);
@@ -28,7 +27,6 @@ absl::StatusOr<std::unique_ptr<ServerAccounting>> ServerAccounting::Start(
   contributor_options.server = options.usage_to;
   contributor_options.credentials = options.usage_credentials;
   contributor_options.totals = [raw = accounting->book_.get()] { return raw->Totals(); };
-  contributor_options.log = std::move(log);
   absl::StatusOr<std::unique_ptr<UsageContributor>> contributor =
       UsageContributor::Start(std::move(contributor_options));
   if (!contributor.ok()) return contributor.status();

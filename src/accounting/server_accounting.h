@@ -33,10 +33,10 @@ struct AccountingOptions {
 
 class ServerAccounting {
  public:
-  // `fabrics` and `shared_executors` are the worker's; `log` is called from any thread.
+  // `fabrics` and `shared_executors` are the worker's.
   static absl::StatusOr<std::unique_ptr<ServerAccounting>> Start(
       const AccountingOptions& options, const std::vector<transport::FabricChoice>& fabrics,
-      uint32_t shared_executors, std::function<void(absl::string_view message)> log);
+      uint32_t shared_executors);
   // What has not been added elsewhere yet is, if it can be within seconds.
   ~ServerAccounting();
 

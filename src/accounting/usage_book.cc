@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/messages/usage_sum.h"
+#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
@@ -49,7 +50,6 @@ void UsageReading::Add(const UsageReading& other) {
 
 absl::StatusOr<std::unique_ptr<UsageBook>> UsageBook::Open(UsageBookOptions options) {
   if (!options.clock) options.clock = MonotonicClock;
-  if (!options.log) options.log = [](absl::string_view) {};
   std::unique_ptr<UsageBook> book(new UsageBook(std::move(options)));
   if (book->options_.file.empty()) return book;
   absl::StatusOr<std::unique_ptr<UsageFile>> file = UsageFile::Open(
@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<UsageBook>> UsageBook::Open(UsageBookOptions opti
         AddUsage(usage, &sum.before);
         ++sum.leases;
       },
-      book->options_.log);
+      [](absl::string_view message) { LogError(message); });
   if (!file.ok()) return file.status();
   book->file_ = *std::move(file);
   return book;
@@ -156,7 +156,7 @@ void UsageBook::Update(uint64_t lease, const UsageReading& reading) {
     if (found == open_.end()) return;
     message = Take(&found->second, reading, options_.clock());
   }
-  if (!message.empty()) options_.log(message);
+  if (!message.empty()) LogWarning(message);
 }
 
 ResourceUsage UsageBook::CloseLease(uint64_t lease, const UsageReading& last) {
@@ -178,12 +178,12 @@ ResourceUsage UsageBook::CloseLease(uint64_t lease, const UsageReading& last) {
     ++sum.leases;
     closed = on_lease_closed_;
   }
-  if (!message.empty()) options_.log(message);
+  if (!message.empty()) LogWarning(message);
   if (closed) closed();
   if (file_ == nullptr || (account.executors == 0 && UsedNothing(bill))) return bill;
   if (const absl::Status status = file_->Append(account.tenant, account.executors, bill);
       !status.ok()) {
-    options_.log(status.message());
+    LogError(status.message());
   }
   return bill;
 }
@@ -193,6 +193,21 @@ absl::optional<ResourceUsage> UsageBook::OpenUsage(uint64_t lease) const {
   const auto found = open_.find(lease);
   if (found == open_.end()) return absl::nullopt;
   return Bill(found->second, options_.clock());
+}
+
+absl::StatusOr<bootstrap::LeaseIdentity> UsageBook::Find(uint64_t number) const {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [lease, account] : open_) {
+    if (account.number == number) return bootstrap::LeaseIdentity{lease, account.tenant};
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no lease ", number, " is open; `invoker leases` lists those that are"));
+}
+
+uint64_t UsageBook::NumberOf(uint64_t lease) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = open_.find(lease);
+  return found == open_.end() ? 0 : found->second.number;
 }
 
 std::vector<bootstrap::UsageRecord> UsageBook::Records(absl::string_view tenant) const {

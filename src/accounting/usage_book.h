@@ -35,6 +35,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "src/accounting/usage_file.h"
+#include "src/bootstrap/messages/lease_identity.h"
 #include "src/bootstrap/messages/messages.h"
 
 namespace invoker {
@@ -52,8 +53,6 @@ struct UsageBookOptions {
   // nowhere, and the sums end with the server. A lease without executors of its own under which
   // nothing was called is not written. See UsageFile.
   std::string file;
-  // For people: a lease whose counters are not plausible, a file that cannot be written.
-  std::function<void(absl::string_view message)> log;
   // Monotonic.
   std::function<absl::Duration()> clock;  // empty: CLOCK_MONOTONIC
 };
@@ -99,6 +98,11 @@ class UsageBook {
   // everybody's. A lease's id is a secret: a record says instead the how manyth it was, from 1.
   std::vector<bootstrap::UsageRecord> Records(absl::string_view tenant) const
       ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // An open lease by the number that its record has. NOT_FOUND: no such lease is open.
+  absl::StatusOr<bootstrap::LeaseIdentity> Find(uint64_t number) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The number of an open lease; 0 of others.
+  uint64_t NumberOf(uint64_t lease) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Each tenant's usage since the book was opened, open leases' included and the file's not, which
   // an earlier book has told already; every field only ever grows.

@@ -10,6 +10,7 @@
 #include "src/invoke/fabrics/fabric_choice.h"
 #include "src/invoke/fabrics/host_identity.h"
 #include "src/invoke/fabrics/offered_fabrics.h"
+#include "src/log/log.h"
 #include "src/transport/reactor/remote_counter.h"
 
 namespace invoker {
@@ -27,7 +28,6 @@ absl::StatusOr<std::unique_ptr<UsageContributor>> UsageContributor::Start(
   }
   const absl::StatusOr<uint64_t> id = transport::DrawRandom();
   if (!id.ok()) return id.status();
-  if (!options.log) options.log = [](absl::string_view) {};
   std::unique_ptr<UsageContributor> contributor(new UsageContributor(*id, std::move(options)));
   absl::Status started = transport::StartThread(&contributor->thread_,
                                                 [raw = contributor.get()] { raw->ThreadMain(); });
@@ -74,10 +74,10 @@ void UsageContributor::ThreadMain() {
     }
     const absl::Status status = Round();
     if (!status.ok() && !std::exchange(away_, true)) {
-      options_.log(absl::StrCat("cannot add usage to the counters at ", options_.server, ": ",
-                                status.message(), ". It is kept, and tried again"));
+      LogWarning(absl::StrCat("cannot add usage to the counters at ", options_.server, ": ",
+                              status.message(), ". It is kept, and tried again"));
     } else if (status.ok() && std::exchange(away_, false)) {
-      options_.log(absl::StrCat("usage is added to the counters at ", options_.server, " again"));
+      LogInfo(absl::StrCat("usage is added to the counters at ", options_.server, " again"));
     }
     absl::MutexLock lock(&mutex_);
     ++rounds_ended_;
@@ -172,8 +172,8 @@ absl::Status UsageContributor::OpenReactor() {
 
 absl::Status UsageContributor::FollowAccumulator(const bootstrap::ContributionTarget& target) {
   if (accumulator_ != 0 && accumulator_ != target.accumulator) {
-    options_.log(absl::StrCat("the counters at ", options_.server,
-                              " have begun anew: what was added before is not in them"));
+    LogWarning(absl::StrCat("the counters at ", options_.server,
+                            " have begun anew: what was added before is not in them"));
   }
   accumulator_ = target.accumulator;
   if (peer_ != nullptr && peer_address_ == target.endpoint_address) return absl::OkStatus();
@@ -220,9 +220,8 @@ absl::Status UsageContributor::Add(absl::Span<const Growth> growth,
   if (going && outstanding == 0) return failure_;
   unconfirmed_.fetch_add(outstanding, std::memory_order_relaxed);
   reactor_->RetireAllOf(this);
-  options_.log(absl::StrCat("of additions to the counters at ", options_.server, ", ",
-                            unconfirmed(),
-                            " so far may or may not have happened; they are not repeated"));
+  LogWarning(absl::StrCat("of additions to the counters at ", options_.server, ", ", unconfirmed(),
+                          " so far may or may not have happened; they are not repeated"));
   if (!failure_.ok()) return failure_;
   if (!reactor_->health().ok()) return reactor_->health();
   return absl::DeadlineExceededError(

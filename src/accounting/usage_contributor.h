@@ -44,7 +44,6 @@ struct UsageContributorOptions {
   absl::Duration timeout = absl::Seconds(5);  // for each step of a round
   // UsageBook::Totals: every field of a tenant's usage only ever grows.
   std::function<std::vector<UsageBook::TenantTotal>()> totals;
-  std::function<void(absl::string_view message)> log;  // for people
   // The fabric to add over, by its name; empty: the best that both sides have.
   std::string provider;
 };

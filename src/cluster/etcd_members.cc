@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/start_thread.h"
 #include "src/cluster/cluster_address.h"
+#include "src/log/log.h"
 
 namespace invoker::cluster {
 namespace {
@@ -17,24 +18,20 @@ constexpr absl::Duration kLongestPause = absl::Seconds(2);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MemberWatch>> EtcdMembers::Start(
-    absl::string_view address, const ClusterCredentials& credentials, Log log) {
+    absl::string_view address, const ClusterCredentials& credentials) {
   absl::StatusOr<EtcdAddress> parsed = ParseEtcdAddress(address);
   if (!parsed.ok()) return parsed.status();
   absl::StatusOr<std::unique_ptr<EtcdClient>> etcd = EtcdClient::Make(*parsed, credentials);
   if (!etcd.ok()) return etcd.status();
-  std::unique_ptr<EtcdMembers> watch(
-      new EtcdMembers(parsed->name, *std::move(etcd), std::move(log)));
+  std::unique_ptr<EtcdMembers> watch(new EtcdMembers(parsed->name, *std::move(etcd)));
   EtcdMembers* const raw = watch.get();
   absl::Status status = transport::StartThread(&raw->thread_, [raw] { raw->Run(); });
   if (!status.ok()) return status;
   return watch;
 }
 
-EtcdMembers::EtcdMembers(std::string name, std::unique_ptr<EtcdClient> etcd, Log log)
-    : name_(std::move(name)),
-      prefix_(MembersPrefix(name_)),
-      etcd_(std::move(etcd)),
-      log_(std::move(log)) {}
+EtcdMembers::EtcdMembers(std::string name, std::unique_ptr<EtcdClient> etcd)
+    : name_(std::move(name)), prefix_(MembersPrefix(name_)), etcd_(std::move(etcd)) {}
 
 EtcdMembers::~EtcdMembers() {
   stop_.Notify();
@@ -65,8 +62,8 @@ void EtcdMembers::Run() {
       pause = kFirstPause;
     } else if (!stop_.HasBeenNotified()) {
       if (!std::exchange(failing_, true)) {
-        log_(absl::StrCat("cluster ", name_, ": ", status.message(),
-                          "; the members that are known stay in use"));
+        LogWarning(absl::StrCat("cluster ", name_, ": ", status.message(),
+                                "; the members that are known stay in use"));
       }
       SetFailure(
           absl::Status(status.code(), absl::StrCat("cluster ", name_, ": ", status.message())));
@@ -79,7 +76,8 @@ void EtcdMembers::Run() {
 absl::Status EtcdMembers::ListAndWatch() {
   absl::StatusOr<EtcdClient::Listing> listing = etcd_->List(prefix_);
   if (!listing.ok()) return listing.status();
-  if (std::exchange(failing_, false)) log_(absl::StrCat("cluster ", name_, ": etcd answers again"));
+  if (std::exchange(failing_, false))
+    LogInfo(absl::StrCat("cluster ", name_, ": etcd answers again"));
   members_.clear();
   for (const EtcdClient::Entry& entry : listing->entries) Put(entry);
   Tell();
@@ -101,8 +99,8 @@ absl::Status EtcdMembers::ListAndWatch() {
 void EtcdMembers::Put(const EtcdClient::Entry& entry) {
   absl::StatusOr<Member> member = ParseMember(entry.value);
   if (!member.ok()) {
-    log_(absl::StrCat("cluster ", name_, ": ", entry.key,
-                      " is left out: ", member.status().message()));
+    LogWarning(absl::StrCat("cluster ", name_, ": ", entry.key,
+                            " is left out: ", member.status().message()));
     members_.erase(entry.key);
     return;
   }

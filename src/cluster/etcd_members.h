@@ -23,14 +23,13 @@ namespace invoker::cluster {
 class EtcdMembers final : public MemberWatch {
  public:
   static absl::StatusOr<std::unique_ptr<MemberWatch>> Start(absl::string_view address,
-                                                            const ClusterCredentials& credentials,
-                                                            Log log);
+                                                            const ClusterCredentials& credentials);
   ~EtcdMembers() override;
 
   absl::StatusOr<std::map<uint64_t, Load>> Loads() override;
 
  private:
-  EtcdMembers(std::string name, std::unique_ptr<EtcdClient> etcd, Log log);
+  EtcdMembers(std::string name, std::unique_ptr<EtcdClient> etcd);
 
   void Run();
   // Returns when the watch has ended, or why there was none.
@@ -41,7 +40,6 @@ class EtcdMembers final : public MemberWatch {
   const std::string name_;  // the cluster's
   const std::string prefix_;
   const std::unique_ptr<EtcdClient> etcd_;
-  const Log log_;
   std::map<std::string, Member> members_;  // by key
   bool failing_ = false;                   // and that has been told
   absl::Notification stop_;

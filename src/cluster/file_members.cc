@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/start_thread.h"
 #include "src/cluster/cluster_address.h"
+#include "src/log/log.h"
 
 namespace invoker::cluster {
 namespace {
@@ -14,11 +15,10 @@ constexpr absl::Duration kPeriod = absl::Seconds(1);
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MemberWatch>> FileMembers::Start(absl::string_view address,
-                                                                Log log) {
+absl::StatusOr<std::unique_ptr<MemberWatch>> FileMembers::Start(absl::string_view address) {
   absl::StatusOr<std::string> path = ParseFileAddress(address);
   if (!path.ok()) return path.status();
-  std::unique_ptr<FileMembers> watch(new FileMembers(*std::move(path), std::move(log)));
+  std::unique_ptr<FileMembers> watch(new FileMembers(*std::move(path)));
   watch->stamp_ = security::StampOf(watch->path_);
   watch->Read();
   FileMembers* const raw = watch.get();
@@ -27,8 +27,7 @@ absl::StatusOr<std::unique_ptr<MemberWatch>> FileMembers::Start(absl::string_vie
   return watch;
 }
 
-FileMembers::FileMembers(std::string path, Log log)
-    : path_(std::move(path)), log_(std::move(log)) {}
+FileMembers::FileMembers(std::string path) : path_(std::move(path)) {}
 
 FileMembers::~FileMembers() {
   stop_.Notify();
@@ -55,7 +54,7 @@ void FileMembers::Read() {
   }
   // The next look tries again, where the reason may not be the file.
   if (security::WorthAnotherTry(status)) stamp_ = security::FileStamp();
-  log_(absl::StrCat("the members that are known stay in use: ", status.message()));
+  LogWarning(absl::StrCat("the members that are known stay in use: ", status.message()));
   SetFailure(std::move(status));
 }
 

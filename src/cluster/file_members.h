@@ -20,17 +20,16 @@ namespace invoker::cluster {
 class FileMembers final : public MemberWatch {
  public:
   // `address` is "file:///PATH". A file that is missing or wrong is read again when it has changed.
-  static absl::StatusOr<std::unique_ptr<MemberWatch>> Start(absl::string_view address, Log log);
+  static absl::StatusOr<std::unique_ptr<MemberWatch>> Start(absl::string_view address);
   ~FileMembers() override;
 
  private:
-  FileMembers(std::string path, Log log);
+  FileMembers(std::string path);
 
   void Run();
   void Read();
 
   const std::string path_;
-  const Log log_;
   security::FileStamp stamp_;
   absl::Notification stop_;
   std::thread thread_;  // last: it uses all of the above

@@ -22,9 +22,9 @@ class ListedMembers final : public MemberWatch {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MemberWatch>> MemberWatch::Start(
-    absl::string_view address, const ClusterCredentials& credentials, Log log) {
-  if (IsEtcdAddress(address)) return EtcdMembers::Start(address, credentials, std::move(log));
-  if (IsFileAddress(address)) return FileMembers::Start(address, std::move(log));
+    absl::string_view address, const ClusterCredentials& credentials) {
+  if (IsEtcdAddress(address)) return EtcdMembers::Start(address, credentials);
+  if (IsFileAddress(address)) return FileMembers::Start(address);
   absl::StatusOr<std::vector<std::string>> servers = ParseServerList(address);
   if (!servers.ok()) return servers.status();
   return std::make_unique<ListedMembers>(*servers);

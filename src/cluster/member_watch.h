@@ -23,15 +23,12 @@ namespace invoker::cluster {
 class MemberWatch {
  public:
   using OnMembers = std::function<void(const std::vector<Member>& members)>;
-  // Says when etcd, or the file, cannot be read, and when it can be again. From any thread.
-  using Log = std::function<void(absl::string_view message)>;
 
   // `address` is "HOST:PORT,HOST:PORT", "file:///PATH" or "etcd://HOST:PORT,HOST:PORT/NAME".
   // `credentials` are for etcd. Does not wait for an answer. INVALID_ARGUMENT for an address that
   // is none; errors as EtcdClient::Make.
   static absl::StatusOr<std::unique_ptr<MemberWatch>> Start(absl::string_view address,
-                                                            const ClusterCredentials& credentials,
-                                                            Log log);
+                                                            const ClusterCredentials& credentials);
   // Ends the watch: nobody is told any more.
   virtual ~MemberWatch() = default;
   MemberWatch(const MemberWatch&) = delete;

@@ -7,6 +7,7 @@
 #include "src/base/start_thread.h"
 #include "src/cluster/cluster_address.h"
 #include "src/cluster/own_address.h"
+#include "src/log/log.h"
 
 namespace invoker::cluster {
 namespace {
@@ -56,7 +57,7 @@ absl::Status Registration::Check(const RegistrationOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Registration>> Registration::Start(
     const RegistrationOptions& options, absl::string_view listen, Member self, absl::Duration ttl,
-    std::function<Load()> load, Log log) {
+    std::function<Load()> load) {
   absl::StatusOr<EtcdAddress> address = ParseEtcdAddress(options.cluster);
   if (!address.ok()) return address.status();
   absl::StatusOr<std::string> advertised =
@@ -67,8 +68,8 @@ absl::StatusOr<std::unique_ptr<Registration>> Registration::Start(
   absl::StatusOr<std::unique_ptr<EtcdClient>> etcd =
       EtcdClient::Make(*address, options.credentials);
   if (!etcd.ok()) return etcd.status();
-  std::unique_ptr<Registration> made(new Registration(
-      address->name, *std::move(etcd), std::move(self), ttl, std::move(load), std::move(log)));
+  std::unique_ptr<Registration> made(
+      new Registration(address->name, *std::move(etcd), std::move(self), ttl, std::move(load)));
   Registration* const raw = made.get();
   absl::Status status = transport::StartThread(&raw->thread_, [raw] {
     raw->Run();
@@ -80,13 +81,12 @@ absl::StatusOr<std::unique_ptr<Registration>> Registration::Start(
 }
 
 Registration::Registration(std::string name, std::unique_ptr<EtcdClient> etcd, Member self,
-                           absl::Duration ttl, std::function<Load()> load, Log log)
+                           absl::Duration ttl, std::function<Load()> load)
     : name_(std::move(name)),
       etcd_(std::move(etcd)),
       self_(std::move(self)),
       ttl_(ttl),
-      load_(std::move(load)),
-      log_(std::move(log)) {}
+      load_(std::move(load)) {}
 
 Registration::~Registration() {
   Leave();
@@ -104,7 +104,7 @@ void Registration::Run() {
   while (true) {
     const absl::Status status = Step();
     if (!status.ok() && !std::exchange(failing_, true)) {
-      log_(absl::StrCat(
+      LogWarning(absl::StrCat(
           "cluster ", name_, ": ", status.message(),
           "; clients that are connected stay so, and new ones do not find this server"));
     }
@@ -113,10 +113,10 @@ void Registration::Run() {
   }
   if (lease_ == 0) return;
   absl::Status status = etcd_->RevokeLease(lease_);
-  log_(status.ok() ? absl::StrCat("cluster ", name_, ": left")
-                   : absl::StrCat("cluster ", name_, ": ", status.message(),
-                                  "; the entry of this server goes by itself in ",
-                                  absl::FormatDuration(ttl_)));
+  if (status.ok()) return LogInfo(absl::StrCat("cluster ", name_, ": left"));
+  LogWarning(absl::StrCat("cluster ", name_, ": ", status.message(),
+                          "; the entry of this server goes by itself in ",
+                          absl::FormatDuration(ttl_)));
 }
 
 absl::Status Registration::Step() {
@@ -125,7 +125,7 @@ absl::Status Registration::Step() {
     const absl::StatusOr<bool> kept = etcd_->KeepAlive(lease_);
     if (!kept.ok()) return kept.status();
     if (!*kept) {
-      log_(absl::StrCat("cluster ", name_, ": the entry of this server has expired"));
+      LogWarning(absl::StrCat("cluster ", name_, ": the entry of this server has expired"));
       lease_ = 0;
     }
     kept_alive_ = Clock::now();
@@ -140,7 +140,7 @@ absl::Status Registration::Step() {
     kept_alive_ = Clock::now();
     published_.reset();
     failing_ = false;
-    log_(absl::StrCat("cluster ", name_, ": registered as ", self_.server));
+    LogInfo(absl::StrCat("cluster ", name_, ": registered as ", self_.server));
   }
   const Load load = load_();
   if (!(published_ == load)) {
@@ -149,7 +149,8 @@ absl::Status Registration::Step() {
     if (!status.ok()) return status;
     published_ = load;
   }
-  if (std::exchange(failing_, false)) log_(absl::StrCat("cluster ", name_, ": etcd answers again"));
+  if (std::exchange(failing_, false))
+    LogInfo(absl::StrCat("cluster ", name_, ": etcd answers again"));
   return absl::OkStatus();
 }
 

@@ -38,9 +38,6 @@ struct RegistrationOptions {
 
 class Registration {
  public:
-  // Says when the server is registered, and when etcd cannot be reached. From any thread.
-  using Log = std::function<void(absl::string_view message)>;
-
   // INVALID_ARGUMENT for options that cannot be used; errors as EtcdClient::Make. Asks nobody.
   static absl::Status Check(const RegistrationOptions& options);
 
@@ -50,7 +47,7 @@ class Registration {
   static absl::StatusOr<std::unique_ptr<Registration>> Start(const RegistrationOptions& options,
                                                              absl::string_view listen, Member self,
                                                              absl::Duration ttl,
-                                                             std::function<Load()> load, Log log);
+                                                             std::function<Load()> load);
   // Leaves, and blocks until the entry has gone, for three seconds at most.
   ~Registration();
   Registration(const Registration&) = delete;
@@ -61,7 +58,7 @@ class Registration {
 
  private:
   Registration(std::string name, std::unique_ptr<EtcdClient> etcd, Member self, absl::Duration ttl,
-               std::function<Load()> load, Log log);
+               std::function<Load()> load);
 
   void Run();
   // What there is to do now: registers, keeps the entry alive, publishes the load.
@@ -72,7 +69,6 @@ class Registration {
   const Member self_;
   const absl::Duration ttl_;
   const std::function<Load()> load_;
-  const Log log_;
 
   int64_t lease_ = 0;                                 // etcd's; 0: not registered
   std::chrono::steady_clock::time_point kept_alive_;  // when it was last

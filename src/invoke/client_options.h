@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -66,9 +65,6 @@ struct ClientOptions {
   bool reconnect = true;
   // ClientGroup only: what to show etcd, where it knows the cluster's members.
   ClusterCredentials cluster;
-  // ClientGroup only: gets lines when the members of a cluster cannot be read, and when they can be
-  // again. Any thread. Empty: they go to standard error.
-  std::function<void(absl::string_view line)> log;
   // How long a waiting thread busy-polls before it sleeps. Longer: lower latency of slow functions,
   // more CPU.
   absl::Duration hot_timeout = absl::Milliseconds(1);

@@ -16,7 +16,6 @@
 #define INVOKER_SRC_INVOKE_SERVER_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -73,10 +72,6 @@ struct ServerOptions {
   // interface, this machine's address on the way to etcd.
   std::string advertise;
   std::map<std::string, std::string> labels;  // for people and for placement, in the cluster
-
-  // Gets lines about files that changed, endpoints that were replaced, and the like. Any thread.
-  // Empty: they go to standard error.
-  std::function<void(absl::string_view line)> log;
 };
 
 // Start, Drain, Stop and the destructor: one thread at a time, and none of the server's own.

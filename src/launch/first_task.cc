@@ -19,6 +19,7 @@
 #include "src/launch/meeting.h"
 #include "src/launch/monotonic.h"
 #include "src/launch/worker_program.h"
+#include "src/log/log.h"
 #include "src/security/watched_file.h"
 
 namespace invoker::launch {
@@ -117,7 +118,7 @@ absl::Status FirstTask::FollowMembers() {
     return absl::ResourceExhaustedError(absl::StrCat("eventfd: ", strerror(errno)));
   }
   absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch =
-      cluster::MemberWatch::Start(cluster_, CredentialsOf(certificate_), options_.log);
+      cluster::MemberWatch::Start(cluster_, CredentialsOf(certificate_));
   if (!watch.ok()) return watch.status();
   watch_ = *std::move(watch);
   watch_->Follow([this](const std::vector<cluster::Member>& members) {
@@ -142,8 +143,8 @@ absl::Status FirstTask::StartProgramOnceReady() {
         "no worker has registered in the cluster; the messages above say why");
   }
   if (workers < step_.nodes) {
-    options_.log(absl::StrCat("starting with ", workers, " of ", step_.nodes,
-                              " workers; the others may still come"));
+    LogWarning(absl::StrCat("starting with ", workers, " of ", step_.nodes,
+                            " workers; the others may still come"));
   }
   ProgramSettings settings;
   settings.command = options_.program;
@@ -185,11 +186,11 @@ void FirstTask::Await() {
     eventfd_read(members_changed_.get(), &changes);
   }
   if (events[3].revents != 0) {
-    options_.log(absl::StrCat("the worker of this node has ended, with status ", worker_->Wait()));
+    LogError(absl::StrCat("the worker of this node has ended, with status ", worker_->Wait()));
   }
   if (events[4].revents != 0) {
-    options_.log(absl::StrCat("etcd of this job has ended, with status ", etcd_.program->Wait(),
-                              "; calls go on, and no worker joins"));
+    LogError(absl::StrCat("etcd of this job has ended, with status ", etcd_.program->Wait(),
+                          "; calls go on, and no worker joins"));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "src/launch/monotonic.h"
 #include "src/launch/program.h"
 #include "src/launch/worker_program.h"
+#include "src/log/log.h"
 
 namespace invoker::launch {
 namespace {
@@ -94,7 +95,7 @@ absl::Status RunOtherTask(const UpOptions& options, const SlurmStep& step,
   }
   DrainWorker(worker->get());
   if (events[0].revents == 0 && events[1].revents == 0) {
-    options.log(absl::StrCat("the worker of this node has ended, with status ", (*worker)->Wait()));
+    LogError(absl::StrCat("the worker of this node has ended, with status ", (*worker)->Wait()));
   }
   return absl::OkStatus();
 }

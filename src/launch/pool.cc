@@ -15,6 +15,7 @@
 #include "src/launch/labels.h"
 #include "src/launch/monotonic.h"
 #include "src/launch/slurm_jobs.h"
+#include "src/log/log.h"
 #include "src/transport/self_test/installed_program.h"
 
 namespace invoker::launch {
@@ -49,7 +50,7 @@ class Pool {
 
   absl::Status Run() {
     absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch =
-        cluster::MemberWatch::Start(options_.cluster, ClusterCredentials(), options_.log);
+        cluster::MemberWatch::Start(options_.cluster, ClusterCredentials());
     if (!watch.ok()) return watch.status();
     watch_ = *std::move(watch);
     watch_->Follow([this](const Members& members) {
@@ -68,9 +69,9 @@ class Pool {
   void Tell(const absl::Status& status) {
     if (absl::IsCancelled(status)) return;
     if (!status.ok() && !std::exchange(failing_, true)) {
-      options_.log(absl::StrCat(status.message(), "; the pool stays as it is until then"));
+      LogWarning(absl::StrCat(status.message(), "; the pool stays as it is until then"));
     } else if (status.ok() && std::exchange(failing_, false)) {
-      options_.log("Slurm and etcd answer again");
+      LogInfo("Slurm and etcd answer again");
     }
   }
 
@@ -83,23 +84,23 @@ class Pool {
     for (const auto& [incarnation, load] : *loads) waiting += load.waiting;
     const PoolStep step = plan_.Next(Look(*ids, *loads), waiting, MonotonicNow());
     if (!step.failed.empty()) {
-      options_.log(absl::StrCat("jobs ", absl::StrJoin(step.failed, ", "),
-                                " have ended before their workers were in the cluster; Slurm's "
-                                "output of them says why. The next ones are submitted in ",
-                                absl::FormatDuration(step.pause)));
+      LogError(absl::StrCat("jobs ", absl::StrJoin(step.failed, ", "),
+                            " have ended before their workers were in the cluster; Slurm's "
+                            "output of them says why. The next ones are submitted in ",
+                            absl::FormatDuration(step.pause)));
     }
     for (uint32_t i = 0; i < step.submit; ++i) {
       const absl::StatusOr<std::string> id = jobs_.Submit();
       if (!id.ok()) return id.status();
-      options_.log(absl::StrCat("submitted job ", *id, ": ", ids->size() + i + 1, " jobs, ",
-                                waiting, " leases wait"));
+      LogInfo(absl::StrCat("submitted job ", *id, ": ", ids->size() + i + 1, " jobs, ", waiting,
+                           " leases wait"));
     }
     for (const std::string& id : step.drain) {
       absl::Status status = jobs_.Terminate(id);
       if (!status.ok()) plan_.DrainFailed(id);
       if (!status.ok()) return status;
-      options_.log(absl::StrCat("draining job ", id, ": it had no lease for ",
-                                absl::FormatDuration(options_.limits.idle)));
+      LogInfo(absl::StrCat("draining job ", id, ": it had no lease for ",
+                           absl::FormatDuration(options_.limits.idle)));
     }
     return absl::OkStatus();
   }

@@ -3,7 +3,6 @@
 #ifndef INVOKER_SRC_LAUNCH_POOL_H_
 #define INVOKER_SRC_LAUNCH_POOL_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,6 @@ struct PoolOptions {
   PoolLimits limits;
   std::vector<std::string> sbatch;  // options of it
   std::vector<std::string> worker;  // options of invoker_server
-  std::function<void(absl::string_view message)> log;
 };
 
 // Credentials for etcd are those of the environment, which the jobs inherit.

@@ -6,7 +6,6 @@
 #ifndef INVOKER_SRC_LAUNCH_UP_H_
 #define INVOKER_SRC_LAUNCH_UP_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,7 +23,6 @@ struct UpOptions {
   absl::Duration wait = absl::Seconds(60);  // for the workers, before the program starts
   std::vector<std::string> worker;          // options of invoker_server
   std::vector<std::string> program;  // and its arguments; empty: only workers, for a named cluster
-  std::function<void(absl::string_view message)> log;
 };
 
 // Runs the task that `step` describes, and blocks until it ends: that of rank 0 returns the exit

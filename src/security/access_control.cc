@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "src/log/log.h"
 #include "src/security/token.h"
 
 namespace invoker::security {
@@ -23,6 +24,13 @@ absl::Status WrongToken() {
 }
 
 }  // namespace
+
+absl::Status CheckSeesOthers(const Caller& caller) {
+  if (caller.tenant == nullptr || caller.tenant->sees_others_usage) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("this server's policy shows tenant \"",
+                                                  caller.name,
+                                                  "\" its own usage only (sees_others_usage)"));
+}
 
 absl::StatusOr<std::unique_ptr<AccessControl>> AccessControl::Open(AccessOptions options) {
   if (!options.token_file.empty() && !options.policy_file.empty()) {
@@ -63,28 +71,23 @@ void AccessControl::ReadAgain(const FileStamp& now) {
   absl::StatusOr<std::shared_ptr<const State>> read = Read();
   if (!read.ok() && WorthAnotherTry(read.status())) {
     stamp_ = {};  // whatever the file is then, it is read the next time
-    if (!std::exchange(waiting_, true) && options_.log) {
-      options_.log(absl::StrCat(read.status().message(), "; what ", path(),
-                                " said before stays in force until it can be read"));
+    if (!std::exchange(waiting_, true)) {
+      LogError(absl::StrCat(read.status().message(), "; what ", path(),
+                            " said before stays in force until it can be read"));
     }
     return;
   }
   waiting_ = false;
   stamp_ = now;
   if (!read.ok()) {
-    if (options_.log) {
-      options_.log(
-          absl::StrCat(read.status().message(), "; what ", path(), " said before stays in force"));
-    }
-    return;
+    return LogError(
+        absl::StrCat(read.status().message(), "; what ", path(), " said before stays in force"));
   }
   state_ = *std::move(read);
-  if (options_.log) {
-    options_.log(options_.policy_file.empty()
-                     ? absl::StrCat("tokens read again from ", path(), ": ", state_->tokens.size())
-                     : absl::StrCat("policy read again from ", path(), ": ",
-                                    state_->policy.tenants().size(), " tenants"));
-  }
+  LogInfo(options_.policy_file.empty()
+              ? absl::StrCat("tokens read again from ", path(), ": ", state_->tokens.size())
+              : absl::StrCat("policy read again from ", path(), ": ",
+                             state_->policy.tenants().size(), " tenants"));
 }
 
 std::shared_ptr<const AccessControl::State> AccessControl::Current() {

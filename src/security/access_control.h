@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,7 +27,6 @@ struct AccessOptions {
   // At most one of them. None: nobody is asked.
   std::string token_file;   // every holder of one of its tokens may do everything
   std::string policy_file;  // proto/policy.proto
-  std::function<void(absl::string_view message)> log;
 };
 
 // What has been asked under which name.
@@ -36,6 +34,9 @@ struct Caller {
   std::string name;                      // the tenant's, by the policy; empty without one
   std::shared_ptr<const Tenant> tenant;  // nullptr: no policy
 };
+
+// PERMISSION_DENIED if the policy shows the caller its own usage only.
+absl::Status CheckSeesOthers(const Caller& caller);
 
 class AccessControl {
  public:

@@ -94,8 +94,10 @@ std::string Policy::Explain() const {
             ? "no function of the server's"
             : absl::StrCat("functions named ", absl::StrJoin(tenant->functions, ", or ")),
         "\n  uploads       ", UploadsOf(*tenant), "\n  sees usage of ",
-        tenant->sees_others_usage ? "everybody" : "itself only", "\n  adds usage    ",
-        tenant->contributes_usage ? "to this server's counters" : "nowhere", "\n");
+        tenant->sees_others_usage ? "everybody" : "itself only", "\n  ends leases   ",
+        tenant->operates ? "of everybody, and drains the server" : "of its own",
+        "\n  adds usage    ", tenant->contributes_usage ? "to this server's counters" : "nowhere",
+        "\n");
   }
   if (tenants_.empty()) text = "no tenants: nobody may do anything\n";
   return text;

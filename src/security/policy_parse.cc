@@ -54,6 +54,7 @@ class TenantParser {
       tenant_.functions.push_back(message_.function(i));
     }
     tenant_.sees_others_usage = message_.sees_others_usage();
+    tenant_.operates = message_.operates();
     tenant_.contributes_usage = message_.contributes_usage();
     return tenant_;
   }

@@ -38,6 +38,7 @@ struct Tenant {
   bool may_upload_python = false;
   std::vector<std::string> functions;  // globs
   bool sees_others_usage = false;
+  bool operates = false;  // ends others' leases, drains the server
   bool contributes_usage = false;
 
   // Whether it may call a function of the server's that has this name.

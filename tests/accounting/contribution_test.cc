@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 #include "proto/bootstrap.grpc.pb.h"
 #include "src/accounting/accounting_service.h"
@@ -19,6 +20,7 @@
 #include "src/invoke/worker/worker.h"
 #include "tests/accounting/held_port.h"
 #include "tests/integration/server_process.h"
+#include "tests/log/captured_log.h"
 
 namespace invoker {
 namespace {
@@ -92,10 +94,6 @@ class Contributing {
     options.timeout = timeout;
     options.provider = way.provider;
     options.totals = [this] { return book_->Totals(); };
-    options.log = [this](absl::string_view message) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      absl::StrAppend(&log_, message, "\n");
-    };
     auto contributor = UsageContributor::Start(std::move(options));
     EXPECT_TRUE(contributor.ok()) << contributor.status();
     contributor_ = *std::move(contributor);
@@ -122,14 +120,8 @@ class Contributing {
   }
 
   UsageContributor& contributor() { return *contributor_; }
-  std::string log() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return log_;
-  }
 
  private:
-  std::mutex mutex_;
-  std::string log_;
   uint64_t lease_ = 0;
   std::unique_ptr<UsageBook> book_;
   std::unique_ptr<UsageContributor> contributor_;
@@ -182,6 +174,10 @@ class Contribution : public testing::TestWithParam<Case> {
                                            absl::Duration timeout = absl::Seconds(30)) {
     return std::make_unique<Contributing>(GetParam(), address, timeout);
   }
+  std::string Log() const { return absl::StrJoin(log_.messages(), "\n"); }
+
+ private:
+  const CapturedLog log_;
 };
 
 // An addition takes effect when the owner's side of the fabric has come to it, which may be after
@@ -222,7 +218,7 @@ TEST_P(Contribution, EverythingArrivesOnce) {
   ASSERT_TRUE(here->contributor().Flush().ok());
   EXPECT_EQ(here->contributor().additions(), additions) << "there was nothing new";
   EXPECT_EQ(here->contributor().unconfirmed(), 0u);
-  EXPECT_EQ(here->log(), "");
+  EXPECT_EQ(Log(), "");
 }
 
 TEST_P(Contribution, TheEndOfALeaseNeedsNoOtherOccasion) {
@@ -258,7 +254,7 @@ TEST_P(Contribution, WhatCouldNotBeAddedIsKept) {
   EXPECT_FALSE(here->contributor().Flush().ok());
   here->Use("alice", 4);
   EXPECT_FALSE(here->contributor().Flush().ok());
-  EXPECT_NE(here->log().find(address), std::string::npos);
+  EXPECT_NE(Log().find(address), std::string::npos);
   EXPECT_EQ(here->contributor().additions(), 0u);
   there = Accumulate(address);
   // A connection that was refused is tried again after a while.
@@ -285,8 +281,7 @@ TEST_P(Contribution, MoreServersThanThereIsRoomForAreRefusedAndSaySo) {
   servers[2]->Use("tenant2", 1);
   const absl::Status refused = servers[2]->contributor().Flush();
   EXPECT_FALSE(refused.ok());
-  EXPECT_NE(servers[2]->log().find("2 contributing servers"), std::string::npos)
-      << servers[2]->log();
+  EXPECT_NE(Log().find("2 contributing servers"), std::string::npos) << Log();
   for (int i = 0; i < 2; ++i) {
     const std::string tenant = absl::StrCat("tenant", i);
     EXPECT_TRUE(Arrives(&there, tenant, servers[i]->RowOf(tenant)));
@@ -314,7 +309,7 @@ TEST_P(Contribution, CountersThatBeganAnewGetWhatIsNew) {
   UsageRow expected = here->RowOf("alice");
   for (size_t i = 0; i < expected.size(); ++i) expected[i] -= before[i];
   EXPECT_TRUE(Arrives(there.get(), "alice", expected));
-  EXPECT_NE(here->log().find("begun anew"), std::string::npos) << here->log();
+  EXPECT_NE(Log().find("begun anew"), std::string::npos) << Log();
 }
 
 TEST_P(Contribution, WhatMayHaveBeenAddedIsNotAddedAgain) {
@@ -337,11 +332,11 @@ TEST_P(Contribution, WhatMayHaveBeenAddedIsNotAddedAgain) {
   // The end of the lease may have begun a round by itself. Then that is the one which fails, and
   // this one may find nothing left to add.
   here->contributor().Flush().IgnoreError();
-  EXPECT_NE(here->log().find("cannot add usage"), std::string::npos) << here->log();
+  EXPECT_NE(Log().find("cannot add usage"), std::string::npos) << Log();
   const uint64_t lost = here->contributor().unconfirmed();
   EXPECT_EQ(here->contributor().additions(), lost);
   // Some fabrics do not even take an addition to an endpoint that is gone.
-  EXPECT_EQ(here->log().find("may or may not") != std::string::npos, lost > 0) << here->log();
+  EXPECT_EQ(Log().find("may or may not") != std::string::npos, lost > 0) << Log();
   (*server)->Stop();
   server->reset();
 

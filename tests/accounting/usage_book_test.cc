@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/log/captured_log.h"
 
 namespace invoker {
 namespace {
@@ -17,7 +18,6 @@ class Book : public testing::Test {
  protected:
   void Open(UsageBookOptions options = {}) {
     options.clock = [this] { return now_; };
-    options.log = [this](absl::string_view message) { log_.emplace_back(message); };
     absl::StatusOr<std::unique_ptr<UsageBook>> book = UsageBook::Open(std::move(options));
     ASSERT_TRUE(book.ok()) << book.status();
     book_ = *std::move(book);
@@ -30,7 +30,7 @@ class Book : public testing::Test {
   }
 
   absl::Duration now_ = absl::Hours(5);
-  std::vector<std::string> log_;
+  CapturedLog log_;
   std::unique_ptr<UsageBook> book_;
   std::vector<bootstrap::UsageRecord> records_;
 };
@@ -73,7 +73,7 @@ TEST_F(Book, PlausibleReadingsAreTakenAsTheyAre) {
   EXPECT_EQ(usage.polling_time, absl::Seconds(16));
   EXPECT_EQ(usage.cpu_time, absl::Seconds(20));
   EXPECT_EQ(book_->implausible(1), 0u);
-  EXPECT_TRUE(log_.empty());
+  EXPECT_TRUE(log_.messages().empty());
 }
 
 // An executor whose function has written over its counters.
@@ -92,8 +92,8 @@ TEST_F(Book, AReadingThatDecreasesTakesNothingBack) {
   EXPECT_EQ(bill.bytes_out, honest.bytes_out);
   EXPECT_EQ(bill.cpu_time, honest.cpu_time);
   EXPECT_EQ(bill.lease_time, absl::Seconds(10));
-  ASSERT_EQ(log_.size(), 1u) << "each lease is reported once";
-  EXPECT_NE(log_[0].find("mallory"), std::string::npos);
+  ASSERT_EQ(log_.messages().size(), 1u) << "each lease is reported once";
+  EXPECT_NE(log_.messages()[0].find("mallory"), std::string::npos);
 }
 
 TEST_F(Book, FunctionAndPollingTimeStayWithinTheWallClock) {
@@ -102,7 +102,7 @@ TEST_F(Book, FunctionAndPollingTimeStayWithinTheWallClock) {
         Reading(1, absl::ZeroDuration(), absl::Hours(9)),
         Reading(1, absl::Seconds(15), absl::Seconds(15)),
         Reading(1, absl::InfiniteDuration(), absl::InfiniteDuration())}) {
-    log_.clear();
+    log_.Clear();
     Open();
     book_->OpenLease(1, "mallory", 2, 0);
     now_ += absl::Seconds(10);
@@ -114,7 +114,7 @@ TEST_F(Book, FunctionAndPollingTimeStayWithinTheWallClock) {
     book_->Update(1, forged);
     const ResourceUsage bill = book_->CloseLease(1, forged);
     EXPECT_EQ(bill.function_time + bill.polling_time, absl::Seconds(22));
-    EXPECT_EQ(log_.size(), 1u);
+    EXPECT_EQ(log_.messages().size(), 1u);
   }
 }
 
@@ -134,7 +134,7 @@ TEST_F(Book, NoSumBeginsAtZeroAgain) {
     EXPECT_GT(sum.bytes_out, before.bytes_out);
     before = sum;
   }
-  EXPECT_EQ(log_.size(), 5u);
+  EXPECT_EQ(log_.messages().size(), 5u);
 }
 
 TEST_F(Book, MonthsOfManyExecutorsAreNoForgery) {
@@ -153,7 +153,7 @@ TEST_F(Book, MonthsOfManyExecutorsAreNoForgery) {
     EXPECT_EQ(UsageOf("alice").bytes_out, reading.bytes_out) << month;
   }
   EXPECT_EQ(book_->implausible(1), 0u);
-  EXPECT_TRUE(log_.empty());
+  EXPECT_TRUE(log_.messages().empty());
   // Nor do sums of what is forged then begin at zero again.
   reading.bytes_in = reading.bytes_out = ~uint64_t{0};
   for (uint64_t lease = 2; lease <= 4; ++lease) {

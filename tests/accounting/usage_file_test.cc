@@ -13,6 +13,7 @@
 
 #include "gtest/gtest.h"
 #include "src/accounting/usage_book.h"
+#include "tests/log/captured_log.h"
 
 namespace invoker {
 namespace {
@@ -39,10 +40,9 @@ ResourceUsage Sample() {
   return usage;
 }
 
-std::unique_ptr<UsageBook> OpenBook(const std::string& path, std::vector<std::string>* log) {
+std::unique_ptr<UsageBook> OpenBook(const std::string& path) {
   UsageBookOptions options;
   options.file = path;
-  options.log = [log](absl::string_view message) { log->emplace_back(message); };
   absl::StatusOr<std::unique_ptr<UsageBook>> book = UsageBook::Open(std::move(options));
   EXPECT_TRUE(book.ok()) << book.status();
   return book.ok() ? *std::move(book) : nullptr;
@@ -118,10 +118,10 @@ TEST(UsageFile, ALineThatWasCutOffCostsNoOther) {
 
 TEST(UsageFile, ABookGoesOnWhereTheLastOneEnded) {
   const std::string path = PathFor("restart");
-  std::vector<std::string> log;
+  CapturedLog log;
   UsageReading reading;
   for (uint64_t start = 1; start <= 3; ++start) {
-    auto book = OpenBook(path, &log);
+    auto book = OpenBook(path);
     ASSERT_NE(book, nullptr);
     book->OpenLease(7, "alice", 1, 0);
     reading.calls = 100;
@@ -133,17 +133,17 @@ TEST(UsageFile, ABookGoesOnWhereTheLastOneEnded) {
     ASSERT_EQ(records.size(), 2u);
     EXPECT_EQ(records[1].usage.calls, start * 100);
   }
-  EXPECT_TRUE(log.empty());
+  EXPECT_TRUE(log.messages().empty());
   remove(path.c_str());
 }
 
 // They go on to another server's counters, which have what the last book added already.
 TEST(UsageFile, TotalsBeginAnewWithEachBook) {
   const std::string path = PathFor("totals");
-  std::vector<std::string> log;
+  CapturedLog log;
   UsageReading reading;
   for (uint64_t start = 1; start <= 3; ++start) {
-    auto book = OpenBook(path, &log);
+    auto book = OpenBook(path);
     ASSERT_NE(book, nullptr);
     for (const UsageBook::TenantTotal& total : book->Totals()) {
       EXPECT_EQ(total.usage.calls, 0u) << total.tenant;
@@ -156,14 +156,14 @@ TEST(UsageFile, TotalsBeginAnewWithEachBook) {
     EXPECT_EQ(book->Totals().front().usage.calls, 100u);
     EXPECT_EQ(book->Records("").front().usage.calls, start * 100);
   }
-  EXPECT_TRUE(log.empty());
+  EXPECT_TRUE(log.messages().empty());
   remove(path.c_str());
 }
 
 TEST(UsageFile, AConnectionThatCalledNothingIsNotWritten) {
   const std::string path = PathFor("nothing");
-  std::vector<std::string> log;
-  auto book = OpenBook(path, &log);
+  CapturedLog log;
+  auto book = OpenBook(path);
   ASSERT_NE(book, nullptr);
   UsageReading reading;
   reading.polling_time = absl::Nanoseconds(1);  // the server's own executors'
@@ -184,27 +184,27 @@ TEST(UsageFile, AConnectionThatCalledNothingIsNotWritten) {
 
 TEST(UsageFile, ALineThatWasCutOffIsReportedAndHurtsNoOther) {
   const std::string path = PathFor("cut");
-  std::vector<std::string> log;
+  CapturedLog log;
   UsageReading reading;
   reading.calls = 5;
   {
-    auto book = OpenBook(path, &log);
+    auto book = OpenBook(path);
     book->OpenLease(1, "alice", 1, 0);
     book->CloseLease(1, reading);
   }
   const std::string whole = ReadFile(path);
   std::ofstream(path, std::ios::app) << whole.substr(0, whole.size() / 2);
-  ASSERT_TRUE(log.empty());
+  ASSERT_TRUE(log.messages().empty());
   {
-    auto book = OpenBook(path, &log);
-    ASSERT_EQ(log.size(), 1u);
-    EXPECT_NE(log[0].find("line 2"), std::string::npos) << log[0];
+    auto book = OpenBook(path);
+    ASSERT_EQ(log.messages().size(), 1u);
+    EXPECT_NE(log.messages()[0].find("line 2"), std::string::npos) << log.messages()[0];
     book->OpenLease(1, "alice", 1, 0);
     book->CloseLease(1, reading);
   }
-  log.clear();
-  auto book = OpenBook(path, &log);
-  EXPECT_EQ(log.size(), 1u);
+  log.Clear();
+  auto book = OpenBook(path);
+  EXPECT_EQ(log.messages().size(), 1u);
   ASSERT_EQ(book->Records("").size(), 1u);
   EXPECT_EQ(book->Records("").front().usage.calls, 10u);
   remove(path.c_str());
@@ -212,8 +212,8 @@ TEST(UsageFile, ALineThatWasCutOffIsReportedAndHurtsNoOther) {
 
 TEST(UsageFile, LeaseIdsAreNotWritten) {
   const std::string path = PathFor("secret");
-  std::vector<std::string> log;
-  auto book = OpenBook(path, &log);
+  CapturedLog log;
+  auto book = OpenBook(path);
   book->OpenLease(1234567890123456789u, "alice", 1, 0);
   book->CloseLease(1234567890123456789u, UsageReading());
   EXPECT_EQ(ReadFile(path).find("1234567890123456789"), std::string::npos);

@@ -2,13 +2,12 @@
 
 import contextlib
 import json
-import os
 import subprocess
 import threading
 
 import invoker
 import pytest
-from conftest import Server, comes_true, loopback_address_of_its_own, microseconds, run_script
+from conftest import Server, comes_true, loopback_address_of_its_own, microseconds, run_script, hearing
 from etcd import Etcd, loopback_address
 
 PROVIDER = "tcp;ofi_rxm"
@@ -24,24 +23,6 @@ def etcd():
 def cluster(etcd, request):
     """The address of a cluster of the test's own."""
     return etcd.address(request.node.name.replace("[", ".").replace("]", "")[:64])
-
-
-@contextlib.contextmanager
-def hearing(folder):
-    """Yields what tells what this process and its servers have written to standard error meanwhile.
-
-    Not capfd: to read that loses what is written at the same moment.
-    """
-    path = folder / "stderr"
-    before = os.dup(2)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(file, 2)
-    os.close(file)
-    try:
-        yield path.read_text
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
+#include "src/log/log.h"
 #include "src/transport/provider/provider_profile.h"
 #include "tests/failure/network_path.h"
 #include "tests/failure/scenarios.h"
@@ -40,7 +41,7 @@ struct Options {
 };
 
 int Failed(const absl::Status& status) {
-  tools::Log("failure_report", absl::StrCat("error: ", status.message()));
+  LogError(status.message());
   return tools::kExitFailed;
 }
 
@@ -224,11 +225,10 @@ absl::StatusOr<Networks> MakeNetworks(const Options& options) {
 
 int Run(const Options& options) {
   if (const std::string names = WithoutPlace(options); !names.empty()) {
-    tools::Log("failure_report",
-               absl::StrCat("error: --failure=", names, " cannot be done on ",
-                            absl::StrJoin(options.common.providers, ", "),
-                            options.network ? ": there is no such network there to cut"
-                                            : " with --no-network: it cuts one"));
+    LogError(absl::StrCat("--failure=", names, " cannot be done on ",
+                          absl::StrJoin(options.common.providers, ", "),
+                          options.network ? ": there is no such network there to cut"
+                                          : " with --no-network: it cuts one"));
     return tools::kExitUsage;
   }
   absl::StatusOr<Networks> networks = MakeNetworks(options);

@@ -19,6 +19,7 @@
 #include "src/transport/base/shared_files.h"
 #include "tests/invoke/with_output.h"
 #include "tests/isolation/isolated_server.h"
+#include "tests/log/captured_log.h"
 
 namespace invoker {
 namespace {
@@ -207,30 +208,10 @@ TEST_F(HostileExecutorTest, WhatHasTheExecutorsNameIsRemovedFromSharedMemory) {
   unlink(absl::StrCat("/dev/shm/", other).c_str());
 }
 
-// Messages for people.
-class Log {
- public:
-  std::function<void(absl::string_view)> Writer() {
-    return [this](absl::string_view message) {
-      absl::MutexLock lock(&mutex_);
-      messages_.emplace_back(message);
-    };
-  }
-  std::vector<std::string> messages() {
-    absl::MutexLock lock(&mutex_);
-    return messages_;
-  }
-
- private:
-  absl::Mutex mutex_;
-  std::vector<std::string> messages_ ABSL_GUARDED_BY(mutex_);
-};
-
 TEST_F(HostileExecutorTest, AKilledTemplateIsStartedAgain) {
-  Log log;
+  CapturedLog log;
   SpawnerOptions options = TestSpawnerOptions({kTcp, kShm});
   options.prestart = 1;
-  options.log = log.Writer();
   ASSERT_NO_FATAL_FAILURE(Start(options));
   for (int round = 0; round < 3; ++round) {
     WatchedExecutor executor(spawner_.get());

@@ -1,45 +1,48 @@
-#include "tools/log_throttle.h"
+#include "src/log/log_throttle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <vector>
+#include "tests/log/captured_log.h"
 
-namespace invoker::tools {
+namespace invoker {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
 TEST(LogThrottleTest, WhatIsLeftOutIsCounted) {
-  std::vector<std::string> lines;
-  LogThrottle log("ends", [&lines](absl::string_view line) { lines.emplace_back(line); });
+  const CapturedLog log;
+  LogThrottle throttle("ends", 2, absl::Seconds(10));
   const absl::Time start = absl::UnixEpoch();
-  for (int i = 0; i < 1000; ++i) log.Log("an end", start + absl::Milliseconds(i));
-  EXPECT_THAT(lines, SizeIs(LogThrottle::kLines));
-  log.Log("a later end", start + LogThrottle::kStretch);
-  EXPECT_EQ(lines[LogThrottle::kLines], "ends, not written one by one: 980");
-  EXPECT_EQ(lines[LogThrottle::kLines + 1], "a later end");
-  log.Finish();
-  EXPECT_THAT(lines, SizeIs(LogThrottle::kLines + 2));
+  for (int i = 0; i < 1000; ++i) {
+    throttle.Log(LogLevel::kInfo, "an end", {}, start + absl::Milliseconds(i));
+  }
+  EXPECT_THAT(log.messages(), ElementsAre("an end", "an end"));
+  throttle.Log(LogLevel::kInfo, "a later end", {}, start + absl::Seconds(10));
+  throttle.Finish();
+  EXPECT_THAT(log.messages(),
+              ElementsAre("an end", "an end", "ends, not written one by one: 998", "a later end"));
 }
 
 TEST(LogThrottleTest, TheLastOnesAreToldAtTheEnd) {
-  std::vector<std::string> lines;
-  LogThrottle log("ends", [&lines](absl::string_view line) { lines.emplace_back(line); });
-  for (uint32_t i = 0; i < LogThrottle::kLines + 3; ++i) log.Log("an end", absl::UnixEpoch());
-  log.Finish();
-  EXPECT_THAT(lines, Contains("ends, not written one by one: 3"));
+  const CapturedLog log;
+  LogThrottle throttle("ends");
+  for (int i = 0; i < 23; ++i) throttle.Log(LogLevel::kInfo, "an end", {}, absl::UnixEpoch());
+  throttle.Finish();
+  EXPECT_THAT(log.messages(), SizeIs(21));
+  EXPECT_THAT(log.messages(), Contains("ends, not written one by one: 3"));
 }
 
 // A clock that is set back must not silence the log until it has caught up.
 TEST(LogThrottleTest, AClockThatIsSetBackBeginsAnew) {
-  std::vector<std::string> lines;
-  LogThrottle log("ends", [&lines](absl::string_view line) { lines.emplace_back(line); });
-  for (uint32_t i = 0; i < LogThrottle::kLines; ++i) log.Log("an end", absl::UnixEpoch());
-  log.Log("before", absl::UnixEpoch() - absl::Hours(1));
-  EXPECT_THAT(lines, Contains("before"));
+  const CapturedLog log;
+  LogThrottle throttle("ends", 1);
+  throttle.Log(LogLevel::kInfo, "an end", {}, absl::UnixEpoch());
+  throttle.Log(LogLevel::kInfo, "before", {}, absl::UnixEpoch() - absl::Hours(1));
+  EXPECT_THAT(log.messages(), Contains("before"));
 }
 
 }  // namespace
-}  // namespace invoker::tools
+}  // namespace invoker

@@ -12,6 +12,7 @@
 #include "src/bootstrap/client/lease.h"
 #include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
+#include "tests/log/captured_log.h"
 #include "tests/security/test_files.h"
 
 namespace invoker::bootstrap {
@@ -39,16 +40,12 @@ class AccessTest : public ::testing::Test {
  protected:
   void Start(const std::string& token_file, const std::string& policy_file,
              const security::CertificatePaths& tls = {}) {
-    const auto log = [this](absl::string_view message) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      log_.emplace_back(message);
-    };
-    auto access = AccessControl::Open({token_file, policy_file, log});
+    auto access = AccessControl::Open({token_file, policy_file});
     ASSERT_TRUE(access.ok()) << access.status();
     access_ = *std::move(access);
     ServerOptions options;
     options.listen = "127.0.0.1:0";
-    options.security = {tls, access_.get(), log};
+    options.security = {tls, access_.get()};
     auto server = Server::Start(options, &host_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -60,10 +57,6 @@ class AccessTest : public ::testing::Test {
   }
   absl::StatusOr<std::unique_ptr<BootstrapClient>> Connect(const ClientCredentials& credentials) {
     return BootstrapClient::Connect(server_->listen_address(), kPatience, credentials);
-  }
-  std::vector<std::string> Log() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return log_;
   }
   // Any method, with or without a token.
   grpc::Status Call(const std::string& method, const std::vector<std::string>& authorizations) {
@@ -86,8 +79,7 @@ class AccessTest : public ::testing::Test {
   }
 
   TestFiles files_;
-  std::mutex mutex_;
-  std::vector<std::string> log_;
+  CapturedLog log_;
   FakeHost host_;
   std::unique_ptr<AccessControl> access_;
   std::unique_ptr<Server> server_;
@@ -163,7 +155,7 @@ TEST_F(AccessTest, TokensAreReplacedOnBothSidesWithoutARestart) {
   files_.Write("tokens", "short");
   EXPECT_TRUE((*client)->GetWorkerInfo(kPatience).ok());
   EXPECT_TRUE((*client)->GetWorkerInfo(kPatience).ok());
-  const std::vector<std::string> log = Log();
+  const std::vector<std::string> log = log_.messages();
   EXPECT_EQ(std::count_if(log.begin(), log.end(),
                           [](const std::string& line) {
                             return line.find("stays in force") != std::string::npos;
@@ -197,7 +189,7 @@ TEST_F(AccessTest, ATokenThatIsTakenBackWhileNoFileCanBeReadIsGoneAfterwards) {
       EXPECT_TRUE(access_->Identify(alice, {}).ok());
       EXPECT_TRUE(access_->Identify(alice, {}).ok());
     }
-    const std::vector<std::string> log = Log();
+    const std::vector<std::string> log = log_.messages();
     EXPECT_EQ(std::count_if(log.begin(), log.end(),
                             [](const std::string& line) {
                               return line.find("until it can be read") != std::string::npos;
@@ -313,8 +305,8 @@ TEST_F(AccessTest, AChangedPolicyHoldsAndABrokenOneDoesNot) {
   EXPECT_TRUE(Connect(Token("bob", kBob)).ok());
   const std::string path = files_.Write("policy", "tenant {\n  nam: \"x\"\n}\n");
   EXPECT_TRUE(Connect(Token("bob", kBob)).ok());
-  EXPECT_THAT(Log(), Contains(AllOf(HasSubstr(path + ":2:"), HasSubstr("nam"),
-                                    HasSubstr("stays in force"))));
+  EXPECT_THAT(log_.messages(), Contains(AllOf(HasSubstr(path + ":2:"), HasSubstr("nam"),
+                                              HasSubstr("stays in force"))));
   access_->Reload();
   EXPECT_TRUE(Connect(Token("bob", kBob)).ok());
   files_.Write("policy", Tenant("alice", kAlice));

@@ -10,6 +10,7 @@
 #include "src/bootstrap/client/lease.h"
 #include "src/bootstrap/service/server.h"
 #include "tests/bootstrap/fake_host.h"
+#include "tests/log/captured_log.h"
 #include "tests/security/test_files.h"
 
 namespace invoker::bootstrap {
@@ -29,10 +30,6 @@ class TlsTest : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     options.security.tls = {issued.certificate, issued.key, client_authorities};
     options.security.access = access_.get();
-    options.security.log = [this](absl::string_view message) {
-      std::lock_guard<std::mutex> lock(mutex_);
-      log_.emplace_back(message);
-    };
     auto server = Server::Start(options, &host_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -66,16 +63,11 @@ class TlsTest : public ::testing::Test {
     credentials.tls_key = own.key;
     return credentials;
   }
-  std::vector<std::string> Log() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return log_;
-  }
 
   TestFiles files_;
   TestAuthority authority_{&files_, "authority"};
   FakeHost host_;
-  std::mutex mutex_;
-  std::vector<std::string> log_;
+  CapturedLog log_;
   std::unique_ptr<security::AccessControl>
       access_;  // the servers' that ask which tenant a client is
   std::unique_ptr<Server> server_;
@@ -105,7 +97,7 @@ TEST_F(TlsTest, AnExpiredCertificateIsCalledExpired) {
   subject.valid_from_s = -7200;
   subject.valid_until_s = -3600;
   Start(authority_.Issue("server", subject));
-  EXPECT_THAT(Log(), Contains(HasSubstr("has expired")));
+  EXPECT_THAT(log_.messages(), Contains(HasSubstr("has expired")));
   EXPECT_THAT(Refusal(With(authority_), absl::StatusCode::kUnauthenticated),
               AllOf(HasSubstr("has expired"), HasSubstr("renew")));
 }
@@ -169,7 +161,7 @@ TEST_F(TlsTest, NewHandshakesUseNewCertificatesAndOpenLeasesStay) {
               HasSubstr("not signed by any authority"));
   EXPECT_TRUE((*client)->OpenSession((*lease)->id(), SampleRequest(), kPatience).ok());
   EXPECT_FALSE(lost);
-  EXPECT_THAT(Log(), Contains(HasSubstr("certificates read again")));
+  EXPECT_THAT(log_.messages(), Contains(HasSubstr("certificates read again")));
 }
 
 TEST_F(TlsTest, ABrokenNewCertificateLeavesTheOldOneInUseAndIsReportedOnce) {
@@ -178,26 +170,25 @@ TEST_F(TlsTest, ABrokenNewCertificateLeavesTheOldOneInUseAndIsReportedOnce) {
   files_.Write("server.pem", "-----BEGIN CERTIFICATE-----\nnonsense\n", 0644);
   EXPECT_TRUE(Connect(With(authority_)).ok());
   EXPECT_TRUE(Connect(With(authority_)).ok());
-  EXPECT_THAT(Log(), ::testing::ElementsAre(AllOf(HasSubstr(issued.certificate),
-                                                  HasSubstr("certificates from before"))));
+  EXPECT_THAT(log_.messages(),
+              ::testing::ElementsAre(
+                  AllOf(HasSubstr(issued.certificate), HasSubstr("certificates from before"))));
   // A key that everybody can read is no better.
   const IssuedFiles whole = authority_.Issue("server");
   files_.Write("server.key", TestFiles::Read(whole.key), 0644);
   EXPECT_TRUE(Connect(With(authority_)).ok());
-  EXPECT_THAT(Log(), Contains(AllOf(HasSubstr(whole.key), HasSubstr("chmod 600"))));
+  EXPECT_THAT(log_.messages(), Contains(AllOf(HasSubstr(whole.key), HasSubstr("chmod 600"))));
   files_.Write("server.key", TestFiles::Read(whole.key), 0600);
   EXPECT_TRUE(Connect(With(authority_)).ok());
-  EXPECT_THAT(Log(), Contains(HasSubstr("certificates read again")));
+  EXPECT_THAT(log_.messages(), Contains(HasSubstr("certificates read again")));
 }
 
 TEST_F(TlsTest, AClientsNewCertificateIsUsedByTheSameClient) {
   const TestAuthority clients(&files_, "clients");
   auto access = security::AccessControl::Open(
-      {"",
-       files_.Write("policy",
-                    "tenant { name: 'alice' certificate_subject: 'CN=alice,O=Example' }\n"
-                    "tenant { name: 'bob' certificate_subject: 'CN=bob,O=Example' }\n"),
-       nullptr});
+      {"", files_.Write("policy",
+                        "tenant { name: 'alice' certificate_subject: 'CN=alice,O=Example' }\n"
+                        "tenant { name: 'bob' certificate_subject: 'CN=bob,O=Example' }\n")});
   ASSERT_TRUE(access.ok()) << access.status();
   access_ = *std::move(access);
   Start(authority_.Issue("server"), clients.file());

@@ -50,7 +50,6 @@ class DeferredTest : public testing::TestWithParam<const char*> {
     options.provider = GetParam();
     options.peer_timeout = absl::Seconds(20);  // beside other tests
     options.window_bytes = 65536;
-    options.log = [](absl::string_view) {};
     server_ = std::make_unique<Server>(options);
     server_->Register("echo", [](std::string text) { return text; });
     server_->Register(

@@ -21,7 +21,6 @@ ServerOptions OverTcp() {
   ServerOptions options;
   options.provider = "tcp;ofi_rxm";
   options.peer_timeout = absl::Seconds(20);  // beside other tests
-  options.log = [](absl::string_view) {};
   return options;
 }
 

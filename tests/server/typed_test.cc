@@ -46,7 +46,6 @@ class TypedTest : public testing::TestWithParam<const char*> {
     ServerOptions options;
     options.provider = GetParam();
     options.peer_timeout = absl::Seconds(20);  // beside other tests
-    options.log = [](absl::string_view) {};
     server_ = std::make_unique<Server>(options);
     server_->Register("dot", &Dot, "the scalar product");
     server_->Register("reverse", [](Input input, Output& output) {

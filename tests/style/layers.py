@@ -18,7 +18,8 @@ INTERFACE = "src/invoke"
 LAYERS = {
     INTERFACE: [],
     "src/base": [],
-    "src/security": ["src/base"],
+    "src/log": ["src/base"],
+    "src/security": ["src/log"],
     "src/transport/base": ["src/base"],
     "src/transport/provider": ["src/transport/base"],
     "src/transport/discovery": ["src/transport/provider"],
@@ -49,9 +50,10 @@ LAYERS = {
     "src/isolation/limits": ["src/base"],
     "src/isolation/sandbox": ["src/base"],
     "src/isolation/process": ["src/isolation/limits", "src/bootstrap/conversion", "src/invoke/worker"],
-    "src/isolation/spawner": ["src/isolation/process", "src/isolation/sandbox"],
+    "src/isolation/spawner": ["src/isolation/process", "src/isolation/sandbox", "src/log"],
     "src/lease": ["src/accounting", "src/isolation/spawner"],
-    "src/server": ["src/bootstrap/service", "src/cluster", "src/invoke/worker"],
+    "src/server": ["src/cluster", "src/invoke/worker", "src/status"],
+    "src/status": ["src/bootstrap/service"],
     "src/python/native": ["src/server", "src/invoke/group", "src/isolation/process"],
 }
 
@@ -61,6 +63,7 @@ PUBLIC_HEADERS = {
     "client.h": "src/invoke/client",
     "client_group.h": "src/invoke/group",
     "lease.h": "src/invoke/client",
+    "log.h": "src/log",
     "map_run.h": "src/invoke/group",
     "registered_window.h": "src/invoke/client",
     "server.h": "src/server",

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "invoker/client_group.h"
-#include "src/base/standard_error.h"
 #include "src/cluster/member_watch.h"
 #include "src/invoke/group/connect_member.h"
 #include "src/invoke/group/each_of.h"
@@ -26,12 +25,6 @@ constexpr size_t kMostExecutors = 4096;
 // For a piece of code, to a lease that comes in the place of another one.
 constexpr absl::Duration kUploadLimit = absl::Minutes(1);
 
-absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> StartWatch(absl::string_view servers,
-                                                                 const ClientOptions& options) {
-  return cluster::MemberWatch::Start(servers, options.cluster,
-                                     options.log ? options.log : &LogToStandardError);
-}
-
 absl::StatusOr<Members> AwaitMembers(absl::string_view servers, const ClientOptions& options,
                                      cluster::MemberWatch* watch) {
   absl::StatusOr<Members> members = watch->AwaitMembers(options.connect_timeout);
@@ -51,7 +44,8 @@ bool MayComeLater(const absl::Status& status, bool listed) {
 absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Connect(absl::string_view servers,
                                                                   const ClientOptions& options,
                                                                   size_t sessions_each) {
-  absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch = StartWatch(servers, options);
+  absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch =
+      cluster::MemberWatch::Start(servers, options.cluster);
   if (!watch.ok()) return watch.status();
   const absl::StatusOr<Members> members = AwaitMembers(servers, options, watch->get());
   if (!members.ok()) return members.status();
@@ -103,7 +97,8 @@ absl::StatusOr<std::unique_ptr<ClientGroup>> ClientGroup::Acquire(absl::string_v
                                                    " executors are asked for, and at most ",
                                                    options.executors));
   }
-  absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch = StartWatch(servers, options.client);
+  absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch =
+      cluster::MemberWatch::Start(servers, options.client.cluster);
   if (!watch.ok()) return watch.status();
   const absl::Status there = AwaitMembers(servers, options.client, watch->get()).status();
   if (!there.ok()) return there;

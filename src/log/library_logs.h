@@ -1,0 +1,14 @@
+// What gRPC and protobuf have to say, which would otherwise go to standard error as it is.
+
+#ifndef INVOKER_SRC_LOG_LIBRARY_LOGS_H_
+#define INVOKER_SRC_LOG_LIBRARY_LOGS_H_
+
+namespace invoker {
+
+// From now on their messages are in the log: one of each library a minute at most, since anyone who
+// reaches a server can cause them. Fatal ones are always there.
+void RouteLibraryLogs();
+
+}  // namespace invoker
+
+#endif  // INVOKER_SRC_LOG_LIBRARY_LOGS_H_
