@@ -38,7 +38,8 @@ int Main(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, Command>> commands;
   for (const auto add : {AddFunctionsCommand, AddCallCommand, AddMapCommand, AddPingCommand,
                          AddUsageCommand, AddMembersCommand, AddUpCommand, AddPoolCommand,
-                         AddDropsCommand, AddFabricsCommand, AddDoctorCommand, AddPolicyCommand}) {
+                         AddDropsCommand, AddStatusCommand, AddTopCommand, AddLeasesCommand,
+                         AddDrainCommand, AddFabricsCommand, AddDoctorCommand, AddPolicyCommand}) {
     CLI::App* command = nullptr;
     Command run = add(&app, &command);
     if (command->get_footer().empty()) command->footer(kExitStatusHelp);

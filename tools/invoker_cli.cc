@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "src/log/log.h"
 #include "src/transport/provider/provider_profile.h"
 #include "tools/files.h"
 #include "tools/security_options.h"
@@ -103,21 +104,30 @@ std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code) 
   return nullptr;
 }
 
+int PrintAnswer(const ServerSettings& settings, const AskBootstrap& ask) {
+  const absl::Duration timeout = settings.client.connect_timeout;
+  absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
+      bootstrap::BootstrapClient::Connect(settings.server, timeout, settings.client.credentials);
+  if (!client.ok()) return FailConnect(client.status());
+  const absl::StatusOr<std::string> text = ask(client->get(), timeout);
+  if (!text.ok()) return FailConnect(text.status());
+  const absl::Status printed = Print(*text);
+  return printed.ok() ? kExitOk : Fail(printed);
+}
+
 int FailConnect(const absl::Status& status) {
-  Log(kProgram, absl::StrCat("error: ", status.message()));
+  LogError(status.message());
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotConnect;
 }
 
 int Fail(const absl::Status& status) { return Fail(status, GetCallFate(status)); }
 
 int Fail(const absl::Status& status, CallFate fate) {
-  Log(kProgram,
-      absl::StrCat("error: ", status.message(),
-                   fate == CallFate::kUnknown ? "" : absl::StrCat(" [", CallFateName(fate), "]")));
+  LogError(absl::StrCat(status.message(), fate == CallFate::kUnknown
+                                              ? ""
+                                              : absl::StrCat(" [", CallFateName(fate), "]")));
   return absl::IsDeadlineExceeded(status) ? kExitTimeout : kExitFailed;
 }
-
-void Note(absl::string_view message) { Log(kProgram, message); }
 
 absl::Status Print(absl::string_view text) {
   return WriteAll(STDOUT_FILENO, "standard output", text);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "invoker/client.h"
+#include "src/bootstrap/client/client.h"
 #include "tools/options.h"
 
 namespace invoker::tools {
@@ -48,13 +49,16 @@ void AddWorkerOption(CLI::App* command, std::vector<std::string>* options);
 // Opens a session. nullptr after an error, which has been printed; `exit_code` says which.
 std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code);
 
+// Asks a server's bootstrap, which needs no fabric, and prints the text that `ask` makes of the
+// answer. Returns the exit status.
+using AskBootstrap = std::function<absl::StatusOr<std::string>(bootstrap::BootstrapClient* client,
+                                                               absl::Duration timeout)>;
+int PrintAnswer(const ServerSettings& settings, const AskBootstrap& ask);
+
 // Print "invoker: error: ..." on standard error and return the exit status.
 int FailConnect(const absl::Status& status);
 int Fail(const absl::Status& status);
 int Fail(const absl::Status& status, CallFate fate);
-
-// Prints "invoker: ..." on standard error.
-void Note(absl::string_view message);
 
 // Writes all of it to standard output, now.
 absl::Status Print(absl::string_view text);
@@ -74,6 +78,10 @@ Command AddUsageCommand(CLI::App* app, CLI::App** command);
 Command AddPolicyCommand(CLI::App* app, CLI::App** command);
 Command AddDoctorCommand(CLI::App* app, CLI::App** command);
 Command AddDropsCommand(CLI::App* app, CLI::App** command);
+Command AddLeasesCommand(CLI::App* app, CLI::App** command);
+Command AddDrainCommand(CLI::App* app, CLI::App** command);
+Command AddStatusCommand(CLI::App* app, CLI::App** command);
+Command AddTopCommand(CLI::App* app, CLI::App** command);
 
 }  // namespace invoker::tools
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "src/bootstrap/client/client.h"
 #include "tools/invoker_cli.h"
 
 namespace invoker::tools {
@@ -38,17 +37,11 @@ std::string AsJson(const std::string& server, const std::vector<DropCount>& drop
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-int Run(const Settings& settings) {
-  const absl::Duration timeout = settings.server.client.connect_timeout;
-  absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-      bootstrap::BootstrapClient::Connect(settings.server.server, timeout,
-                                          settings.server.client.credentials);
-  if (!client.ok()) return FailConnect(client.status());
-  absl::StatusOr<std::vector<DropCount>> drops = (*client)->GetDropped(timeout);
-  if (!drops.ok()) return FailConnect(drops.status());
-  const absl::Status printed =
-      Print(settings.json ? AsJson((*client)->target(), *drops) : AsTable(*drops));
-  return printed.ok() ? kExitOk : Fail(printed);
+absl::StatusOr<std::string> Ask(const Settings& settings, bootstrap::BootstrapClient* client,
+                                absl::Duration timeout) {
+  absl::StatusOr<std::vector<DropCount>> drops = client->GetDropped(timeout);
+  if (!drops.ok()) return drops.status();
+  return settings.json ? AsJson(client->target(), *drops) : AsTable(*drops);
 }
 
 }  // namespace
@@ -63,7 +56,12 @@ Command AddDropsCommand(CLI::App* app, CLI::App** command) {
                           "means).");
   AddServerOptions(*command, &settings->server);
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
-  return [settings] { return Run(*settings); };
+  return [settings] {
+    return PrintAnswer(settings->server,
+                       [&](bootstrap::BootstrapClient* client, absl::Duration timeout) {
+                         return Ask(*settings, client, timeout);
+                       });
+  };
 }
 
 }  // namespace invoker::tools

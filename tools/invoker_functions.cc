@@ -6,7 +6,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "src/bootstrap/client/client.h"
 #include "tools/invoker_cli.h"
 
 namespace invoker::tools {
@@ -59,17 +58,11 @@ std::string AsJson(const std::string& server, const bootstrap::WorkerInfo& info)
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-int Run(const Settings& settings) {
-  const absl::Duration timeout = settings.server.client.connect_timeout;
-  absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-      bootstrap::BootstrapClient::Connect(settings.server.server, timeout,
-                                          settings.server.client.credentials);
-  if (!client.ok()) return FailConnect(client.status());
-  absl::StatusOr<bootstrap::WorkerInfo> info = (*client)->GetWorkerInfo(timeout);
-  if (!info.ok()) return FailConnect(info.status());
-  const absl::Status printed = Print(settings.json ? AsJson((*client)->target(), *info)
-                                                   : AsLines(*info, settings.long_lines));
-  return printed.ok() ? kExitOk : Fail(printed);
+absl::StatusOr<std::string> Ask(const Settings& settings, bootstrap::BootstrapClient* client,
+                                absl::Duration timeout) {
+  absl::StatusOr<bootstrap::WorkerInfo> info = client->GetWorkerInfo(timeout);
+  if (!info.ok()) return info.status();
+  return settings.json ? AsJson(client->target(), *info) : AsLines(*info, settings.long_lines);
 }
 
 }  // namespace
@@ -81,7 +74,12 @@ Command AddFunctionsCommand(CLI::App* app, CLI::App** command) {
   (*command)->add_flag("--long", settings->long_lines,
                        "also print what each function takes, returns and does");
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
-  return [settings] { return Run(*settings); };
+  return [settings] {
+    return PrintAnswer(settings->server,
+                       [&](bootstrap::BootstrapClient* client, absl::Duration timeout) {
+                         return Ask(*settings, client, timeout);
+                       });
+  };
 }
 
 }  // namespace invoker::tools

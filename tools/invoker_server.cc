@@ -26,12 +26,13 @@
 #include "src/invoke/function/function_library.h"
 #include "src/invoke/function/function_registry.h"
 #include "src/invoke/worker/worker.h"
+#include "src/log/log.h"
+#include "src/log/log_throttle.h"
 #include "src/security/access_control.h"
 #include "src/security/certificates.h"
 #include "src/server/assembled_server.h"
-#include "tools/log_throttle.h"
+#include "src/status/status_server.h"
 #include "tools/options.h"
-#include "tools/protobuf_log.h"
 #include "tools/server_leases.h"
 #include "tools/server_options.h"
 #include "tools/server_ready.h"
@@ -46,8 +47,6 @@ constexpr char kProgram[] = "invoker_server";
 // What stopping may take beyond --drain-timeout before the server ends without a function that runs
 // on.
 constexpr absl::Duration kStopGrace = absl::Seconds(5);
-
-void LogLine(absl::string_view message) { Log(kProgram, message); }
 
 absl::StatusOr<FunctionRegistry> LoadFunctions(
     const std::vector<std::string>& paths,
@@ -64,28 +63,34 @@ absl::StatusOr<FunctionRegistry> LoadFunctions(
 
 // What a client can cause as often as it likes.
 struct ClientsDoings {
-  LogThrottle sessions{"sessions that ended", LogLine};
-  LogThrottle leases{"leases that ended", LogLine};
-  LogThrottle downgrades{"sessions that gave up write_imm", LogLine};
-  LogThrottle endpoints{"endpoints replaced, and sessions refused for want of one", LogLine};
+  LogThrottle sessions{"sessions that ended"};
+  LogThrottle leases{"leases that ended"};
+  LogThrottle downgrades{"sessions that gave up write_imm"};
+  LogThrottle endpoints{"endpoints replaced, and sessions refused for want of one"};
 
   void Finish() {
     for (LogThrottle* each : {&sessions, &leases, &downgrades, &endpoints}) each->Finish();
   }
 };
 
-// `log` outlives the server.
-ServerEvents LoggedEvents(ClientsDoings* log) {
+// `log` outlives the server, which has `leases`.
+ServerEvents LoggedEvents(ClientsDoings* log, const ServerLeases* leases) {
   ServerEvents events;
-  events.on_session_closed = [log](absl::string_view reason) {
-    log->sessions.Log(absl::StrCat("a session ended: ", reason));
+  events.on_session_closed = [log, leases](uint64_t lease, uint64_t session,
+                                           absl::string_view reason) {
+    log->sessions.Log(LogLevel::kInfo, absl::StrCat("a session ended: ", reason),
+                      {leases->NumberOf(lease), session});
   };
   events.on_downgraded = [log](absl::string_view provider, absl::string_view reason) {
-    log->downgrades.Log(absl::StrCat(
-        "a session over ", provider, " uses ", NotificationName(Notification::kSendAfterWrite),
-        ", because its client reports: ", reason.empty() ? "no reason" : reason));
+    log->downgrades.Log(
+        LogLevel::kInfo,
+        absl::StrCat("a session over ", provider, " uses ",
+                     NotificationName(Notification::kSendAfterWrite),
+                     ", because its client reports: ", reason.empty() ? "no reason" : reason));
   };
-  events.on_endpoint = [log](absl::string_view note) { log->endpoints.Log(note); };
+  events.on_endpoint = [log](absl::string_view note) {
+    log->endpoints.Log(LogLevel::kWarning, note);
+  };
   return events;
 }
 
@@ -96,11 +101,11 @@ AssemblyOptions AssemblyFor(const ServerSettings& settings) {
   assembly.service.connections = settings.connections;
   assembly.service.sessions = settings.sessions;
   assembly.service.allow_plaintext = settings.allow_plaintext;
-  assembly.service.security = {settings.tls, nullptr, LogLine};
+  assembly.service.security = {settings.tls, nullptr};
   assembly.peer_timeout = settings.peer_timeout;
-  assembly.access = {settings.token_file, settings.policy_file, LogLine};
+  assembly.access = {settings.token_file, settings.policy_file};
   assembly.cluster = settings.cluster;
-  assembly.log = LogLine;
+  assembly.drain = [] { kill(getpid(), SIGTERM); };
   return assembly;
 }
 
@@ -134,14 +139,14 @@ void AwaitSignal(int signal_fd, AssembledServer* server, ServiceManager* manager
     server->access().Reload();
   }
   manager->Stopping();
-  LogLine(absl::StrCat("received ", strsignal(static_cast<int>(signal.ssi_signo)), "; draining"));
+  LogInfo(absl::StrCat("received ", strsignal(static_cast<int>(signal.ssi_signo)), "; draining"));
 }
 
 // What somebody should look into.
 void LogRefusals(const security::AccessControl& access, uint64_t forbidden,
                  const bootstrap::SessionTokens::Counters& tokens) {
   if (access.refused() == 0 && tokens.total() == 0 && forbidden == 0) return;
-  LogLine(absl::StrCat("requests refused for want of a token or a tenant: ", access.refused(),
+  LogInfo(absl::StrCat("requests refused for want of a token or a tenant: ", access.refused(),
                        "; calls of functions that are not for who called: ", forbidden,
                        "; session tokens refused: ", tokens.total(), " (unknown ", tokens.unknown,
                        ", used before ", tokens.replayed, ", expired ", tokens.expired,
@@ -150,7 +155,7 @@ void LogRefusals(const security::AccessControl& access, uint64_t forbidden,
 
 void LogClosedConnections(const bootstrap::AcceptorCounters& closed) {
   if (closed.too_many + closed.too_many_of_one + closed.no_descriptor == 0) return;
-  LogLine(absl::StrCat("connections closed at once: ", closed.too_many,
+  LogInfo(absl::StrCat("connections closed at once: ", closed.too_many,
                        " beyond --max-connections, ", closed.too_many_of_one,
                        " beyond --max-connections-per-source, ", closed.no_descriptor,
                        " for want of a descriptor"));
@@ -162,14 +167,14 @@ void LogTotals(AssembledServer* server) {
   const std::string drops = TotalDrops(counters.dropped) == 0
                                 ? ""
                                 : absl::StrCat(" (", DescribeDrops(counters.dropped), ")");
-  LogLine(absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
+  LogInfo(absl::StrCat("stopped; calls run: ", counters.executed, ", refused: ", counters.refused,
                        ", bad messages: ", TotalDrops(counters.dropped), drops,
                        ", sessions that gave up write_imm: ", worker.downgrades()));
   const bootstrap::Server& service = server->service();
   LogRefusals(server->access(), counters.dropped.forbidden, service.refused_session_tokens());
   LogClosedConnections(service.refused_connections());
   if (const uint64_t refused = service.refused_sessions(); refused > 0) {
-    LogLine(absl::StrCat("sessions refused because of a limit or of their endpoint: ", refused));
+    LogInfo(absl::StrCat("sessions refused because of a limit or of their endpoint: ", refused));
   }
 }
 
@@ -187,26 +192,38 @@ absl::Status Serve(const ServerSettings& settings, int signal_fd) {
   if (!started.ok()) return started.status();
   AssembledServer& server = **started;
 
-  const auto lease_lost = [&doings](absl::string_view reason) {
-    doings.leases.Log(absl::StrCat("a lease ended: ", reason));
+  ServerLeases* raw_leases = nullptr;
+  const auto lease_lost = [&doings, &raw_leases](uint64_t lease, absl::string_view reason) {
+    doings.leases.Log(LogLevel::kWarning, absl::StrCat("a lease ended: ", reason),
+                      {raw_leases->NumberOf(lease), 0});
   };
   absl::StatusOr<std::unique_ptr<ServerLeases>> leases =
-      ServerLeases::Start(settings, &server.worker(), LogLine, lease_lost);
+      ServerLeases::Start(settings, &server.worker(), lease_lost);
   if (!leases.ok()) return leases.status();
-  ServerLeases* const raw_leases = leases->get();
-  absl::Status status = server.Serve(*std::move(leases), LoggedEvents(&doings));
+  raw_leases = leases->get();
+  absl::Status status = server.Serve(*std::move(leases), LoggedEvents(&doings, raw_leases));
   if (status.ok()) status = raw_leases->Await();
-  if (status.ok())
-    status = PrintReady(server.worker(), server.Info(), server.service(), settings.upload);
   if (!status.ok()) return status;
-  for (const std::string& note : server.worker().notes()) LogLine(note);
-  if (no_functions) LogLine("no functions: clients can only ping; see --functions");
-  LogLine(absl::StrCat("serving at ", server.service().listen_address()));
+  std::unique_ptr<status::HttpServer> metrics;
+  if (!settings.metrics.empty()) {
+    absl::StatusOr<std::unique_ptr<status::HttpServer>> http = status::StartStatusServer(
+        {settings.metrics, settings.tls, settings.allow_plaintext, &server.access()},
+        [&server] { return server.Status(); });
+    if (!http.ok()) return http.status();
+    metrics = *std::move(http);
+    LogInfo(absl::StrCat("metrics and status at ", metrics->address()));
+  }
+  status = PrintReady(server.worker(), server.Info(), server.service(), settings.upload,
+                      metrics == nullptr ? "" : metrics->address());
+  if (!status.ok()) return status;
+  for (const std::string& note : server.worker().notes()) LogWarning(note);
+  if (no_functions) LogInfo("no functions: clients can only ping; see --functions");
+  LogInfo(absl::StrCat("serving at ", server.service().listen_address()));
   manager.Ready();
 
   AwaitSignal(signal_fd, &server, &manager);
   {
-    StopWatchdog watchdog(kProgram, settings.drain_timeout + kStopGrace);
+    StopWatchdog watchdog(settings.drain_timeout + kStopGrace);
     server.Stop(settings.drain_timeout);
   }
   LogTotals(&server);
@@ -221,11 +238,10 @@ absl::Status Check(const ServerSettings& settings) {
   if (status.ok()) status = bootstrap::InterfaceToListenOn(settings.listen).status();
   if (status.ok()) status = security::LoadCertificates(settings.tls).status();
   if (status.ok()) {
-    status = security::AccessControl::Open({settings.token_file, settings.policy_file, LogLine})
-                 .status();
+    status = security::AccessControl::Open({settings.token_file, settings.policy_file}).status();
   }
   if (status.ok()) status = cluster::Registration::Check(settings.cluster);
-  if (status.ok()) LogLine("the options can be used");
+  if (status.ok()) LogInfo("the options can be used");
   return status;
 }
 
@@ -243,10 +259,9 @@ int TakeSignals() {
 }
 
 int Main(int argc, char** argv) {
-  RouteProtobufLog(kProgram);
   const int signal_fd = TakeSignals();
   if (signal_fd < 0) {
-    Log(kProgram, absl::StrCat("error: signalfd: ", strerror(errno)));
+    LogError(absl::StrCat("signalfd: ", strerror(errno)));
     return kExitFailed;
   }
   CLI::App app(
@@ -265,9 +280,11 @@ int Main(int argc, char** argv) {
   const Configuration configuration = {"INVOKER_SERVER_", kServersFile, kServersFile};
   if (const int code = Parse(&app, configuration, argc, argv); code >= 0) return code;
   absl::Status status = Settle(app, flags, &settings);
+  SetLogFormat(settings.log_format, kProgram);
+  SetLogLevel(settings.log_level);
   if (status.ok()) status = check_only ? Check(settings) : Serve(settings, signal_fd);
   if (status.ok()) return kExitOk;
-  Log(kProgram, absl::StrCat("error: ", status.message()));
+  LogError(status.message());
   return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "src/bootstrap/client/client.h"
 #include "tools/invoker_cli.h"
 
 namespace invoker::tools {
@@ -101,17 +100,11 @@ std::string AsJson(const std::string& server, const std::vector<UsageRecord>& re
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-int Run(const Settings& settings) {
-  const absl::Duration timeout = settings.server.client.connect_timeout;
-  absl::StatusOr<std::unique_ptr<bootstrap::BootstrapClient>> client =
-      bootstrap::BootstrapClient::Connect(settings.server.server, timeout,
-                                          settings.server.client.credentials);
-  if (!client.ok()) return FailConnect(client.status());
-  absl::StatusOr<std::vector<UsageRecord>> records = (*client)->GetUsage(settings.tenant, timeout);
-  if (!records.ok()) return FailConnect(records.status());
-  const absl::Status printed =
-      Print(settings.json ? AsJson((*client)->target(), *records) : AsTable(*records));
-  return printed.ok() ? kExitOk : Fail(printed);
+absl::StatusOr<std::string> Ask(const Settings& settings, bootstrap::BootstrapClient* client,
+                                absl::Duration timeout) {
+  absl::StatusOr<std::vector<UsageRecord>> records = client->GetUsage(settings.tenant, timeout);
+  if (!records.ok()) return records.status();
+  return settings.json ? AsJson(client->target(), *records) : AsTable(*records);
 }
 
 }  // namespace
@@ -127,7 +120,12 @@ Command AddUsageCommand(CLI::App* app, CLI::App** command) {
       ->add_option("--tenant", settings->tenant, "this one's only; by default everybody's")
       ->type_name("NAME");
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
-  return [settings] { return Run(*settings); };
+  return [settings] {
+    return PrintAnswer(settings->server,
+                       [&](bootstrap::BootstrapClient* client, absl::Duration timeout) {
+                         return Ask(*settings, client, timeout);
+                       });
+  };
 }
 
 }  // namespace invoker::tools

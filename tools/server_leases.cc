@@ -10,18 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "src/code/code_service.h"
 #include "src/isolation/spawner/executor_spawner.h"
+#include "src/log/log.h"
 
 namespace invoker::tools {
 namespace {
 
 // What leased executors are made from: they serve what the worker has proven.
-SpawnerOptions SpawnerOptionsFor(const ServerSettings& settings, const Worker& worker,
-                                 ServerLeases::Log log) {
+SpawnerOptions SpawnerOptionsFor(const ServerSettings& settings, const Worker& worker) {
   SpawnerOptions options = settings.spawner;
   options.libraries = settings.functions;
   options.worker = settings.worker;
   options.worker.executors = 1;
-  options.log = std::move(log);
   options.worker.providers.clear();
   for (const transport::FabricChoice& fabric : worker.fabrics()) {
     options.worker.providers.push_back(fabric.profile.provider);
@@ -32,20 +31,21 @@ SpawnerOptions SpawnerOptionsFor(const ServerSettings& settings, const Worker& w
 absl::StatusOr<std::unique_ptr<ExecutorSpawner>> StartSpawner(const SpawnerOptions& options) {
   absl::StatusOr<std::unique_ptr<ExecutorSpawner>> spawner = ExecutorSpawner::Start(options);
   if (!spawner.ok()) return spawner.status();
-  for (const std::string& note : (*spawner)->Notes()) options.log(note);
+  for (const std::string& note : (*spawner)->Notes()) LogInfo(note);
   return spawner;
 }
 
 // A server that was not asked for leases does without them where the program of their executors,
 // which is installed beside this one, is missing.
-LeasePolicy PolicyHere(const ServerSettings& settings, const ServerLeases::Log& log) {
+LeasePolicy PolicyHere(const ServerSettings& settings) {
   LeasePolicy policy = settings.policy;
   if (settings.leases_asked_for || policy.total.cores == 0) return policy;
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = self.parent_path() / "invoker_executor";
   if (!error && access(program.c_str(), X_OK) == 0) return policy;
-  log(absl::StrCat("clients can lease no executors of their own: there is no program ", program));
+  LogWarning(
+      absl::StrCat("clients can lease no executors of their own: there is no program ", program));
   policy.total = Resources();
   return policy;
 }
@@ -74,30 +74,28 @@ absl::StatusOr<std::unique_ptr<BlobCache>> OpenCache(const ServerSettings& setti
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ServerLeases>> ServerLeases::Start(const ServerSettings& settings,
-                                                                  Worker* worker, Log log,
-                                                                  Log on_lease_lost) {
-  absl::StatusOr<std::unique_ptr<ServerAccounting>> accounting = ServerAccounting::Start(
-      settings.accounting, worker->fabrics(), settings.worker.executors, log);
+absl::StatusOr<std::unique_ptr<ServerLeases>> ServerLeases::Start(
+    const ServerSettings& settings, Worker* worker, LeaseHost::LeaseLost on_lease_lost) {
+  absl::StatusOr<std::unique_ptr<ServerAccounting>> accounting =
+      ServerAccounting::Start(settings.accounting, worker->fabrics(), settings.worker.executors);
   if (!accounting.ok()) return accounting.status();
   absl::StatusOr<std::unique_ptr<BlobCache>> cache = OpenCache(settings);
   if (!cache.ok()) return cache.status();
-  return std::unique_ptr<ServerLeases>(new ServerLeases(settings, worker, std::move(log),
-                                                        std::move(on_lease_lost),
+  return std::unique_ptr<ServerLeases>(new ServerLeases(settings, worker, std::move(on_lease_lost),
                                                         *std::move(accounting), *std::move(cache)));
 }
 
-ServerLeases::ServerLeases(const ServerSettings& settings, Worker* worker, Log log,
-                           Log on_lease_lost, std::unique_ptr<ServerAccounting> accounting,
+ServerLeases::ServerLeases(const ServerSettings& settings, Worker* worker,
+                           LeaseHost::LeaseLost on_lease_lost,
+                           std::unique_ptr<ServerAccounting> accounting,
                            std::unique_ptr<BlobCache> cache)
     : asked_for_(settings.leases_asked_for),
       upload_(settings.upload),
       on_lease_lost_(std::move(on_lease_lost)),
       accounting_(std::move(accounting)),
       cache_(std::move(cache)),
-      spawner_(
-          [options = SpawnerOptionsFor(settings, *worker, log)] { return StartSpawner(options); }),
-      host_(PolicyHere(settings, log), SharedBy(worker), &spawner_, accounting_->book()) {
+      spawner_([options = SpawnerOptionsFor(settings, *worker)] { return StartSpawner(options); }),
+      host_(PolicyHere(settings), SharedBy(worker), &spawner_, accounting_->book()) {
   if (asked_for_) spawner_.StartSoon();
 }
 

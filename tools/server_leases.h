@@ -4,13 +4,11 @@
 #ifndef INVOKER_TOOLS_SERVER_LEASES_H_
 #define INVOKER_TOOLS_SERVER_LEASES_H_
 
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "src/accounting/server_accounting.h"
 #include "src/code/blob_cache.h"
 #include "src/invoke/worker/worker.h"
@@ -23,16 +21,16 @@ namespace invoker::tools {
 
 class ServerLeases final : public ServerExtension {
  public:
-  // Any thread.
-  using Log = std::function<void(absl::string_view message)>;
-
   // `worker` outlives the leases. `on_lease_lost` is LeaseHost::Events'.
   static absl::StatusOr<std::unique_ptr<ServerLeases>> Start(const ServerSettings& settings,
-                                                             Worker* worker, Log log,
-                                                             Log on_lease_lost);
+                                                             Worker* worker,
+                                                             LeaseHost::LeaseLost on_lease_lost);
 
   // Waits until executors can be leased, if the settings ask for leases.
   absl::Status Await();
+
+  // By which people know an open lease; 0: it is not open. The id is a secret.
+  uint64_t NumberOf(uint64_t lease) const { return accounting_->book()->NumberOf(lease); }
 
   bootstrap::SessionHost* host() override { return &host_; }
   std::vector<bootstrap::ServiceFactory> services() override;
@@ -41,12 +39,12 @@ class ServerLeases final : public ServerExtension {
   void Stop(absl::Duration limit) override { host_.Stop(limit); }
 
  private:
-  ServerLeases(const ServerSettings& settings, Worker* worker, Log log, Log on_lease_lost,
+  ServerLeases(const ServerSettings& settings, Worker* worker, LeaseHost::LeaseLost on_lease_lost,
                std::unique_ptr<ServerAccounting> accounting, std::unique_ptr<BlobCache> cache);
 
   const bool asked_for_;
   const UploadPolicy upload_;
-  const Log on_lease_lost_;
+  const LeaseHost::LeaseLost on_lease_lost_;
   const std::unique_ptr<ServerAccounting> accounting_;
   const std::unique_ptr<BlobCache> cache_;  // nullptr: no uploads
   SpawnerSource spawner_;

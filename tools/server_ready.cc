@@ -26,10 +26,12 @@ nlohmann::ordered_json DescribeFabric(const transport::FabricChoice& fabric) {
 }  // namespace
 
 absl::Status PrintReady(const Worker& worker, const bootstrap::WorkerInfo& info,
-                        const bootstrap::Server& server, UploadPolicy upload) {
+                        const bootstrap::Server& server, UploadPolicy upload,
+                        const std::string& metrics) {
   nlohmann::ordered_json line;
   line["ready"] = true;
   line["listen"] = server.listen_address();
+  if (!metrics.empty()) line["metrics"] = metrics;
   line["provider"] = worker.fabrics().front().profile.provider;
   line["fabric_address"] = transport::DescribeSource(*worker.fabrics().front().info);
   line["fabrics"] = nlohmann::json::array();

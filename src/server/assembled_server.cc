@@ -6,8 +6,24 @@
 
 #include "absl/time/clock.h"
 #include "src/bootstrap/messages/host_port.h"
+#include "src/security/certificates.h"
+#include "src/server/operations_service.h"
+#include "src/status/status_service.h"
 
 namespace invoker {
+namespace {
+
+// One that cannot be read is the bootstrap's to report.
+void AddCertificates(const std::string& path, bootstrap::ServerStatus* status) {
+  if (path.empty()) return;
+  const absl::StatusOr<std::vector<security::CertificateDates>> dates = security::ReadDates(path);
+  if (!dates.ok()) return;
+  for (const security::CertificateDates& each : *dates) {
+    status->certificates.emplace_back(each.subject, each.not_after);
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<AssembledServer>> AssembledServer::Start(
     AssemblyOptions options, FunctionRegistry functions) {
@@ -45,13 +61,16 @@ absl::Status AssembledServer::Serve(std::unique_ptr<ServerExtension> extension,
       std::min(service.heartbeat_interval, service.lease_expiry / bootstrap::kHeartbeatsPerTimeout);
   service.security.access = access_.get();
   if (extension_ != nullptr) service.services = extension_->services();
+  service.services.push_back(status::MakeStatusService([this] { return Status(); }));
+  service.services.push_back(MakeOperationsService(options_.drain));
   absl::StatusOr<std::unique_ptr<bootstrap::Server>> started =
       bootstrap::Server::Start(service, host());
   if (!started.ok()) return started.status();
   service_ = *std::move(started);
+  serving_.store(true, std::memory_order_release);
 
   const auto session_closed = [this](uint64_t lease, uint64_t handle, absl::string_view reason) {
-    if (events_.on_session_closed) events_.on_session_closed(reason);
+    if (events_.on_session_closed) events_.on_session_closed(lease, handle, reason);
     service_->NotifySessionClosed(lease, handle, reason);
   };
   worker_->set_on_session_closed(session_closed);
@@ -59,6 +78,36 @@ absl::Status AssembledServer::Serve(std::unique_ptr<ServerExtension> extension,
   worker_->set_on_endpoint(events_.on_endpoint);
   if (extension_ != nullptr) extension_->Watch(session_closed, events_.on_downgraded);
   return options_.cluster.cluster.empty() ? absl::OkStatus() : Register();
+}
+
+bootstrap::ServerStatus AssembledServer::Status() const {
+  bootstrap::ServerStatus status;
+  const bootstrap::WorkerInfo info = Info();
+  status.version = info.software_version;
+  for (const bootstrap::FabricOffer& fabric : info.fabrics) {
+    status.fabrics.push_back(fabric.identity.provider);
+  }
+  status.capacity = info.capacity;
+  host()->AddStatus(&status.worker);
+  status.started = started_;
+  status.draining = draining_.load(std::memory_order_relaxed);
+  status.refused_requests = access_->refused();
+  status.bulk_bytes = worker_->bulk_bytes_used();
+  AddCertificates(options_.service.security.tls.certificate, &status);
+  // A client may ask while Serve still runs.
+  if (!serving_.load(std::memory_order_acquire)) return status;
+  status.address = service_->listen_address();
+  const bootstrap::AcceptorCounters closed = service_->refused_connections();
+  status.refused_connections = {{"too_many", closed.too_many},
+                                {"too_many_of_one", closed.too_many_of_one},
+                                {"no_descriptor", closed.no_descriptor}};
+  const bootstrap::SessionTokens::Counters tokens = service_->refused_session_tokens();
+  status.refused_session_tokens = {{"unknown", tokens.unknown},
+                                   {"replayed", tokens.replayed},
+                                   {"expired", tokens.expired},
+                                   {"foreign", tokens.foreign}};
+  status.refused_sessions = service_->refused_sessions();
+  return status;
 }
 
 absl::Status AssembledServer::Register() {
@@ -82,7 +131,7 @@ absl::Status AssembledServer::Register() {
   };
   absl::StatusOr<std::unique_ptr<cluster::Registration>> registration =
       cluster::Registration::Start(options_.cluster, service_->listen_address(), std::move(self),
-                                   options_.peer_timeout, load, options_.log);
+                                   options_.peer_timeout, load);
   if (!registration.ok()) return registration.status();
   registration_ = *std::move(registration);
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #ifndef INVOKER_SRC_SERVER_ASSEMBLED_SERVER_H_
 #define INVOKER_SRC_SERVER_ASSEMBLED_SERVER_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
@@ -31,13 +33,13 @@ struct AssemblyOptions {
   security::AccessOptions access;
   // Where the server is registered while clients can reach it.
   cluster::RegistrationOptions cluster;
-  // About the cluster. Any thread.
-  std::function<void(absl::string_view message)> log;
+  // MakeOperationsService's.
+  std::function<void()> drain;
 };
 
 // What sessions do. Any thread; must not block.
 struct ServerEvents {
-  std::function<void(absl::string_view reason)> on_session_closed;
+  Worker::SessionClosed on_session_closed;
   Worker::Downgraded on_downgraded;
   Worker::EndpointNote on_endpoint;
 };
@@ -80,6 +82,8 @@ class AssembledServer {
   bootstrap::WorkerInfo Info() const { return host()->Info(); }
   // Since Serve has succeeded.
   const bootstrap::Server& service() const { return *service_; }
+  // Does not wait for executors. Any thread.
+  bootstrap::ServerStatus Status() const;
 
   // Refuses new sessions and calls from now on; clients hear of it. Does not block.
   void Drain();
@@ -98,8 +102,10 @@ class AssembledServer {
   }
 
   AssemblyOptions options_;
-  bool draining_ = false;
+  std::atomic<bool> draining_{false};
   bool stopped_ = false;
+  const absl::Time started_ = absl::Now();
+  std::atomic<bool> serving_{false};  // service_ is there, and stays
   ServerEvents events_;
   const std::unique_ptr<security::AccessControl> access_;
   const std::unique_ptr<Worker> worker_;

@@ -3,8 +3,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "src/base/standard_error.h"
 #include "src/invoke/worker/worker.h"
+#include "src/log/log.h"
 #include "src/server/assembled_server.h"
 
 namespace invoker {
@@ -27,12 +27,10 @@ AssemblyOptions MakeAssemblyOptions(const ServerOptions& options) {
   assembly.service.listen = options.listen;
   assembly.service.allow_plaintext = options.allow_plaintext;
   assembly.service.security.tls = {options.tls_cert, options.tls_key, options.tls_client_ca};
-  assembly.service.security.log = options.log;
   assembly.peer_timeout = options.peer_timeout;
-  assembly.access = {options.token_file, options.policy_file, options.log};
+  assembly.access = {options.token_file, options.policy_file};
   assembly.cluster = {options.cluster, options.cluster_credentials, options.advertise,
                       options.labels};
-  assembly.log = options.log;
   return assembly;
 }
 
@@ -47,9 +45,7 @@ absl::Status CheckPeerTimeout(absl::Duration timeout) {
 
 class Server::Parts {
  public:
-  explicit Parts(ServerOptions options) : options_(std::move(options)) {
-    if (!options_.log) options_.log = &LogToStandardError;
-  }
+  explicit Parts(ServerOptions options) : options_(std::move(options)) {}
 
   void Add(FunctionEntry entry, std::shared_ptr<const void> context) {
     if (entry.library.empty()) entry.library = "this program";
@@ -67,8 +63,9 @@ class Server::Parts {
     absl::StatusOr<std::unique_ptr<AssembledServer>> server =
         AssembledServer::Start(MakeAssemblyOptions(options_), std::move(functions));
     if (!server.ok()) return server.status();
-    for (const std::string& note : (*server)->worker().notes()) options_.log(note);
-    status = (*server)->Serve(nullptr, {nullptr, nullptr, options_.log});
+    for (const std::string& note : (*server)->worker().notes()) LogWarning(note);
+    status = (*server)->Serve(nullptr,
+                              {nullptr, nullptr, [](absl::string_view note) { LogWarning(note); }});
     if (status.ok()) server_ = *std::move(server);
     if (status.ok()) address_ = server_->service().listen_address();
     return status;

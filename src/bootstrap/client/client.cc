@@ -16,6 +16,7 @@
 #include "src/bootstrap/conversion/convert.h"
 #include "src/bootstrap/conversion/convert_accounting.h"
 #include "src/bootstrap/conversion/convert_lease.h"
+#include "src/bootstrap/conversion/convert_status.h"
 #include "src/bootstrap/messages/host_port.h"
 
 namespace invoker::bootstrap {
@@ -259,6 +260,29 @@ absl::StatusOr<std::vector<DropCount>> BootstrapClient::GetDropped(absl::Duratio
   counts.reserve(static_cast<size_t>(reply.dropped_size()));
   for (const auto& drop : reply.dropped()) counts.push_back({drop.reason(), drop.count()});
   return counts;
+}
+
+absl::StatusOr<ServerStatus> BootstrapClient::GetStatus(absl::Duration timeout) {
+  UnaryCall call(*channel_, "tell its status", timeout);
+  v1::GetStatusReply reply;
+  absl::Status status =
+      call.Run<v1::Status>(&v1::Status::Stub::GetStatus, v1::GetStatusRequest(), &reply);
+  if (!status.ok()) return status;
+  return FromProto(reply);
+}
+
+absl::Status BootstrapClient::EndLease(uint64_t number, absl::Duration timeout) {
+  UnaryCall call(*channel_, "end the lease", timeout);
+  v1::EndLeaseRequest request;
+  request.set_number(number);
+  v1::EndLeaseReply reply;
+  return call.Run<v1::Operations>(&v1::Operations::Stub::EndLease, request, &reply);
+}
+
+absl::Status BootstrapClient::Drain(absl::Duration timeout) {
+  UnaryCall call(*channel_, "drain", timeout);
+  v1::DrainReply reply;
+  return call.Run<v1::Operations>(&v1::Operations::Stub::Drain, v1::DrainRequest(), &reply);
 }
 
 absl::StatusOr<ContributionTarget> BootstrapClient::Contribute(const Contribution& contribution,

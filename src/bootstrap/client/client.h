@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "invoker/client_credentials.h"
 #include "src/bootstrap/messages/messages.h"
+#include "src/bootstrap/messages/worker_status.h"
 
 namespace invoker::bootstrap {
 
@@ -80,6 +81,12 @@ class BootstrapClient {
                                                     absl::Duration timeout);
   // What peers have sent to the worker over its fabrics and was dropped, by reason.
   absl::StatusOr<std::vector<DropCount>> GetDropped(absl::Duration timeout);
+  // `number` is UsageRecord::lease.
+  absl::Status EndLease(uint64_t number, absl::Duration timeout);
+  // The server begins to end.
+  absl::Status Drain(absl::Duration timeout);
+  // What the worker does and has.
+  absl::StatusOr<ServerStatus> GetStatus(absl::Duration timeout);
   // What the lease has used so far. NOT_FOUND if it is not open any more.
   absl::StatusOr<ResourceUsage> GetLeaseUsage(uint64_t lease, absl::Duration timeout);
   // FAILED_PRECONDITION if the server takes no other servers' usage.

@@ -128,6 +128,8 @@ class LeaseTable {
   void End(uint64_t lease);
   // The client broke the protocol.
   void Refuse(uint64_t lease, const absl::Status& status);
+  // The worker, or its operator, has ended it.
+  void OnEnded(uint64_t lease, const LeaseEnd& end);
   // The stream is over on both sides; the table lets go of it.
   void StreamDone(uint64_t lease);
 
@@ -189,7 +191,6 @@ class LeaseTable {
 
   void OnQueued(uint64_t lease, uint32_t ahead);
   void OnGranted(uint64_t lease, const LeaseTerms& terms);
-  void OnEnded(uint64_t lease, const LeaseEnd& end);
 
   absl::Status AdmissionLocked() const;
   // Nullptr if it has ended.

@@ -75,6 +75,9 @@ class LimitedHost final : public SessionHost {
   absl::Status ForgetWindow(uint64_t lease, uint64_t handle, uint16_t number) override {
     return host_->ForgetWindow(lease, handle, number);
   }
+  absl::StatusOr<LeaseIdentity> FindLease(uint64_t number) override {
+    return host_->FindLease(number);
+  }
   std::vector<UsageRecord> GetUsage(absl::string_view tenant) override {
     return host_->GetUsage(tenant);
   }

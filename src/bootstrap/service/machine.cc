@@ -13,8 +13,6 @@
 namespace invoker::bootstrap {
 namespace {
 
-constexpr char kLoopback[] = "loopback";
-
 bool IsLoopback(const std::string& source) { return source.size() == 4 && source[0] == 127; }
 
 }  // namespace

@@ -9,6 +9,9 @@
 
 namespace invoker::bootstrap {
 
+// MachineOf a peer on this machine.
+inline constexpr char kLoopback[] = "loopback";
+
 // The machine of a peer as gRPC 1.51 spells it, "ipv4:192.0.2.7:1234" or
 // "ipv6:%5B2001:db8::1%5D:1234": the same for all that SourceOf takes for one source, and for all
 // addresses of the loopback. Not for people.

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/service/caller.h"
+#include "src/log/log.h"
 #include "src/security/token.h"
 
 namespace invoker::bootstrap {
@@ -25,6 +26,10 @@ absl::string_view View(const grpc_slice& slice) {
   return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice)};
 }
 
+void LogNote(const security::Certificates& certificates) {
+  if (!certificates.note.empty()) LogWarning(certificates.note);
+}
+
 // Lives as long as gRPC's credentials, which call it from any thread.
 class Port {
  public:
@@ -34,7 +39,7 @@ class Port {
     stamps_ = security::StampsOf(security_.tls);
     absl::StatusOr<security::Certificates> loaded = security::LoadCertificates(security_.tls);
     if (!loaded.ok()) return loaded.status();
-    Log(loaded->note);
+    LogNote(*loaded);
     first_ = *std::move(loaded);
     return absl::OkStatus();
   }
@@ -58,10 +63,6 @@ class Port {
   static void Destroy(void* self) { delete static_cast<Port*>(self); }
 
  private:
-  void Log(absl::string_view message) {
-    if (!message.empty() && security_.log) security_.log(message);
-  }
-
   grpc_ssl_certificate_config_reload_status Fetch(grpc_ssl_server_certificate_config** config) {
     std::lock_guard<std::mutex> lock(mutex_);
     absl::StatusOr<security::Certificates> loaded = std::exchange(first_, {});
@@ -74,13 +75,13 @@ class Port {
       if (!again) stamps_ = now;
       if (!loaded.ok()) {
         if (!again || !told) {
-          Log(absl::StrCat(loaded.status().message(),
-                           "; connections go on with the certificates from before"));
+          LogError(absl::StrCat(loaded.status().message(),
+                                "; connections go on with the certificates from before"));
         }
         return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
       }
-      Log(absl::StrCat("certificates read again: ", security_.tls.certificate));
-      Log(loaded->note);
+      LogInfo(absl::StrCat("certificates read again: ", security_.tls.certificate));
+      LogNote(*loaded);
     }
     grpc_ssl_pem_key_cert_pair pair = {loaded->key_pem.c_str(), loaded->certificate_pem.c_str()};
     // gRPC wants some authorities also where it asks for no certificate, and does nothing with

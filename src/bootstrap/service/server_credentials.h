@@ -8,7 +8,6 @@
 #ifndef INVOKER_SRC_BOOTSTRAP_SERVICE_SERVER_CREDENTIALS_H_
 #define INVOKER_SRC_BOOTSTRAP_SERVICE_SERVER_CREDENTIALS_H_
 
-#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -29,8 +28,6 @@ struct PortSecurity {
   security::CertificatePaths tls;
   // Outlives the server; nullptr: nobody is asked who they are.
   security::AccessControl* access = nullptr;
-  // From any thread, when certificates are taken again, or cannot be. May be empty.
-  std::function<void(absl::string_view message)> log;
 };
 
 // FAILED_PRECONDITION or NOT_FOUND says which file is no good.

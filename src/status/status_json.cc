@@ -1,0 +1,103 @@
+#include "src/status/status_json.h"
+
+#include <cstddef>
+
+#include "absl/time/clock.h"
+#include "nlohmann/json.hpp"
+
+namespace invoker::status {
+namespace {
+
+using bootstrap::Refusals;
+using Json = nlohmann::ordered_json;
+
+Json FunctionsOf(const bootstrap::FunctionTable& table, const char* executors) {
+  Json rows = Json::array();
+  for (const auto& [key, counts] : table.rows()) {
+    Json row;
+    row["function"] = key.first;
+    row["fabric"] = key.second;
+    row["executors"] = executors;
+    row["calls"] = counts.calls;
+    row["failures"] = counts.failures;
+    row["bytes_in"] = counts.bytes_in;
+    row["bytes_out"] = counts.bytes_out;
+    row["p50_us"] = QuantileSeconds(counts.time, 0.5) * 1e6;
+    row["p99_us"] = QuantileSeconds(counts.time, 0.99) * 1e6;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json ExecutorsOf(const bootstrap::ExecutorsStatus& executors) {
+  return {{"starting", executors.starting},
+          {"idle", executors.idle},
+          {"busy", executors.busy},
+          {"starts", executors.starts},
+          {"cold_starts", executors.cold_starts}};
+}
+
+Json ReasonsOf(const Refusals& refusals) {
+  Json reasons = Json::object();
+  for (const auto& [reason, count] : refusals) reasons[reason] = count;
+  return reasons;
+}
+
+}  // namespace
+
+double QuantileSeconds(const LatencyHistogram& times, double quantile) {
+  const double rank = quantile * static_cast<double>(times.total());
+  if (rank <= 0) return 0;
+  double before = 0;
+  for (size_t i = 0; i < times.counts.size(); ++i) {
+    const auto count = static_cast<double>(times.counts[i]);
+    if (before + count < rank) {
+      before += count;
+      continue;
+    }
+    const double from = i == 0 ? 0 : static_cast<double>(LatencyBuckets::EndNs(i - 1));
+    // Nothing is known of those beyond the last end.
+    if (i + 1 == times.counts.size()) return from / 1e9;
+    const double to = static_cast<double>(LatencyBuckets::EndNs(i));
+    return (from + (to - from) * (rank - before) / count) / 1e9;
+  }
+  return 0;
+}
+
+std::string StatusJson(const bootstrap::ServerStatus& status) {
+  const bootstrap::WorkerStatus& worker = status.worker;
+  Json json;
+  json["server"] = status.address;
+  json["version"] = status.version;
+  json["uptime_s"] = absl::ToInt64Seconds(absl::Now() - status.started);
+  json["draining"] = status.draining;
+  json["fabrics"] = status.fabrics;
+  json["executors"] = {{"shared", ExecutorsOf(worker.shared)},
+                       {"leased", ExecutorsOf(worker.leased)}};
+  json["sessions"] = worker.sessions;
+  json["leases"] = {{"shared", worker.leases_shared},
+                    {"own", worker.leases_own},
+                    {"waiting", worker.leases_waiting}};
+  json["capacity"] = {{"cores", status.capacity.cores},
+                      {"free_cores", status.capacity.free_cores},
+                      {"memory", status.capacity.memory_bytes},
+                      {"free_memory", status.capacity.free_memory_bytes}};
+  json["functions"] = FunctionsOf(worker.shared.functions, "shared");
+  for (Json& row : FunctionsOf(worker.leased.functions, "leased")) {
+    json["functions"].push_back(std::move(row));
+  }
+  json["dropped"] = Json::object();
+  for (const bootstrap::DropCount& drop : worker.drops) json["dropped"][drop.reason] = drop.count;
+  json["refused_connections"] = ReasonsOf(status.refused_connections);
+  json["refused_sessions"] = status.refused_sessions;
+  json["refused_requests"] = status.refused_requests;
+  json["certificates"] = Json::array();
+  for (const auto& [subject, end] : status.certificates) {
+    json["certificates"].push_back(
+        {{"subject", subject}, {"ends", absl::FormatTime(end, absl::UTCTimeZone())}});
+  }
+  // A name with bytes that are not UTF-8 must not end the server.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace invoker::status

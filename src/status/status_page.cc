@@ -1,0 +1,156 @@
+#include "src/status/status_page.h"
+
+namespace invoker::status {
+namespace {
+
+constexpr char kPage[] = R"html(<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Invoker worker</title>
+<style>
+:root { color-scheme: light dark; --line: #8884; --quiet: #888; --p50: #2a7de1; --p99: #d9534f; }
+* { box-sizing: border-box; }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 68rem; padding: 1rem; }
+h1 { font-size: 1.3rem; margin: 0; overflow-wrap: anywhere; }
+h2 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
+p { margin: .2rem 0; color: var(--quiet); }
+#state { font-weight: 600; }
+#state.bad { color: var(--p99); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .6rem; margin-top: 1rem; }
+.tile { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .7rem; }
+.tile b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.tile span { color: var(--quiet); font-size: .85rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .25rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; max-width: 18rem; overflow: hidden; text-overflow: ellipsis; }
+th:nth-child(2), td:nth-child(2), th:nth-child(3), td:nth-child(3) { text-align: left; }
+th { color: var(--quiet); font-weight: 500; }
+svg { width: 100%; height: 9rem; border: 1px solid var(--line); border-radius: .5rem; }
+polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
+.p50 { stroke: var(--p50); color: var(--p50); } .p99 { stroke: var(--p99); color: var(--p99); }
+</style>
+</head>
+<body>
+<h1 id="server">Invoker worker</h1>
+<p><span id="state">asking</span> <span id="about"></span></p>
+<div class="tiles" id="tiles"></div>
+<h2>Time that executors spend on a call: the slowest function's <span class="p50">p50</span> and <span class="p99">p99</span></h2>
+<p id="scale">The last two minutes, all calls since the start.</p>
+<svg viewBox="0 0 120 100" preserveAspectRatio="none" role="img" aria-label="p50 and p99 of the last two minutes"><polyline class="p99"/><polyline class="p50"/></svg>
+<h2>Functions</h2>
+<div class="scroll"><table id="functions"></table></div>
+<h2>Messages that led to nothing, and refusals</h2>
+<div class="scroll"><table id="refusals"></table></div>
+<noscript><p>This page needs JavaScript. The same is in <a href="/metrics">/metrics</a> and <a href="/status.json">/status.json</a>.</p></noscript>
+<script>
+"use strict";
+const kPoints = 120;
+const past = [];
+let before = null;
+
+function element(id) { return document.getElementById(id); }
+function number(value) { return value.toLocaleString("en"); }
+function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (value >= 1024 && unit + 1 < units.length) { value /= 1024; unit += 1; }
+  return (unit === 0 ? value : value.toPrecision(3)) + " " + units[unit];
+}
+function time(us) {
+  if (us === 0) return "-";
+  if (us < 1000) return us.toPrecision(3) + " \u00b5s";
+  return us < 1e6 ? (us / 1000).toPrecision(3) + " ms" : (us / 1e6).toPrecision(3) + " s";
+}
+// Names come from clients: they are put in as text, never as HTML.
+function cell(row, tag, text) { row.appendChild(document.createElement(tag)).textContent = text; }
+function fill(table, head, rows) {
+  table.replaceChildren();
+  const top = table.appendChild(document.createElement("tr"));
+  for (const text of head) cell(top, "th", text);
+  for (const texts of rows) {
+    const row = table.appendChild(document.createElement("tr"));
+    for (const text of texts) cell(row, "td", text);
+  }
+}
+function tile(text, name) {
+  const box = document.createElement("div");
+  box.className = "tile";
+  box.appendChild(document.createElement("b")).textContent = text;
+  box.appendChild(document.createElement("span")).textContent = name;
+  return box;
+}
+function draw() {
+  const most = Math.max(1, ...past.map((point) => point.p99));
+  for (const name of ["p50", "p99"]) {
+    const points = past.map((point, i) => (kPoints - past.length + i) + "," + (98 - 94 * point[name] / most));
+    document.querySelector("polyline." + name).setAttribute("points", points.join(" "));
+  }
+  element("scale").textContent = "The last two minutes, all calls since the start. The top is " + time(most) + ".";
+}
+function show(status, at) {
+  const functions = status.functions;
+  const calls = functions.reduce((sum, each) => sum + each.calls, 0);
+  const seconds = before === null ? 0 : (at - before.at) / 1000;
+  const rate = seconds > 0 ? Math.max(0, (calls - before.calls) / seconds) : 0;
+  before = { at, calls };
+  document.title = "Invoker " + status.server;
+  element("server").textContent = status.server;
+  element("state").textContent = status.draining ? "draining" : "serving";
+  element("state").className = status.draining ? "bad" : "";
+  element("about").textContent = "Invoker " + status.version + ", for " + number(status.uptime_s) + " s, on " + status.fabrics.join(", ");
+  const executors = [status.executors.shared, status.executors.leased];
+  const busy = executors.reduce((sum, each) => sum + each.busy, 0);
+  const all = executors.reduce((sum, each) => sum + each.busy + each.idle + each.starting, 0);
+  element("tiles").replaceChildren(
+    tile(number(Math.round(rate)), "calls a second"),
+    tile(number(calls), "calls"),
+    tile(busy + " of " + all, "executors are busy"),
+    tile(number(status.sessions), "sessions on shared executors"),
+    tile(number(status.leases.own), "leases with executors"),
+    tile(number(status.leases.shared), "leases without"),
+    tile(number(status.leases.waiting), "leases wait"),
+    tile(status.capacity.free_cores + " of " + status.capacity.cores, "cores are free to lease"),
+    tile(bytes(status.capacity.free_memory), "of memory are free to lease"));
+  past.push({
+    p50: Math.max(0, ...functions.map((each) => each.p50_us)),
+    p99: Math.max(0, ...functions.map((each) => each.p99_us)),
+  });
+  if (past.length > kPoints) past.shift();
+  draw();
+  functions.sort((a, b) => b.calls - a.calls);
+  fill(element("functions"), ["function", "fabric", "executors", "calls", "failed", "in", "out", "p50", "p99"],
+    functions.map((each) => [each.function, each.fabric, each.executors, number(each.calls), number(each.failures),
+                             bytes(each.bytes_in), bytes(each.bytes_out), time(each.p50_us), time(each.p99_us)]));
+  const reasons = [];
+  for (const [reason, count] of Object.entries(status.dropped)) if (count > 0) reasons.push([reason, "message", "dropped", number(count)]);
+  for (const [reason, count] of Object.entries(status.refused_connections)) if (count > 0) reasons.push([reason, "connection", "closed", number(count)]);
+  if (status.refused_sessions > 0) reasons.push(["limit or endpoint", "session", "refused", number(status.refused_sessions)]);
+  if (status.refused_requests > 0) reasons.push(["token or tenant", "request", "refused", number(status.refused_requests)]);
+  fill(element("refusals"), ["reason", "of a", "was", "times"], reasons);
+  if (reasons.length === 0) fill(element("refusals"), ["none"], []);
+}
+async function look() {
+  try {
+    const reply = await fetch("/status.json", { cache: "no-store" });
+    if (!reply.ok) throw new Error("the server says " + reply.status);
+    show(await reply.json(), performance.now());
+  } catch (error) {
+    element("state").textContent = "no answer: " + error.message;
+    element("state").className = "bad";
+  }
+  setTimeout(look, 1000);
+}
+look();
+</script>
+</body>
+</html>
+)html";
+
+}  // namespace
+
+absl::string_view StatusPage() { return {kPage, sizeof(kPage) - 1}; }
+
+}  // namespace invoker::status
