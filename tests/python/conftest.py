@@ -3,6 +3,7 @@
 import contextlib
 import glob
 import json
+import logging
 import os
 import pathlib
 import pwd
@@ -84,6 +85,32 @@ def come_to_rest(pid):
     limit = time.monotonic() + 1
     while time.monotonic() < limit and "R" in thread_states(pid):
         time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def hearing(folder):
+    """Yields what tells what this process, its servers and the logger "invoker" have said meanwhile, and its servers later.
+
+    Not capfd: to read that loses what is written at the same moment.
+    """
+    path = folder / "stderr"
+    before = os.dup(2)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(file, 2)
+    os.close(file)
+    logger = logging.getLogger("invoker")
+    handler = logging.FileHandler(path)
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        yield path.read_text
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        handler.close()
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def thread_states(pid):

@@ -68,7 +68,7 @@ def test_a_fabric_that_crashes_in_its_self_test_is_left_out(tmp_path):
         "INVOKER_TEST_END_FILE": str(helper),
     }
     done = run_script(code, environment=environment)
-    assert "invoker: shm is not offered: the self-test of provider shm died of SIGSEGV" in done.stderr
+    assert "shm is not offered: the self-test of provider shm died of SIGSEGV" in done.stderr
     assert not shared_memory(int(helper.read_text()))
 
 

@@ -9,7 +9,7 @@ from invoker._calls import arguments, leasing
 from invoker._calls.closing import Closing, beside
 from invoker._calls.connecting import ClusterCredentials, Connecting, Credentials, Path
 from invoker._calls.native_calls import NativeCalls
-from invoker._native import _invoker
+from invoker._native import _invoker, logs
 from invoker.errors import InvalidArgument
 from invoker.function import Functions
 from invoker.group import Group
@@ -249,6 +249,7 @@ def connect(
         raise InvalidArgument("connect() has no address, and neither INVOKER_CLUSTER nor INVOKER_SERVER is set")
     way = Connecting(arguments.text("server", server).strip(), *options)
     several = "," in way.server or "://" in way.server
+    logs.follow()
     if not several and not reconnect:
         return Client(NativeCalls(_invoker.connect(way), way))
     native = _invoker.connect_group(way, reconnect is None or bool(reconnect))

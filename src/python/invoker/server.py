@@ -7,7 +7,7 @@ import weakref
 from typing import Any, Callable, Generic, List, Mapping, NamedTuple, Optional, TypeVar, overload
 
 from invoker._calls import arguments
-from invoker._native import _invoker, event_loop
+from invoker._native import _invoker, event_loop, logs
 from invoker._calls.closing import Closing
 from invoker._calls.connecting import ClusterCredentials, Path, path
 from invoker._pickle.framed import Framed
@@ -166,6 +166,7 @@ def serve(
         entries.append((name, form.call, form.framed, form.signature, doc, form.concurrency, form.coroutine))
     if window is not None and arguments.whole("window", window) <= 0:
         raise InvalidArgument("window=%d is not a power of two, in bytes" % window)
+    logs.follow()
     native = _invoker.serve(
         entries,
         arguments.text("listen", listen),

@@ -16,6 +16,7 @@
 #include "src/python/native/calls/native_group.h"
 #include "src/python/native/calls/native_lease.h"
 #include "src/python/native/event.h"
+#include "src/python/native/log_queue.h"
 #include "src/python/native/memory.h"
 #include "src/python/native/server/async_call.h"
 #include "src/python/native/server/executor_program.h"
@@ -51,6 +52,10 @@ PYBIND11_MODULE(_invoker, module) {
   invoker::python::PrepareForkMarks();
   invoker::transport::KeepSignalHandlers();
   invoker::python::PrepareSignals();
+
+  module.def("start_logs", &invoker::python::StartLogQueue);
+  module.def("stop_logs", &invoker::python::StopLogQueue);
+  module.def("take_logs", &invoker::python::TakeLogs);
 
   // Both of the caller that returned them; StartedCall is opaque.
   py::class_<FunctionHandle>(module, "FunctionHandle")

@@ -9,6 +9,13 @@ __version__: str
 # The fields of invoker._calls.connecting.Connecting.
 Way = Tuple[str, str, str, str, str, int, float, float, Tuple[str, str, str, str, str, bool], float, Optional[int], Tuple[str, str, str, str, bool]]
 
+# Level by logging, seconds since 1970, thread, lease, session, message.
+LogEntry = Tuple[int, float, int, int, int, str]
+
+def start_logs() -> None: ...
+def stop_logs() -> None: ...
+def take_logs() -> List[LogEntry]: ...
+
 class FunctionHandle:
     @property
     def name(self) -> str: ...
