@@ -4,7 +4,7 @@ import dataclasses
 import re
 
 CODE = ("sh", "python", "cpp", "c")
-OTHER = ("text", "ini", "textproto", "cmake")
+OTHER = ("text", "ini", "textproto", "yaml", "cmake")
 
 _FENCE = re.compile(r"^( *)```(\S*)[^`]*$")
 _MARKER = re.compile(r"^ *<!-- test: (\w+) ?(.*?) *-->$")

@@ -7,13 +7,13 @@ import subprocess
 import pytest
 
 PAGE = pathlib.Path("docs/reference/options.md")
-COMMANDS = ["call", "map", "ping", "members", "functions", "drops", "usage", "fabrics", "doctor"]
+COMMANDS = ["call", "map", "ping", "members", "functions", "status", "top", "leases", "drain", "drops", "usage", "fabrics", "doctor"]
 # The lines before tables that several commands have in common.
 CONNECT = "Options to connect, of every subcommand but `policy`, `members`, `up` and `pool`:"
-ETCD = "Options for etcd, of `call`, `map` and `members`:"
+ETCD = "Options for etcd, of `call`, `map`, `members` and `top`:"
 SESSION = "Options of a session, of `call`, `map` and `ping`:"
 LEASE = "Options of a lease, of `call` and `map`, all but the first only with it:"
-OTHERS = "### invoker functions, drops, usage, fabrics, doctor, policy"
+OTHERS = "### invoker functions, status, drops, usage, fabrics, doctor, drain, policy"
 
 _ROW = re.compile(r"^\| `(?:-\w,)?(--[a-z-]+)[^`]*`(?: *\| *([^|]*?))? *\|", re.MULTILINE)
 _HELP = re.compile(r"^  (?:-\w,)?(--[a-z-]+)(?:,--[a-z-]+)*(?: (.*))?$", re.MULTILINE)
@@ -63,7 +63,7 @@ def test_a_command(page, command):
         del described["--peer-timeout"]  # its row says so
     if command in ("call", "map", "ping"):
         described.update(page_table(page, SESSION))
-    if command in ("call", "map", "members"):
+    if command in ("call", "map", "members", "top"):
         described.update(dict.fromkeys(page_table(page, ETCD), ""))
     if command in ("call", "map"):
         described.update(page_table(page, LEASE))
