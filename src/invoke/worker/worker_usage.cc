@@ -64,6 +64,7 @@ void Worker::AddStatus(bootstrap::WorkerStatus* status) const {
     status->sessions += executor->live_sessions();
     executor->function_meters().ForEach(
         [&](const std::string& provider, uint16_t id, const bootstrap::FunctionCounts& counts) {
+          mutex_.AssertHeld();
           const FunctionEntry* function = functions_.Find(id);
           status->shared.functions.Add(function == nullptr ? "" : function->name, provider, counts);
         });
