@@ -122,14 +122,15 @@ class Page:
             command = ["bash", "-euc", block.text]
         else:
             command = ["/usr/bin/python3", "-c", block.text]
-        server = self.popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        # A shell does not always become the command that it runs.
+        server = self.popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         self.servers[key] = (server, where, signal.SIGTERM if block.language == "sh" else signal.SIGINT)
         if not server.stdout.readline():
             raise Failed(f"{where}: ended before it was ready, exit status {server.wait()}")
 
     def stop(self, key):
         server, where, number = self.servers.pop(key)
-        server.send_signal(number)
+        os.killpg(server.pid, number)
         server.stdout.read()
         server.stdout.close()
         status = server.wait()
