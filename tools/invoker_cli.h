@@ -54,6 +54,17 @@ std::unique_ptr<Client> Connect(const ServerSettings& settings, int* exit_code);
 using AskBootstrap = std::function<absl::StatusOr<std::string>(bootstrap::BootstrapClient* client,
                                                                absl::Duration timeout)>;
 int PrintAnswer(const ServerSettings& settings, const AskBootstrap& ask);
+// The same for a subcommand with settings of its own, of which `server` says whom to ask.
+template <typename Settings>
+int PrintAnswer(const Settings& settings,
+                absl::StatusOr<std::string> (*ask)(const Settings& settings,
+                                                   bootstrap::BootstrapClient* client,
+                                                   absl::Duration timeout)) {
+  return PrintAnswer(settings.server,
+                     [&](bootstrap::BootstrapClient* client, absl::Duration timeout) {
+                       return ask(settings, client, timeout);
+                     });
+}
 
 // Print "invoker: error: ..." on standard error and return the exit status.
 int FailConnect(const absl::Status& status);

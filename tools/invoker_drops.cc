@@ -56,12 +56,7 @@ Command AddDropsCommand(CLI::App* app, CLI::App** command) {
                           "means).");
   AddServerOptions(*command, &settings->server);
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
-  return [settings] {
-    return PrintAnswer(settings->server,
-                       [&](bootstrap::BootstrapClient* client, absl::Duration timeout) {
-                         return Ask(*settings, client, timeout);
-                       });
-  };
+  return [settings] { return PrintAnswer(*settings, Ask); };
 }
 
 }  // namespace invoker::tools

@@ -74,12 +74,7 @@ Command AddFunctionsCommand(CLI::App* app, CLI::App** command) {
   (*command)->add_flag("--long", settings->long_lines,
                        "also print what each function takes, returns and does");
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
-  return [settings] {
-    return PrintAnswer(settings->server,
-                       [&](bootstrap::BootstrapClient* client, absl::Duration timeout) {
-                         return Ask(*settings, client, timeout);
-                       });
-  };
+  return [settings] { return PrintAnswer(*settings, Ask); };
 }
 
 }  // namespace invoker::tools

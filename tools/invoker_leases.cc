@@ -25,6 +25,10 @@ struct LeasesSettings {
   uint64_t number = 0;
 };
 
+struct DrainSettings {
+  ServerSettings server;
+};
+
 // A lease's time counts once for each executor.
 absl::Duration HeldFor(const UsageRecord& record) {
   return record.executors == 0 ? record.usage.lease_time
@@ -72,13 +76,15 @@ absl::StatusOr<std::string> List(const LeasesSettings& settings, BootstrapClient
   return settings.json ? AsJson(client->target(), open) : AsTable(open);
 }
 
-absl::StatusOr<std::string> End(uint64_t number, BootstrapClient* client, absl::Duration timeout) {
-  absl::Status status = client->EndLease(number, timeout);
+absl::StatusOr<std::string> End(const LeasesSettings& settings, BootstrapClient* client,
+                                absl::Duration timeout) {
+  absl::Status status = client->EndLease(settings.number, timeout);
   if (!status.ok()) return status;
-  return absl::StrCat("lease ", number, " has ended\n");
+  return absl::StrCat("lease ", settings.number, " has ended\n");
 }
 
-absl::StatusOr<std::string> Drain(BootstrapClient* client, absl::Duration timeout) {
+absl::StatusOr<std::string> Drain(const DrainSettings&, BootstrapClient* client,
+                                  absl::Duration timeout) {
   absl::Status status = client->Drain(timeout);
   if (!status.ok()) return status;
   return absl::StrCat(client->target(), " takes nothing new, and ends once what runs has run\n");
@@ -100,22 +106,17 @@ Command AddLeasesCommand(CLI::App* app, CLI::App** command) {
       "before the word \"end\". A policy must let the caller (operates), unless the lease is its "
       "own.");
   end->add_option("lease", settings->number, "its number")->required()->type_name("NUMBER");
-  return [settings, end] {
-    return PrintAnswer(settings->server, [&](BootstrapClient* client, absl::Duration timeout) {
-      return end->parsed() ? End(settings->number, client, timeout)
-                           : List(*settings, client, timeout);
-    });
-  };
+  return [settings, end] { return PrintAnswer(*settings, end->parsed() ? End : List); };
 }
 
 Command AddDrainCommand(CLI::App* app, CLI::App** command) {
-  auto settings = std::make_shared<ServerSettings>();
+  auto settings = std::make_shared<DrainSettings>();
   *command = app->add_subcommand(
       "drain",
       "Ends a server as SIGTERM does: it takes no new leases, sessions and calls, and ends once "
       "what runs has run (invoker_server --drain-timeout). A policy must let the caller "
       "(operates).");
-  AddServerOptions(*command, settings.get());
+  AddServerOptions(*command, &settings->server);
   return [settings] { return PrintAnswer(*settings, Drain); };
 }
 

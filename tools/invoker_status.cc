@@ -85,12 +85,7 @@ Command AddStatusCommand(CLI::App* app, CLI::App** command) {
       "function the calls that ran, those that failed, and how long one takes.");
   AddServerOptions(*command, &settings->server);
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
-  return [settings] {
-    return PrintAnswer(settings->server,
-                       [&](bootstrap::BootstrapClient* client, absl::Duration timeout) {
-                         return Ask(*settings, client, timeout);
-                       });
-  };
+  return [settings] { return PrintAnswer(*settings, Ask); };
 }
 
 }  // namespace invoker::tools

@@ -120,12 +120,7 @@ Command AddUsageCommand(CLI::App* app, CLI::App** command) {
       ->add_option("--tenant", settings->tenant, "this one's only; by default everybody's")
       ->type_name("NAME");
   (*command)->add_flag("--json", settings->json, "print one line of JSON instead");
-  return [settings] {
-    return PrintAnswer(settings->server,
-                       [&](bootstrap::BootstrapClient* client, absl::Duration timeout) {
-                         return Ask(*settings, client, timeout);
-                       });
-  };
+  return [settings] { return PrintAnswer(*settings, Ask); };
 }
 
 }  // namespace invoker::tools
