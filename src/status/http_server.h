@@ -33,7 +33,7 @@ struct HttpOptions {
   security::CertificatePaths tls;
   bool allow_plaintext = false;               // also where other machines can reach the port
   security::AccessControl* access = nullptr;  // outlives the server; nullptr: nobody is asked
-  std::map<std::string, Page> pages;          // by path
+  std::map<std::string, Page> pages = {};     // by path
 };
 
 class HttpServer {

@@ -56,7 +56,7 @@ double QuantileSeconds(const LatencyHistogram& times, double quantile) {
       continue;
     }
     const double from = i == 0 ? 0 : static_cast<double>(LatencyBuckets::EndNs(i - 1));
-    // Nothing is known of those beyond the last end.
+    // The last bucket has no end.
     if (i + 1 == times.counts.size()) return from / 1e9;
     const double to = static_cast<double>(LatencyBuckets::EndNs(i));
     return (from + (to - from) * (rank - before) / count) / 1e9;

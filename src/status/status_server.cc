@@ -8,17 +8,12 @@
 
 namespace invoker::status {
 
-absl::StatusOr<std::unique_ptr<HttpServer>> StartStatusServer(const StatusOptions& options,
+absl::StatusOr<std::unique_ptr<HttpServer>> StartStatusServer(HttpOptions options,
                                                               StatusReader reader) {
-  HttpOptions http;
-  http.listen = options.listen;
-  http.tls = options.tls;
-  http.allow_plaintext = options.allow_plaintext;
-  http.access = options.access;
-  http.pages["/"] = {kPageContentType, [] { return std::string(StatusPage()); }};
-  http.pages[kJsonPath] = {kJsonContentType, [reader] { return StatusJson(reader()); }};
-  http.pages["/metrics"] = {kMetricsContentType, [reader] { return MetricsText(reader()); }};
-  return HttpServer::Start(std::move(http));
+  options.pages["/"] = {kPageContentType, [] { return std::string(StatusPage()); }};
+  options.pages[kJsonPath] = {kJsonContentType, [reader] { return StatusJson(reader()); }};
+  options.pages["/metrics"] = {kMetricsContentType, [reader] { return MetricsText(reader()); }};
+  return HttpServer::Start(std::move(options));
 }
 
 }  // namespace invoker::status

@@ -5,25 +5,15 @@
 #define INVOKER_SRC_STATUS_STATUS_SERVER_H_
 
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
-#include "src/security/access_control.h"
-#include "src/security/certificates.h"
 #include "src/status/http_server.h"
 #include "src/status/status_service.h"
 
 namespace invoker::status {
 
-struct StatusOptions {
-  std::string listen;              // HOST:PORT; port 0 picks a free one
-  security::CertificatePaths tls;  // the bootstrap's
-  bool allow_plaintext = false;
-  security::AccessControl* access = nullptr;  // outlives what is returned
-};
-
-// Errors as HttpServer::Start's.
-absl::StatusOr<std::unique_ptr<HttpServer>> StartStatusServer(const StatusOptions& options,
+// `options` without pages, which this adds. Errors as HttpServer::Start's.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartStatusServer(HttpOptions options,
                                                               StatusReader reader);
 
 }  // namespace invoker::status
