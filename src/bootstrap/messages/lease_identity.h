@@ -1,4 +1,4 @@
-// Which lease one is, and whose.
+// The id of an open lease, and its tenant.
 
 #ifndef INVOKER_SRC_BOOTSTRAP_MESSAGES_LEASE_IDENTITY_H_
 #define INVOKER_SRC_BOOTSTRAP_MESSAGES_LEASE_IDENTITY_H_

@@ -20,7 +20,7 @@ namespace invoker::bootstrap {
 
 struct FunctionCounts {
   uint64_t calls = 0;      // run
-  uint64_t failures = 0;   // how many of those said that they failed
+  uint64_t failures = 0;   // runs that reported a failure
   uint64_t bytes_in = 0;   // payloads of the requests that ran
   uint64_t bytes_out = 0;  // payloads of the responses to these, messages of failures included
   LatencyHistogram time;   // inside the function; of nearly all calls
@@ -50,7 +50,7 @@ struct ExecutorsStatus {
   uint32_t starting = 0;
   uint32_t idle = 0;
   uint32_t busy = 0;  // run a function
-  // Processes that leases have got, and of those, how many had to be started first.
+  // Leases have got so many processes. The server had to start the cold ones first.
   uint64_t starts = 0;
   uint64_t cold_starts = 0;
   FunctionTable functions;
