@@ -31,7 +31,6 @@
 #include "src/security/access_control.h"
 #include "src/security/certificates.h"
 #include "src/server/assembled_server.h"
-#include "src/status/status_server.h"
 #include "tools/options.h"
 #include "tools/server_leases.h"
 #include "tools/server_options.h"
@@ -104,6 +103,7 @@ AssemblyOptions AssemblyFor(const ServerSettings& settings) {
   assembly.service.security = {settings.tls, nullptr};
   assembly.peer_timeout = settings.peer_timeout;
   assembly.access = {settings.token_file, settings.policy_file};
+  assembly.metrics = settings.metrics;
   assembly.cluster = settings.cluster;
   assembly.drain = [] { kill(getpid(), SIGTERM); };
   return assembly;
@@ -204,17 +204,8 @@ absl::Status Serve(const ServerSettings& settings, int signal_fd) {
   absl::Status status = server.Serve(*std::move(leases), LoggedEvents(&doings, raw_leases));
   if (status.ok()) status = raw_leases->Await();
   if (!status.ok()) return status;
-  std::unique_ptr<status::HttpServer> metrics;
-  if (!settings.metrics.empty()) {
-    absl::StatusOr<std::unique_ptr<status::HttpServer>> http = status::StartStatusServer(
-        {settings.metrics, settings.tls, settings.allow_plaintext, &server.access()},
-        [&server] { return server.Status(); });
-    if (!http.ok()) return http.status();
-    metrics = *std::move(http);
-    LogInfo(absl::StrCat("metrics and status at ", metrics->address()));
-  }
   status = PrintReady(server.worker(), server.Info(), server.service(), settings.upload,
-                      metrics == nullptr ? "" : metrics->address());
+                      server.metrics_address());
   if (!status.ok()) return status;
   for (const std::string& note : server.worker().notes()) LogWarning(note);
   if (no_functions) LogInfo("no functions: clients can only ping; see --functions");

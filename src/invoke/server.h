@@ -64,6 +64,11 @@ struct ServerOptions {
   std::string policy_file;       // which client may do what (docs/guide/security.md)
   bool allow_plaintext = false;  // on a trusted network
 
+  // HOST:PORT where a page for people (/), metrics for Prometheus (/metrics) and the status
+  // (/status.json) are served, to readers that `listen` would answer, too; empty: nowhere
+  // (docs/guide/watching.md).
+  std::string metrics;
+
   // "etcd://HOST:PORT,HOST:PORT/NAME": the server is a member of this cluster from Start to Drain;
   // empty: of none (docs/guide/cluster.md).
   std::string cluster;
@@ -100,6 +105,8 @@ class INVOKER_EXPORT Server {
   // Since Start has succeeded:
   // "HOST:PORT", as clients connect to it.
   const std::string& address() const;
+  // "HOST:PORT" of ServerOptions::metrics, with the real port; empty: nowhere.
+  std::string metrics_address() const;
   // libfabric's names of the providers that it serves, the best first.
   std::vector<std::string> providers() const;
   // Calls run so far. Blocks until each executor has ended its turn, and the function that it runs.

@@ -4,10 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "src/bootstrap/messages/host_port.h"
+#include "src/log/log.h"
 #include "src/security/certificates.h"
 #include "src/server/operations_service.h"
+#include "src/status/status_server.h"
 #include "src/status/status_service.h"
 
 namespace invoker {
@@ -77,7 +80,20 @@ absl::Status AssembledServer::Serve(std::unique_ptr<ServerExtension> extension,
   worker_->set_on_downgraded(events_.on_downgraded);
   worker_->set_on_endpoint(events_.on_endpoint);
   if (extension_ != nullptr) extension_->Watch(session_closed, events_.on_downgraded);
+  if (absl::Status status = StartMetrics(); !status.ok()) return status;
   return options_.cluster.cluster.empty() ? absl::OkStatus() : Register();
+}
+
+absl::Status AssembledServer::StartMetrics() {
+  if (options_.metrics.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<status::HttpServer>> server =
+      status::StartStatusServer({options_.metrics, options_.service.security.tls,
+                                 options_.service.allow_plaintext, access_.get()},
+                                [this] { return Status(); });
+  if (!server.ok()) return server.status();
+  metrics_ = *std::move(server);
+  LogInfo(absl::StrCat("metrics and status at ", metrics_->address()));
+  return absl::OkStatus();
 }
 
 bootstrap::ServerStatus AssembledServer::Status() const {

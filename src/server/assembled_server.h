@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@
 #include "src/invoke/function/function_registry.h"
 #include "src/invoke/worker/worker.h"
 #include "src/security/access_control.h"
+#include "src/status/http_server.h"
 
 namespace invoker {
 
@@ -33,6 +35,8 @@ struct AssemblyOptions {
   security::AccessOptions access;
   // Where the server is registered while clients can reach it.
   cluster::RegistrationOptions cluster;
+  // HOST:PORT of the metrics and of the page for people; empty: none.
+  std::string metrics;
   // MakeOperationsService's.
   std::function<void()> drain;
 };
@@ -82,6 +86,8 @@ class AssembledServer {
   bootstrap::WorkerInfo Info() const { return host()->Info(); }
   // Since Serve has succeeded.
   const bootstrap::Server& service() const { return *service_; }
+  // HOST:PORT; empty: there are no metrics.
+  std::string metrics_address() const { return metrics_ == nullptr ? "" : metrics_->address(); }
   // Does not wait for executors. Any thread.
   bootstrap::ServerStatus Status() const;
 
@@ -96,6 +102,7 @@ class AssembledServer {
                   std::unique_ptr<Worker> worker);
 
   absl::Status Register();
+  absl::Status StartMetrics();
 
   bootstrap::SessionHost* host() const {
     return extension_ != nullptr ? extension_->host() : worker_.get();
@@ -112,6 +119,7 @@ class AssembledServer {
   std::unique_ptr<ServerExtension> extension_;           // uses the worker
   std::unique_ptr<bootstrap::Server> service_;           // uses all of the above
   std::unique_ptr<cluster::Registration> registration_;  // nullptr: in no cluster
+  std::unique_ptr<status::HttpServer> metrics_;          // nullptr: none
 };
 
 }  // namespace invoker

@@ -29,6 +29,7 @@ AssemblyOptions MakeAssemblyOptions(const ServerOptions& options) {
   assembly.service.security.tls = {options.tls_cert, options.tls_key, options.tls_client_ca};
   assembly.peer_timeout = options.peer_timeout;
   assembly.access = {options.token_file, options.policy_file};
+  assembly.metrics = options.metrics;
   assembly.cluster = {options.cluster, options.cluster_credentials, options.advertise,
                       options.labels};
   return assembly;
@@ -97,6 +98,8 @@ void Server::Keep(FunctionEntry entry, std::shared_ptr<const void> context) {
 absl::Status Server::Start() { return parts_->Start(); }
 
 const std::string& Server::address() const { return parts_->address(); }
+
+std::string Server::metrics_address() const { return parts_->server()->metrics_address(); }
 
 std::vector<std::string> Server::providers() const {
   std::vector<std::string> providers;

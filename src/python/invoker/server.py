@@ -113,6 +113,7 @@ def serve(
     token_file: Optional[Path] = None,
     policy: Optional[Path] = None,
     allow_plaintext: bool = False,
+    metrics: str = "",
     cluster: str = "",
     advertise: str = "",
     labels: Optional[Mapping[str, str]] = None,
@@ -143,6 +144,8 @@ def serve(
     tls_client_ca: file with certificates of authorities: clients must have a certificate that one of them has signed.
     token_file: file, readable by no other user, with a token on each line: clients must show one of them.
     policy: file with the permissions of callers, as of `invoker_server --policy`.
+    metrics: "HOST:PORT" where a page for people (/), metrics for Prometheus (/metrics) and the status (/status.json) are
+        served, to readers that `listen` would answer, too; "": nowhere (docs/guide/watching.md).
     cluster: "etcd://HOST:PORT,HOST:PORT/NAME": the cluster that the server is a member of until it closes
         (docs/guide/cluster.md).
     advertise: "HOST:PORT" where clients of the cluster connect to; "": the address, or, where that is every interface, this
@@ -178,6 +181,7 @@ def serve(
         arguments.whole("executors", executors, least=1, most=_MOST_EXECUTORS),
         arguments.seconds_from("hot_timeout", hot_timeout, zero=True),
         arguments.seconds_from("peer_timeout", peer_timeout, zero=False),
+        arguments.text("metrics", metrics),
         (
             path("tls_cert", tls_cert),
             path("tls_key", tls_key),
@@ -218,6 +222,11 @@ class Server(Closing):
     def address(self) -> str:
         """Where the bootstrap service listens: what connect() takes."""
         return self._native.address
+
+    @property
+    def metrics_address(self) -> str:
+        """Where the metrics are served, "HOST:PORT"; "": nowhere."""
+        return self._native.metrics_address
 
     @property
     def providers(self) -> List[str]:

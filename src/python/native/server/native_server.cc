@@ -50,6 +50,7 @@ absl::StatusOr<ServerOptions> MakeServerOptions(const NativeServer::Options& opt
   server.allow_plaintext = options.allow_plaintext;
   server.cluster = options.cluster;
   server.cluster_credentials = options.cluster_credentials;
+  server.metrics = options.metrics;
   server.advertise = options.advertise;
   server.labels = options.labels;
   return server;
@@ -94,6 +95,7 @@ std::unique_ptr<NativeServer> NativeServer::Start(std::vector<Function> function
   });
   if (!status.ok()) Raise(status);
   server->address_ = serving->address();
+  server->metrics_address_ = serving->metrics_address();
   server->providers_ = serving->providers();
   server->serving_ = std::move(serving);
   OpenAddresses().push_back(server->address_);

@@ -38,6 +38,7 @@ class NativeServer {
     std::string token_file;
     std::string policy_file;
     bool allow_plaintext = false;
+    std::string metrics;  // empty: nowhere
     std::string cluster;  // empty: in none
     ClusterCredentials cluster_credentials;
     std::string advertise;
@@ -72,6 +73,7 @@ class NativeServer {
   bool forked() const { return mark_.forked(); }
 
   const std::string& address() const { return address_; }
+  const std::string& metrics_address() const { return metrics_address_; }
   const std::vector<std::string>& providers() const { return providers_; }
   // Whether a server of this process that has not been closed may be meant by "HOST:PORT", one of
   // several with commas between them, or a cluster.
@@ -87,6 +89,7 @@ class NativeServer {
 
   ForkMark mark_;
   std::string address_;
+  std::string metrics_address_;
   std::vector<std::string> providers_;
   std::vector<std::unique_ptr<PythonFunction>> functions_;  // outlive what runs them
   std::shared_ptr<Server> serving_;                         // under the GIL; nullptr once closed
