@@ -1,136 +1,30 @@
 #include "src/status/metrics_text.h"
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
-#include <cstddef>
-#include <limits>
-#include <map>
-#include <sstream>
 #include <utility>
-#include <vector>
 
-#include "src/base/latency_histogram.h"
+#include "src/status/metric_families.h"
 
 namespace invoker::status {
 namespace {
 
-using bootstrap::FunctionCounts;
-using bootstrap::FunctionTable;
 using bootstrap::Refusals;
 using bootstrap::ServerStatus;
-using prometheus::ClientMetric;
-using prometheus::MetricFamily;
-using prometheus::MetricType;
-
-using Labels = std::vector<std::pair<std::string, std::string>>;
-
-ClientMetric Labelled(const Labels& labels) {
-  ClientMetric metric;
-  for (const auto& [name, value] : labels) metric.label.push_back({name, value});
-  return metric;
-}
-
-// One metric: its name, what it means, and its values.
-class Family {
- public:
-  Family(std::string name, std::string help, MetricType type) {
-    family_.name = std::move(name);
-    family_.help = std::move(help);
-    family_.type = type;
-  }
-
-  void Add(double value, const Labels& labels = {}) {
-    ClientMetric metric = Labelled(labels);
-    if (family_.type == MetricType::Counter) {
-      metric.counter.value = value;
-    } else {
-      metric.gauge.value = value;
-    }
-    family_.metric.push_back(std::move(metric));
-  }
-  void Add(uint64_t value, const Labels& labels = {}) { Add(static_cast<double>(value), labels); }
-
-  void Add(const LatencyHistogram& times, const Labels& labels) {
-    ClientMetric metric = Labelled(labels);
-    uint64_t sum = 0;
-    for (size_t i = 0; i < times.counts.size(); ++i) {
-      sum += times.counts[i];
-      const bool last = i + 1 == times.counts.size();
-      metric.histogram.bucket.push_back(
-          {sum, last ? std::numeric_limits<double>::infinity()
-                     : static_cast<double>(LatencyBuckets::EndNs(i)) / 1e9});
-    }
-    metric.histogram.sample_count = sum;
-    metric.histogram.sample_sum = static_cast<double>(times.sum_ns) / 1e9;
-    family_.metric.push_back(std::move(metric));
-  }
-
-  MetricFamily Take() { return std::move(family_); }
-
- private:
-  MetricFamily family_;
-};
-
-class Families {
- public:
-  void Add(Family family) { all_.push_back(family.Take()); }
-  void AddCounter(const char* name, const char* help, uint64_t value) {
-    Family family(name, help, MetricType::Counter);
-    family.Add(value);
-    Add(std::move(family));
-  }
-  void AddGauge(const char* name, const char* help, double value) {
-    Family family(name, help, MetricType::Gauge);
-    family.Add(value);
-    Add(std::move(family));
-  }
-
-  std::string Text() const {
-    std::ostringstream text;
-    prometheus::TextSerializer().Serialize(text, all_);
-    return text.str();
-  }
-
- private:
-  std::vector<MetricFamily> all_;
-};
 
 constexpr char kShared[] = "shared";
 constexpr char kLeased[] = "leased";
 
 void AddFunctions(const bootstrap::WorkerStatus& worker, Families* families) {
-  Family calls("invoker_calls_total", "Functions run.", MetricType::Counter);
-  Family failures("invoker_call_failures_total", "Functions run that said that they failed.",
-                  MetricType::Counter);
-  Family bytes_in("invoker_request_bytes_total", "Payloads of the requests that ran.",
-                  MetricType::Counter);
-  Family bytes_out("invoker_response_bytes_total", "Payloads of the responses to these.",
-                   MetricType::Counter);
-  Family times("invoker_call_duration_seconds",
-               "Time that an executor spent on a call, from its turning to it to the function's "
-               "end.",
-               MetricType::Histogram);
-  const auto add = [&](const FunctionTable& table, const char* executors) {
-    for (const auto& [key, counts] : table.rows()) {
-      const Labels labels = {
-          {"function", key.first}, {"fabric", key.second}, {"executors", executors}};
-      calls.Add(counts.calls, labels);
-      failures.Add(counts.failures, labels);
-      bytes_in.Add(counts.bytes_in, labels);
-      bytes_out.Add(counts.bytes_out, labels);
-      times.Add(counts.time, labels);
-    }
-  };
-  add(worker.shared.functions, kShared);
-  add(worker.leased.functions, kLeased);
-  for (Family* family : {&calls, &failures, &bytes_in, &bytes_out, &times}) {
-    families->Add(std::move(*family));
-  }
+  CallFamilies calls({"invoker_", "Functions run.", "Functions run that said that they failed.",
+                      "Payloads of the requests that ran.", "Payloads of the responses to these.",
+                      "Time that an executor spent on a call, from its turning to it to the "
+                      "function's end."});
+  calls.Add(worker.shared.functions, {{"executors", kShared}});
+  calls.Add(worker.leased.functions, {{"executors", kLeased}});
+  families->Add(std::move(calls));
 }
 
 void AddExecutors(const bootstrap::WorkerStatus& worker, Families* families) {
-  Family executors("invoker_executors", "Executors, by what they do now.", MetricType::Gauge);
+  Family executors("invoker_executors", "Executors, by what they do now.", Family::Type::Gauge);
   const auto add = [&executors](const bootstrap::ExecutorsStatus& status, const char* kind) {
     for (const auto& [state, count] :
          {std::pair("starting", status.starting), std::pair("idle", status.idle),
@@ -150,7 +44,7 @@ void AddExecutors(const bootstrap::WorkerStatus& worker, Families* families) {
 }
 
 void AddLeases(const ServerStatus& status, Families* families) {
-  Family leases("invoker_leases", "Leases that are open.", MetricType::Gauge);
+  Family leases("invoker_leases", "Leases that are open.", Family::Type::Gauge);
   leases.Add(uint64_t{status.worker.leases_shared}, {{"executors", kShared}});
   leases.Add(uint64_t{status.worker.leases_own}, {{"executors", kLeased}});
   families->Add(std::move(leases));
@@ -168,7 +62,7 @@ void AddLeases(const ServerStatus& status, Families* families) {
 }
 
 void AddReasons(const char* name, const char* help, const Refusals& refusals, Families* families) {
-  Family family(name, help, MetricType::Counter);
+  Family family(name, help, Family::Type::Counter);
   for (const auto& [reason, count] : refusals) family.Add(count, {{"reason", reason}});
   families->Add(std::move(family));
 }
@@ -193,7 +87,7 @@ void AddRefusals(const ServerStatus& status, Families* families) {
 }
 
 void AddServer(const ServerStatus& status, Families* families) {
-  Family build("invoker_build_info", "Always 1.", MetricType::Gauge);
+  Family build("invoker_build_info", "Always 1.", Family::Type::Gauge);
   build.Add(1.0, {{"version", status.version}});
   families->Add(std::move(build));
   families->AddGauge("invoker_start_time_seconds", "When the server started, in Unix time.",
@@ -213,7 +107,7 @@ void AddServer(const ServerStatus& status, Families* families) {
                      "Memory in use for payloads that are larger than the windows.",
                      static_cast<double>(status.bulk_bytes));
   Family ends("invoker_certificate_expiry_timestamp_seconds",
-              "When a certificate of the server ends, in Unix time.", MetricType::Gauge);
+              "When a certificate of the server ends, in Unix time.", Family::Type::Gauge);
   for (const auto& [subject, end] : status.certificates) {
     ends.Add(absl::ToDoubleSeconds(end - absl::UnixEpoch()), {{"subject", subject}});
   }

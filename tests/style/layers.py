@@ -53,7 +53,7 @@ LAYERS = {
     "src/isolation/spawner": ["src/isolation/process", "src/isolation/sandbox", "src/log"],
     "src/lease": ["src/accounting", "src/isolation/spawner"],
     "src/server": ["src/cluster", "src/invoke/worker", "src/status"],
-    "src/status": ["src/bootstrap/service"],
+    "src/status": ["src/bootstrap/service", "src/invoke/connect"],
     "src/python/native": ["src/server", "src/invoke/group", "src/isolation/process"],
 }
 
@@ -65,6 +65,7 @@ PUBLIC_HEADERS = {
     "lease.h": "src/invoke/client",
     "log.h": "src/log",
     "map_run.h": "src/invoke/group",
+    "metrics.h": "src/status",
     "registered_window.h": "src/invoke/client",
     "server.h": "src/server",
 }

@@ -24,6 +24,7 @@ PUBLIC = {
     "group",
     "joblib",
     "lease",
+    "metrics",
     "reference",
     "remote_function",
     "server",

@@ -313,7 +313,7 @@ absl::Status Client::Ping(Bytes payload, const CallOptions& options) {
 
 absl::Status Client::status() const { return driver_->status(); }
 const std::string& Client::server() const { return connection_->server(); }
-const std::string& Client::provider() const { return driver_->reactor().profile().provider; }
+const std::string& Client::provider() const { return connection_->provider(); }
 const std::string& Client::fabric_choice() const { return connection_->fabric_choice(); }
 Notification Client::notification() const { return driver_->notification(); }
 const std::string& Client::downgrade_reason() const { return connection_->downgrade_reason(); }
@@ -321,7 +321,7 @@ uint64_t Client::pieces_up_to() const { return driver_->pieces_up_to(); }
 uint64_t Client::method_trials() const { return driver_->method_trials(); }
 uint64_t Client::max_payload() const { return driver_->geometry().MaxPayload(); }
 DataAuth Client::data_auth() const { return driver_->data_auth(); }
-ResponseDropCounters Client::dropped_responses() const { return driver_->dropped_responses(); }
+ResponseDropCounters Client::dropped_responses() const { return driver_->Counts().dropped; }
 uint32_t Client::executor() const { return connection_->executor(); }
 uint64_t Client::session() const { return driver_->session(); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/invoke/connect/client_totals.h"
 #include "src/invoke/connect/connect_times.h"
 #include "src/invoke/connect/worker_contact.h"
 
@@ -46,6 +47,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenUnder(
     connection->driver()->HoldFailures(AwaitReasonFor(options.peer_timeout));
   connection->fabric_choice_ = std::move(opened->fabric_choice);
   connection->AddFunctions(connection->session_->functions());
+  ClientTotals::Add(connection.get());
   // It is the caller's, and may go now.
   connection->options_.times = nullptr;
   return connection;
@@ -64,6 +66,7 @@ Connection::~Connection() { Close(); }
 void Connection::Close() {
   if (lease_ == nullptr) return;
   if (session_ != nullptr) session_->Close();
+  ClientTotals::Remove(this);
   lease_->Remove(watch_.get());
   lease_.reset();
 }

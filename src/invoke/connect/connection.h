@@ -59,6 +59,7 @@ class Connection {
 
   const std::shared_ptr<CallDriver>& driver() const { return session_->driver(); }
   const std::string& server() const { return contact_->target(); }
+  const std::string& provider() const { return driver()->reactor().profile().provider; }
   const std::string& downgrade_reason() const { return session_->downgrade_reason(); }
   // Client::fabric_choice.
   const std::string& fabric_choice() const { return fabric_choice_; }

@@ -11,6 +11,7 @@
 #include "invoker/call_fate.h"
 #include "invoker/client.h"
 #include "src/invoke/client/call_starter.h"
+#include "src/invoke/connect/client_totals.h"
 #include "src/invoke/group/executor_loads.h"
 #include "src/invoke/session/call_deadline.h"
 
@@ -40,6 +41,7 @@ class CallTries {
     if (given_up_ || !(moves || (left_ > 0 && MayBeRetried(last)))) return false;
     if (late() || loads.left() == 0) return false;
     if (!moves) --left_;
+    ClientTotals::CountRetry();
     maybe_executed_ |= GetCallFate(last) == CallFate::kMaybeExecuted;
     // Nobody may be waiting for the next one, so that one may wait.
     if (options_.when_full == WhenFull::kFail) options_.when_full = WhenFull::kWaitForCalls;

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "invoker/call_fate.h"
 #include "src/invoke/client/call_starter.h"
+#include "src/invoke/connect/client_totals.h"
 #include "src/invoke/group/executor_loads.h"
 #include "src/invoke/group/group_function_ids.h"
 #include "src/invoke/session/call_deadline.h"
@@ -269,6 +270,7 @@ bool MapRun::Core::TryAgainLocked(uint64_t index, absl::StatusOr<Response>* resp
     *response = AfterTries(status, item.maybe_executed);
     return false;
   }
+  ClientTotals::CountRetry();
   // What has only moved does not count.
   if (MayMove(status)) --item.tries;
   item.maybe_executed |= GetCallFate(status) == CallFate::kMaybeExecuted;

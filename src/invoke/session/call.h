@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "invoker/client_options.h"
 #include "invoker/response.h"
+#include "src/bootstrap/messages/worker_status.h"
 #include "src/invoke/session/call_waiter.h"
 #include "src/invoke/wire/wire.h"
 
@@ -60,10 +61,12 @@ struct Call {
   uint32_t response_capacity = 0;
   uint32_t payload_bytes = 0;    // the response's
   int64_t deadline_ns = 0;       // MonotonicNs; 0: none
-  absl::Status status;           // OK until it has failed
-  bool* buffer_busy = nullptr;   // the Buffer's that the request lies in
-  CallWaiter* waiter = nullptr;  // a thread that sleeps until this call is done
-  CallDone on_done;              // an asynchronous call's callback
+  uint64_t memory_capacity = 0;  // a bulk call's: of its output's window; 0: it has none
+  bootstrap::FunctionCounts* counts = nullptr;  // its function's (CallMeters)
+  absl::Status status;                          // OK until it has failed
+  bool* buffer_busy = nullptr;                  // the Buffer's that the request lies in
+  CallWaiter* waiter = nullptr;                 // a thread that sleeps until this call is done
+  CallDone on_done;                             // an asynchronous call's callback
 };
 
 // Names a call, also once it has ended and its slot is another's. A value.

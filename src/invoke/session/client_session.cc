@@ -130,6 +130,7 @@ Call* ClientSession::Start(const Request& request, bool alone) {
     deadline_us = left_us > UINT32_MAX ? 0 : static_cast<uint32_t>(std::max<int64_t>(left_us, 1));
     calls_.NoteDeadline(request.deadline_ns);
   }
+  meters_.Begin(request, call);
   sender_.Add(request, *call, deadline_us, alone);
   INVOKER_PROBE2(post, call, request.input.size());
   return call;
@@ -151,6 +152,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::End(Call* call) {
 }
 
 void ClientSession::FailCall(Call* call, absl::Status status) {
+  meters_.Fail(*call);
   call->status = std::move(status);
   End(call);
 }
@@ -195,6 +197,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ClientSession::TakeResponses(uint32_t c
         if (ABSL_PREDICT_FALSE(header.status != StatusCode::kOk)) {
           return TakeFailure(header, payload, call);
         }
+        meters_.End(*call, payload);
         End(call);
       });
 }
@@ -235,6 +238,7 @@ void ClientSession::OnTick(int64_t now_ns) {
 }
 
 void ClientSession::EndEarly(Call* call, absl::StatusCode code, absl::string_view what) {
+  meters_.Fail(*call);
   const CallFate fate = cancellation_.Withdraw(call);
   const absl::string_view so = fate == CallFate::kNotSent
                                    ? " before the request left; it will not be executed"

@@ -28,6 +28,7 @@
 #include "invoker/response.h"
 #include "src/bootstrap/messages/messages.h"
 #include "src/invoke/session/call.h"
+#include "src/invoke/session/call_meters.h"
 #include "src/invoke/session/call_table.h"
 #include "src/invoke/session/call_waiter.h"
 #include "src/invoke/session/cancellation.h"
@@ -177,6 +178,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // CallTable::finished.
   std::vector<Call*>& finished() { return calls_.finished(); }
 
+  const CallMeters& meters() const { return meters_; }
   const ResponseDropCounters& dropped() const { return reader_.dropped(); }
   uint64_t bad_frees() const { return cells_.bad_frees(); }
   DataAuth data_auth() const { return data_auth_; }
@@ -218,6 +220,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   DataAuth data_auth_ = DataAuth::kOff;
   const transport::Peer* peer_ = nullptr;
   CallTable calls_;
+  CallMeters meters_;
   SessionCells cells_;
   RequestSender sender_;
   ResponseReader reader_;

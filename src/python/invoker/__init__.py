@@ -49,6 +49,7 @@ from invoker.function import Function
 from invoker.futures import Executor, as_completed, wait
 from invoker.group import Group
 from invoker.lease import Lease
+from invoker.metrics import MetricsServer, client_metrics, serve_metrics
 from invoker.reference import Reference
 from invoker.remote_function import RemoteFunction
 from invoker.server import Pickled, Server, cancelled, pickled, serve
@@ -73,6 +74,7 @@ __all__ = [
     "InvalidArgument",
     "InvokerError",
     "Lease",
+    "MetricsServer",
     "NotFound",
     "OutOfRange",
     "PermissionDenied",
@@ -94,10 +96,12 @@ __all__ = [
     "aconnect",
     "as_completed",
     "cancelled",
+    "client_metrics",
     "connect",
     "context",
     "pickled",
     "serve",
+    "serve_metrics",
     "typed",
     "wait",
 ]

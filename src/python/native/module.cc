@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "invoker/metrics.h"
 #include "invoker/version.h"
 #include "src/python/native/calls/bound_function.h"
 #include "src/python/native/calls/bound_typed.h"
@@ -18,6 +19,7 @@
 #include "src/python/native/event.h"
 #include "src/python/native/log_queue.h"
 #include "src/python/native/memory.h"
+#include "src/python/native/native_metrics.h"
 #include "src/python/native/server/async_call.h"
 #include "src/python/native/server/executor_program.h"
 #include "src/python/native/server/fork_mark.h"
@@ -37,6 +39,7 @@ using invoker::python::NativeCaller;
 using invoker::python::NativeClient;
 using invoker::python::NativeGroup;
 using invoker::python::NativeLease;
+using invoker::python::NativeMetrics;
 using invoker::python::NativeReference;
 using invoker::python::NativeServer;
 using invoker::python::SignatureCodec;
@@ -52,6 +55,14 @@ PYBIND11_MODULE(_invoker, module) {
   invoker::python::PrepareForkMarks();
   invoker::transport::KeepSignalHandlers();
   invoker::python::PrepareSignals();
+
+  module.def("client_metrics", &invoker::ClientMetrics, py::call_guard<py::gil_scoped_release>());
+  py::class_<NativeMetrics>(module, "NativeMetrics")
+      .def(py::init(&NativeMetrics::Start), py::arg("listen"), py::arg("tls_cert"),
+           py::arg("tls_key"), py::arg("tls_client_ca"), py::arg("token_file"),
+           py::arg("allow_plaintext"))
+      .def("close", &NativeMetrics::Close)
+      .def_property_readonly("address", &NativeMetrics::address);
 
   module.def("start_logs", &invoker::python::StartLogQueue);
   module.def("stop_logs", &invoker::python::StopLogQueue);
@@ -216,6 +227,7 @@ PYBIND11_MODULE(_invoker, module) {
       .def_property_readonly("closed", &NativeServer::closed)
       .def_property_readonly("forked", &NativeServer::forked)
       .def_property_readonly("address", &NativeServer::address)
+      .def_property_readonly("metrics_address", &NativeServer::metrics_address)
       .def_property_readonly("providers", &NativeServer::providers);
 
   module.def(
@@ -224,8 +236,8 @@ PYBIND11_MODULE(_invoker, module) {
                                       uint32_t, bool>>& functions,
          const std::string& listen, const std::string& provider, const std::string& fabric_address,
          const std::string& notify, const std::string& data_auth, uint64_t window,
-         uint32_t executors, double hot_timeout, double peer_timeout, const py::tuple& security,
-         const py::tuple& cluster) {
+         uint32_t executors, double hot_timeout, double peer_timeout, const std::string& metrics,
+         const py::tuple& security, const py::tuple& cluster) {
         std::vector<NativeServer::Function> list;
         for (const auto& [name, callable, framed, signature, doc, concurrency, coroutine] :
              functions) {
@@ -242,6 +254,7 @@ PYBIND11_MODULE(_invoker, module) {
         options.executors = executors;
         options.hot_timeout_s = hot_timeout;
         options.peer_timeout_s = peer_timeout;
+        options.metrics = metrics;
         options.tls_cert = text(0);
         options.tls_key = text(1);
         options.tls_client_ca = text(2);
@@ -256,5 +269,6 @@ PYBIND11_MODULE(_invoker, module) {
       },
       py::arg("functions"), py::arg("listen"), py::arg("provider"), py::arg("fabric_address"),
       py::arg("notify"), py::arg("data_auth"), py::arg("window"), py::arg("executors"),
-      py::arg("hot_timeout"), py::arg("peer_timeout"), py::arg("security"), py::arg("cluster"));
+      py::arg("hot_timeout"), py::arg("peer_timeout"), py::arg("metrics"), py::arg("security"),
+      py::arg("cluster"));
 }

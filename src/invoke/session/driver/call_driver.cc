@@ -116,9 +116,19 @@ uint64_t CallDriver::method_trials() {
   return trials_.trials();
 }
 
-ResponseDropCounters CallDriver::dropped_responses() {
+SessionCounts CallDriver::Counts() {
   Visit visit(this);
-  return session_->dropped();
+  SessionCounts counts;
+  counts.dropped = session_->dropped();
+  session_->meters().ForEach([&counts](uint16_t id, const bootstrap::FunctionCounts& function) {
+    counts.functions.emplace_back(id, function);
+  });
+  return counts;
+}
+
+uint32_t CallDriver::outstanding() {
+  Visit visit(this);
+  return session_->outstanding();
 }
 
 absl::Status CallDriver::status() {

@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
@@ -37,6 +39,12 @@
 #include "src/transport/reactor/reactor.h"
 
 namespace invoker {
+
+// What a session has done.
+struct SessionCounts {
+  std::vector<std::pair<uint16_t, bootstrap::FunctionCounts>> functions;  // by id
+  ResponseDropCounters dropped;
+};
 
 // Every method may be called from any thread, and blocks only where it says so.
 class CallDriver : public std::enable_shared_from_this<CallDriver> {
@@ -74,7 +82,9 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   const transport::Reactor& reactor() const { return *reactor_; }
   // Response::session.
   uint64_t session() const { return number_; }
-  ResponseDropCounters dropped_responses();
+  SessionCounts Counts();
+  // Calls whose callers still wait.
+  uint32_t outstanding();
 
   // Starts the request, waits for its end and returns its response. Waits for free cells too, if
   // need be. Blocks.
