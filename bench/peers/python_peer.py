@@ -1,4 +1,4 @@
-"""The Python side of python_overhead, typed_calls and slow_neighbours: makes calls as it is told and says how long each took.
+"""The Python side of python_overhead, python_rates, typed_calls and slow_neighbours: makes calls as it is told and says how long each took.
 
     python_peer.py HOST:PORT PROVIDER
 
@@ -9,6 +9,7 @@ standard input does.
 """
 
 import asyncio
+import itertools
 import math
 import sys
 import time
@@ -92,6 +93,69 @@ class Peer:
         self.events.run_until_complete(run())
         return times
 
+    def rate_blocking(self, data, times):
+        """Calls one after the other, timed together, like all that follow."""
+        noop = self.noop
+        begin = clock()
+        for _ in times:
+            noop(data)
+        return shared(begin, times)
+
+    def rate_submit(self, data, times):
+        """Futures, each waited for at once."""
+        submit = self.noop.submit
+        begin = clock()
+        for _ in times:
+            submit(data).result()
+        return shared(begin, times)
+
+    def rate_submit_64(self, data, times):
+        """Futures, 64 at a time."""
+        submit = self.noop.submit
+        begin = clock()
+        for first in range(0, len(times), 64):
+            for future in [submit(data) for _ in times[first : first + 64]]:
+                future.result()
+        return shared(begin, times)
+
+    def rate_map(self, data, times):
+        """A map, by default."""
+        return self._map(data, times)
+
+    def rate_map_64(self, data, times):
+        """A map with 64 calls under way."""
+        return self._map(data, times, max_in_flight=64)
+
+    def _map(self, data, times, **options):
+        begin = clock()
+        for _ in self.noop.map(itertools.repeat(data, len(times)), **options):
+            pass
+        return shared(begin, times)
+
+    def rate_acall(self, data, times):
+        """Calls awaited on an event loop."""
+
+        async def run():
+            acall = self.noop.acall
+            begin = clock()
+            for _ in times:
+                await acall(data)
+            return shared(begin, times)
+
+        return self.events.run_until_complete(run())
+
+    def rate_gather_64(self, data, times):
+        """Calls gathered on an event loop, 64 at a time."""
+        return self.events.run_until_complete(gathered(self.noop.acall, data, times))
+
+    def rate_gather_none(self, data, times):
+        """The same without calls."""
+
+        async def nothing(data):
+            pass
+
+        return self.events.run_until_complete(gathered(nothing, data, times))
+
     def half(self, data, times):
         """A function object's call, whose result is half as long, in new memory."""
         half = self.client.function("half")
@@ -126,6 +190,19 @@ class Peer:
             begin = clock()
             times[i] = clock() - begin
         return times
+
+
+async def gathered(function, data, times):
+    """The times of awaiting function(data), 64 at a time."""
+    begin = clock()
+    for first in range(0, len(times), 64):
+        await asyncio.gather(*[function(data) for _ in times[first : first + 64]])
+    return shared(begin, times)
+
+
+def shared(begin, times):
+    """The time since begin, shared equally."""
+    return [(clock() - begin) // len(times)] * len(times)
 
 
 def main():

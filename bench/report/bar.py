@@ -265,6 +265,28 @@ def _python(results):
     return rows
 
 
+def _python_rates(results):
+    rows = []
+    for what, api, column, bounds in (
+        ("Python's `map`, calls/s", "rate_map", "calls_per_s", {SHM: (250e3, 500e3)}),
+        (
+            "Python's `submit`, 64 at a time, calls/s",
+            "rate_submit_64",
+            "calls_per_s",
+            {SHM: (200e3, 400e3), TCP: (150e3, 400e3)},
+        ),
+        ("Python's `submit().result()` less a blocking call, p50", "rate_submit", "minus_us", {SHM: (8, 3), TCP: (8, 3)}),
+        ("asyncio, 64 gathered, calls/s", "rate_gather_64", "calls_per_s", {SHM: (120e3, 250e3)}),
+        ("asyncio, one `acall` less a blocking call, p50", "rate_acall", "minus_us", {SHM: (15, 8), TCP: (15, 8)}),
+    ):
+        for provider, (least, aim) in bounds.items():
+            measured, _ = _pick(max, results.rows("python_rates", "rates", provider=provider, api=api), column)
+            rate = column == "calls_per_s"
+            unit = "" if rate else "us"
+            rows.append(Row(f"{what}, {provider}", least, aim, measured, unit=unit, more_is_better=rate))
+    return rows
+
+
 def _instructions(counts):
     """`counts`: of each fabric, what tests/budget has recorded."""
     worst, fabric = max(((count, name) for name, count in (counts or {}).items()), default=(None, ""))
@@ -325,6 +347,7 @@ def compute(reports, instructions=None):
         *_bandwidth(results),
         *_warm(results),
         *_python(results),
+        *_python_rates(results),
         *_instructions(instructions),
         *_memory(results),
     ]

@@ -21,6 +21,7 @@ TABLES = {
     "bandwidth": ["bandwidth"],
     "cold_start": ["phases", "totals", "lease_phases", "lease_totals"],
     "python_overhead": ["overhead"],
+    "python_rates": ["rates"],
     "typed_calls": ["overhead"],
     "slow_neighbours": ["latency"],
     "peer_scale": ["sessions", "latency"],

@@ -3,12 +3,13 @@
 import asyncio
 import concurrent.futures
 import gc
+import os
 import time
 import weakref
 
 import invoker
 import pytest
-from conftest import run_script
+from conftest import microseconds, run_script
 
 
 def cores(worker):
@@ -162,3 +163,64 @@ def test_a_signal_that_another_thread_gets_ends_a_wait(wait):
         % wait
     )
     assert done.stdout == "interrupted\n"
+
+
+def test_a_call_that_takes_long_wakes_its_loop(client):
+    async def main():
+        echo = client.function("echo")
+        for _ in range(3):
+            assert await client.acall("test.sleep", microseconds(20_000)) == b""
+            assert [bytes(await echo.acall(b"%d" % i)) for i in range(50)] == [b"%d" % i for i in range(50)]
+
+    asyncio.run(main())
+
+
+def test_one_loop_calls_several_clients_and_one_client_is_called_from_several_loops(server):
+    async def main(clients):
+        calls = [each.acall("echo", b"%d" % i) for i in range(20) for each in clients]
+        return [int(bytes(answer)) for answer in await asyncio.gather(*calls)]
+
+    with invoker.connect(server.address) as first, invoker.connect(server.address) as second:
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            answers = [pool.submit(asyncio.run, main((first, second))) for _ in range(6)]
+            assert [each.result(60) for each in answers] == [[i for i in range(20) for _ in range(2)]] * 6
+
+
+def test_clients_that_are_closed_leave_nothing_in_the_loop(server):
+    async def main():
+        def descriptors():
+            return len(os.listdir("/proc/self/fd"))
+
+        counts = []
+        for _ in range(4):
+            with await invoker.aconnect(server.address) as client:
+                assert await client.acall("echo", b"x") == b"x"
+            await asyncio.sleep(0)
+            counts.append(descriptors())
+        assert len(set(counts[1:])) == 1, counts
+
+    asyncio.run(main())
+
+
+def test_a_client_that_is_closed_ends_what_a_loop_awaits(client, rendezvous):
+    async def main():
+        task = asyncio.ensure_future(client.acall("test.rendezvous", rendezvous.path))
+        await asyncio.to_thread(rendezvous.wait_until_running)
+        closing = asyncio.ensure_future(asyncio.to_thread(client.close))
+        with pytest.raises(invoker.Cancelled):
+            await asyncio.wait_for(task, 60)
+        rendezvous.release()
+        await closing
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_closes_with_calls_under_way_harms_nobody(client, rendezvous):
+    async def main():
+        asyncio.ensure_future(client.acall("test.rendezvous", rendezvous.path))
+        await asyncio.to_thread(rendezvous.wait_until_running)
+
+    asyncio.run(main())
+    rendezvous.release()
+    assert client.submit("echo", b"on").result(60) == b"on"
+    assert asyncio.run(client.acall("echo", b"x")) == b"x"

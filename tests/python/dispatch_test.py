@@ -1,12 +1,10 @@
-"""Futures whose dispatchers meet what is rare: callbacks that close, results that are lost on the way, no threads, forks."""
+"""Futures whose dispatchers meet what is rare: callbacks that close, no threads, forks."""
 
 import concurrent.futures
 import threading
 
 import invoker
-import pytest
 from conftest import run_script
-from invoker._calls import dispatch
 
 
 def test_callbacks_of_calls_of_two_executors_may_close_the_group():
@@ -39,42 +37,6 @@ def test_callbacks_of_calls_of_two_executors_may_close_the_group():
                 assert all(closed.acquire(timeout=60) for _ in futures)
             finally:
                 leave[number].set()
-
-
-class Native:
-    """A client's native half that has no memory for its first results."""
-
-    closed = forked = False
-
-    def __init__(self):
-        self.failed = False
-        self.started = threading.Semaphore(0)
-
-    def next_results(self):
-        self.started.acquire()
-        if not self.failed:
-            self.failed = True
-            raise MemoryError("for the results")
-        return [(2, memoryview(b"later"), 7)]
-
-    def cancel(self, call):
-        return True
-
-    def wake(self):
-        self.started.release()
-
-
-def test_results_that_are_lost_on_the_way_end_their_calls_and_no_others():
-    native = Native()
-    dispatcher = dispatch.Dispatcher(native)
-    first = dispatcher.start(lambda token: object(), lambda view, session: (bytes(view), session))
-    native.started.release()
-    with pytest.raises(MemoryError):
-        first.result(timeout=60)
-    second = dispatcher.start(lambda token: object(), lambda view, session: (bytes(view), session))
-    native.started.release()
-    assert second.result(timeout=60) == (b"later", 7)
-    dispatcher.stop()
 
 
 def test_a_forked_process_is_told_though_its_parent_was_in_the_middle_of_a_call():

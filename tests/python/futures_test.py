@@ -8,9 +8,8 @@ import threading
 import invoker
 import numpy
 import pytest
-from conftest import microseconds
+from conftest import comes_true, microseconds
 from invoker._native import buffers
-from invoker._calls.futures import CallFuture
 
 
 def test_many_calls_under_way_give_each_its_own_result(client):
@@ -35,6 +34,69 @@ def test_submit_from_many_threads(client):
 
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         assert all(pool.map(work, range(12)))
+
+
+def test_a_call_ends_though_nobody_waits_for_it(client):
+    futures = [client.submit("echo", b"%d" % i) for i in range(64)]
+    assert comes_true(lambda: all(future.done() for future in futures))
+    assert not any(future.running() or future.cancel() or future.cancelled() for future in futures)
+    assert [bytes(future.result(0)) for future in futures] == [b"%d" % i for i in range(64)]
+
+
+def test_any_number_of_threads_wait_for_a_future(client, rendezvous):
+    future = client.submit("test.rendezvous", rendezvous.path)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        results = [pool.submit(wait) for wait in (future.result, future.exception) * 4]
+        rendezvous.release()
+        assert [result.result(60) for result in results] == [b"held", None] * 4
+    assert future.result() is future.result()
+
+
+def test_who_waits_and_who_watches_learn_of_the_same_end(client):
+    for _ in range(100):
+        future = client.submit("echo", b"x")
+        told = []
+        barrier = threading.Barrier(2)
+
+        def watch(future=future, told=told, barrier=barrier):
+            barrier.wait()
+            future.add_done_callback(told.append)
+            assert concurrent.futures.wait([future], timeout=60).done == {future}
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            watching = pool.submit(watch)
+            barrier.wait()
+            assert future.result(60) == b"x"
+            watching.result()
+        assert comes_true(lambda told=told: len(told) == 1) and told == [future]
+
+
+def test_a_cancelled_call_is_so_for_all_who_watch_it(client, rendezvous):
+    slow = client.submit("test.rendezvous", rendezvous.path)
+    for _ in range(50):
+        future = client.submit("echo", b"x")
+        told = threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            watching = pool.submit(future.add_done_callback, lambda _, told=told: told.set())
+            assert future.cancel()
+            watching.result()
+        assert told.wait(60) and future.cancelled() and future.done()
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.exception()
+    rendezvous.release()
+    assert slow.result() == b"held"
+
+
+def test_out_is_written_before_anybody_learns_that_the_call_has_ended(client):
+    for learn in (
+        lambda future: concurrent.futures.wait([future]),
+        lambda future: next(invoker.as_completed([future])),
+        lambda future: comes_true(future.done),
+        lambda future: future.exception(),
+    ):
+        out = bytearray(3)
+        learn(client.submit("echo", b"abc", out=out))
+        assert out == b"abc"
 
 
 def test_results_are_hoarded_freely(client):
@@ -95,11 +157,14 @@ def test_out_of_a_call_that_was_cancelled_is_never_written(server, rendezvous, m
     with invoker.connect(server.address, reconnect=True) as group, Copying(monkeypatch) as copying:
         out = bytearray(3)
         future = group.submit("echo", b"abc", out=out, retry=retry)
+        reader = threading.Thread(target=future.result)
+        reader.start()
         assert copying.begun.wait(60)
         # Too late: it is being written.
         assert not future.cancel() and not future.cancelled() and not future.done()
         copying.may_go_on.set()
         assert future.result(60) == b"abc" and out == b"abc"
+        reader.join()
         copying.begun.clear()
         slow = group.submit("test.rendezvous", rendezvous.path)
         out = bytearray(3)
@@ -108,43 +173,6 @@ def test_out_of_a_call_that_was_cancelled_is_never_written(server, rendezvous, m
         rendezvous.release()
         assert group.submit("echo", b"on").result(60) == b"on"
         assert not copying.begun.is_set() and out == bytes(3)
-
-
-def test_who_awaits_a_call_that_is_cancelled_goes_on_when_out_is_not_written_any_more(client, monkeypatch):
-    out = bytearray(3)
-
-    async def main(copying):
-        task = asyncio.ensure_future(client.acall("echo", b"abc", out=out))
-        while not copying.begun.is_set():
-            await asyncio.sleep(0.001)
-        task.cancel()
-        threading.Timer(0.1, copying.may_go_on.set).start()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return bytes(out)
-
-    with Copying(monkeypatch) as copying:
-        seen = asyncio.run(main(copying))
-        assert client.submit("echo", b"on").result(60) == b"on"
-        assert out == seen
-
-
-def test_a_future_is_either_cancelled_or_claimed():
-    for _ in range(500):
-        future = CallFuture()
-        barrier = threading.Barrier(2)
-
-        def claim():
-            barrier.wait()
-            return future.claim()
-
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            claimed = pool.submit(claim)
-            barrier.wait()
-            cancelled = future.cancel()
-        assert claimed.result() != cancelled == future.cancelled()
-        # A waiting thread is told.
-        assert not cancelled or concurrent.futures.wait([future]).done
 
 
 def test_cancelling_a_task_cancels_its_call(client, rendezvous):
@@ -207,7 +235,11 @@ def test_a_callback_that_fails_harms_nobody_else(client, rendezvous, caplog):
     slow.add_done_callback(fail)
     rendezvous.release()
     assert slow.result() == b"held"
-    assert client.submit("echo", b"x").result() == b"x"
+    # Callbacks run one after the other.
+    called_back = threading.Event()
+    client.submit("test.rendezvous", rendezvous.path).add_done_callback(lambda _: called_back.set())
+    rendezvous.release()
+    assert called_back.wait(60)
     assert "callback" in caplog.text
 
 

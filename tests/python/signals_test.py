@@ -104,7 +104,7 @@ def test_a_signal_that_another_thread_got_ends_a_wait(wait):
         def interrupt():
             main = threading.main_thread().ident
             begun.wait()
-            while sys._current_frames()[main].f_code.co_name not in ("wait", "_wait", "get"):
+            while sys._current_frames()[main].f_code.co_name not in ("wait", "_await", "_results"):
                 time.sleep(0.001)
             # So that it has begun to wait, most likely; sooner is right, too.
             time.sleep(0.02)

@@ -20,15 +20,17 @@ class CallStarter {
   static absl::StatusOr<Future> Start(Client& client, const RemoteFunction& function,
                                       const CallInput& input, const CallOptions& options);
   // The same with a callback. After an error `done` has not been taken, and is not called. `ticket`
-  // is set before `done` can be called.
+  // is set before `done` can be called. `comes_back`: see CallDriver::StartWithCallback.
   static absl::Status Start(Client& client, const RemoteFunction& function, const CallInput& input,
                             const CallOptions& options, CallDone& done,
-                            CallTicket* ticket = nullptr);
+                            CallTicket* ticket = nullptr, bool comes_back = false);
   // The same for requests to the executor's data store.
   static absl::StatusOr<Future> StartStore(Client& client, StoreOperation operation,
                                            const CallInput& input, const CallOptions& options);
   static absl::Status StartStore(Client& client, StoreOperation operation, const CallInput& input,
                                  const CallOptions& options, CallDone& done);
+  // What drives a client's calls, for those that come back.
+  static CallDriver& DriverOf(Client& client) { return *client.driver_; }
   // Future::Cancel, for a call that Start has started with a callback.
   static bool Cancel(Client& client, const CallTicket& ticket);
 

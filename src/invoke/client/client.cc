@@ -145,9 +145,9 @@ namespace {
 // If it returns an error, `done` has not been taken.
 absl::Status StartWithCallback(CallDriver* driver, const ClientSession::Request& request,
                                std::unique_ptr<MemoryCall> memory, CallDone& done,
-                               CallTicket* ticket) {
+                               CallTicket* ticket, bool comes_back = false) {
   if (ABSL_PREDICT_TRUE(memory == nullptr)) {
-    return driver->StartWithCallback(request, done, ticket);
+    return driver->StartWithCallback(request, done, ticket, comes_back);
   }
   struct Pending {
     std::unique_ptr<MemoryCall> memory;
@@ -157,7 +157,7 @@ absl::Status StartWithCallback(CallDriver* driver, const ClientSession::Request&
   CallDone finish = [pending](absl::StatusOr<Response> response) {
     pending->done(pending->memory->Finish(std::move(response)));
   };
-  absl::Status status = driver->StartWithCallback(request, finish, ticket);
+  absl::Status status = driver->StartWithCallback(request, finish, ticket, comes_back);
   pending->memory->Started();
   if (!status.ok()) done = std::move(pending->done);
   return status;
@@ -213,12 +213,13 @@ absl::StatusOr<Future> CallStarter::Start(Client& client, const ClientSession::R
 
 absl::Status CallStarter::Start(Client& client, const RemoteFunction& function,
                                 const CallInput& input, const CallOptions& options, CallDone& done,
-                                CallTicket* ticket) {
+                                CallTicket* ticket, bool comes_back) {
   ClientSession::Request request;
   std::unique_ptr<MemoryCall> memory;
   absl::Status status = Make(client, function, input, options, &request, &memory);
   if (!status.ok()) return status;
-  return StartWithCallback(client.driver_.get(), request, std::move(memory), done, ticket);
+  return StartWithCallback(client.driver_.get(), request, std::move(memory), done, ticket,
+                           comes_back);
 }
 
 absl::Status CallStarter::MakeStore(Client& client, StoreOperation operation,

@@ -25,6 +25,8 @@ class CallDeadline {
   }
 
   bool none() const { return at_ns_ == kNone; }
+  // MonotonicNs.
+  int64_t at_ns() const { return at_ns_; }
   // Not positive once it has passed.
   absl::Duration left() const {
     return none() ? absl::InfiniteDuration() : absl::Nanoseconds(at_ns_ - transport::MonotonicNs());

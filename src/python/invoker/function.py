@@ -8,11 +8,13 @@ from concurrent.futures import Future
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Union, overload
 
 from invoker._calls import arguments, mapping
+from invoker._calls.futures import CallFuture
 from invoker._calls.leasing import OnFirstUse, OwnLease
 from invoker._calls.lease_calls import LeaseCalls
 from invoker._calls.native_calls import NativeCalls
 from invoker._native import _invoker
 from invoker._pickle import shipping
+from invoker.errors import InvokerError
 from invoker.remote_function import RemoteFunction
 from invoker.typed import Typed, TypedFunction
 
@@ -38,11 +40,20 @@ class Function(_invoker.BoundFunction):
 
     def submit(self, data: Any = b"", **options: Any) -> Future:
         """Like Client.submit()."""
-        return self._calls.submit(self.handle, data, **options)
+        if options:
+            return self._calls.submit(self, data, **options)
+        return self._begun(data)
 
     async def acall(self, data: Any = b"", **options: Any) -> Any:
         """Like Client.acall()."""
-        return await self._calls.acall(self.handle, data, **options)
+        call = None if options else self.begin(data, False)
+        if call is None:
+            return await self._calls.acall(self, data, **options)
+        await self._calls.dispatcher.loops.end_of(call)
+        value = call.value()
+        if isinstance(value, BaseException):
+            raise value
+        return value
 
     def map(
         self,
@@ -57,12 +68,20 @@ class Function(_invoker.BoundFunction):
         if max_in_flight is None:
             max_in_flight = self._calls.default_in_flight()
         return mapping.run(
-            functools.partial(self.submit, **options),
+            functools.partial(self._calls.submit, self, **options) if options else self._begun,
             inputs,
             ordered=ordered,
             max_in_flight=max_in_flight,
             progress=progress,
         )
+
+    def _begun(self, data: Any) -> CallFuture:
+        """submit() without options."""
+        dispatcher = self._calls.dispatcher
+        try:
+            return CallFuture(self.begin(data, True), dispatcher)
+        except InvokerError as error:
+            return dispatcher.not_started(error)
 
     def __repr__(self) -> str:
         return "<invoker.Function %s>" % self.name
@@ -116,7 +135,7 @@ class Functions:
         unknown name or a closed client raises here.
         """
         return self._calls.submit(
-            self._calls.handle(name),
+            self._calls.find(name),
             data,
             timeout=timeout,
             response_capacity=response_capacity,
@@ -142,7 +161,7 @@ class Functions:
         cancels the call, as cancel() on the future of submit() does.
         """
         return await self._calls.acall(
-            self._calls.handle(name),
+            self._calls.find(name),
             data,
             timeout=timeout,
             response_capacity=response_capacity,
@@ -164,7 +183,7 @@ class Functions:
         """
         if callable(function):
             return self.register(function)
-        return Function(self._calls, self._calls.handle(function))
+        return Function(self._calls, self._calls.find(function).handle)
 
     def typed(self, name: str, signature: Optional[str] = None) -> TypedFunction:
         """The typed function of that name, to call with values; of a group, one that all workers have with one signature.
@@ -260,7 +279,7 @@ class Functions:
         itself, upload again. Lease.upload() brings a library to the executors of a lease of yours.
         """
         lease = self._own_lease.get()
-        return {name: Function(lease, lease.handle(name)) for name in lease.upload(path)}
+        return {name: Function(lease, lease.find(name).handle) for name in lease.upload(path)}
 
     def close(self) -> Any:
         """Gives back the lease that register() or upload() has taken."""

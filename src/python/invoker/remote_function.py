@@ -98,7 +98,7 @@ class RemoteFunction:
             max_in_flight = self._caller.default_in_flight()
         inputs = mapping.zipped(*iterables)
         return mapping.run(
-            lambda args: self.submit(*args),
+            lambda args: self._caller.start_remote(self._call, args, {}),
             inputs,
             ordered=ordered,
             max_in_flight=max_in_flight,

@@ -58,7 +58,7 @@ class TypedFunction(_invoker.BoundTyped):
     or ValueError, and no call, if an argument is not what the signature says. Keeps the sessions alive, not open.
     """
 
-    __slots__ = ("_calls", "_codec", "_options")
+    __slots__ = ("_calls", "_codec")
 
     def __new__(
         cls,
@@ -71,7 +71,7 @@ class TypedFunction(_invoker.BoundTyped):
         retry: int = 0,
     ) -> TypedFunction:
         """For typed() of Client, Group and Lease."""
-        handle = calls.handle(name)
+        handle = calls.find(name).handle
         if not handle.signature:
             raise InvalidArgument(
                 "the worker's function %s takes and returns bytes, and has no signature: use call()" % name
@@ -88,7 +88,6 @@ class TypedFunction(_invoker.BoundTyped):
         function = super().__new__(cls, calls.native, handle, codec, timeout, response_capacity, retry)
         function._calls = calls
         function._codec = codec
-        function._options = (timeout, response_capacity, retry)
         return function
 
     @property
@@ -124,9 +123,7 @@ class TypedFunction(_invoker.BoundTyped):
 
     def submit(self, *args: Any) -> Future:
         """Starts a call and returns the future of its result, as Client.submit() does."""
-        future = self._start(args, True)
-        assert future is not None
-        return future
+        return self._started(args)
 
     async def acall(self, *args: Any) -> Any:
         """Calls the function from asyncio. Never blocks the event loop."""
@@ -143,17 +140,22 @@ class TypedFunction(_invoker.BoundTyped):
         if max_in_flight is None:
             max_in_flight = self._calls.default_in_flight()
         return mapping.run(
-            lambda args: self.submit(*args),
+            self._started,
             mapping.zipped(*iterables),
             ordered=ordered,
             max_in_flight=max_in_flight,
             progress=progress,
         )
 
-    def _start(self, args: tuple, may_block: bool) -> Optional[Future]:
-        native, handle, codec = self._calls.native, self.handle, self._codec
+    def _started(self, args: tuple) -> CallFuture:
+        future = self._start(args, True)
+        assert future is not None
+        return future
+
+    def _start(self, args: tuple, may_block: bool) -> Optional[CallFuture]:
+        codec = self._codec
         return self._calls.dispatcher.start(
-            lambda token: native.start_typed(token, handle, codec, args, *self._options, may_block),
+            lambda: self.begin(args, may_block),
             lambda view, session: codec.decode_result(view),
         )
 

@@ -12,10 +12,13 @@
 #include "src/python/native/calls/bound_function.h"
 #include "src/python/native/calls/bound_typed.h"
 #include "src/python/native/calls/connect_options.h"
+#include "src/python/native/calls/ended_queue.h"
 #include "src/python/native/calls/native_caller.h"
 #include "src/python/native/calls/native_client.h"
 #include "src/python/native/calls/native_group.h"
 #include "src/python/native/calls/native_lease.h"
+#include "src/python/native/calls/started_call.h"
+#include "src/python/native/errors.h"
 #include "src/python/native/event.h"
 #include "src/python/native/log_queue.h"
 #include "src/python/native/memory.h"
@@ -33,6 +36,7 @@
 namespace py = pybind11;
 using invoker::python::AsyncCall;
 using invoker::python::ClusterCredentialsFrom;
+using invoker::python::EndedQueue;
 using invoker::python::Event;
 using invoker::python::FunctionHandle;
 using invoker::python::NativeCaller;
@@ -43,7 +47,6 @@ using invoker::python::NativeMetrics;
 using invoker::python::NativeReference;
 using invoker::python::NativeServer;
 using invoker::python::SignatureCodec;
-using invoker::python::StartedCall;
 using invoker::python::Way;
 using invoker::python::WayFrom;
 
@@ -68,11 +71,39 @@ PYBIND11_MODULE(_invoker, module) {
   module.def("stop_logs", &invoker::python::StopLogQueue);
   module.def("take_logs", &invoker::python::TakeLogs);
 
-  // Both of the caller that returned them; StartedCall is opaque.
+  // The caller's that returned it.
   py::class_<FunctionHandle>(module, "FunctionHandle")
       .def_readonly("name", &FunctionHandle::name)
       .def_readonly("signature", &FunctionHandle::signature);
-  py::class_<StartedCall>(module, "StartedCall");
+
+  PyObject* started_call = invoker::python::MakeStartedCallType();
+  if (started_call == nullptr) throw py::error_already_set();
+  module.attr("StartedCall") = py::reinterpret_steal<py::object>(started_call);
+  py::class_<EndedQueue, std::shared_ptr<EndedQueue>>(module, "EndedQueue")
+      .def(py::init<>())
+      .def("add_descriptor",
+           [](EndedQueue& queue) {
+             invoker::python::RaiseUnlessOk(queue.AddDescriptor());
+             return queue.descriptor();
+           })
+      .def("push", &EndedQueue::Push, py::arg("token"))
+      .def("wake", &EndedQueue::Wake)
+      .def("take", &EndedQueue::Take)
+      .def("set_polled", &EndedQueue::SetPolled, py::arg("polled"))
+      .def(
+          "poll",
+          [](const std::shared_ptr<EndedQueue>& queue, py::handle call, double limit) {
+            invoker::python::AwaitQueue(*queue, call.ptr(), limit);
+            return queue->Take();
+          },
+          py::arg("call"), py::arg("limit"))
+      .def(
+          "wait",
+          [](const std::shared_ptr<EndedQueue>& queue, py::handle call) {
+            invoker::python::AwaitQueue(*queue, call.ptr(), std::nullopt);
+            return queue->Take();
+          },
+          py::arg("call"));
 
   py::class_<SignatureCodec>(module, "Signature")
       .def(py::init(&SignatureCodec::Parse), py::arg("text"))
@@ -104,16 +135,6 @@ PYBIND11_MODULE(_invoker, module) {
       .def("function", &NativeCaller::Function, py::arg("name"))
       .def("function_names", &NativeCaller::FunctionNames)
       .def(
-          "start",
-          [](NativeCaller& caller, uint64_t token, const FunctionHandle& function, py::handle data,
-             std::optional<double> timeout, std::optional<int64_t> response_capacity, uint64_t room,
-             int64_t retry, bool may_block) {
-            return caller.Start(token, function, data,
-                                {timeout, response_capacity, room, retry, may_block});
-          },
-          py::arg("token"), py::arg("function"), py::arg("data"), py::arg("timeout"),
-          py::arg("response_capacity"), py::arg("room"), py::arg("retry"), py::arg("may_block"))
-      .def(
           "call_frame",
           [](NativeCaller& caller, const FunctionHandle& function, py::handle parts,
              std::optional<double> timeout, int64_t response_capacity) {
@@ -122,28 +143,13 @@ PYBIND11_MODULE(_invoker, module) {
           py::arg("function"), py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"))
       .def(
           "start_frame",
-          [](NativeCaller& caller, uint64_t token, const FunctionHandle& function, py::handle parts,
+          [](const py::object& self, const FunctionHandle& function, py::handle parts,
              std::optional<double> timeout, int64_t response_capacity, bool may_block) {
-            return caller.StartFrame(token, function, parts,
-                                     {timeout, response_capacity, 0, 0, may_block});
+            return self.cast<NativeCaller&>().StartFrame(
+                self.ptr(), function, parts, {timeout, response_capacity, 0, 0, may_block});
           },
-          py::arg("token"), py::arg("function"), py::arg("parts"), py::arg("timeout"),
-          py::arg("response_capacity"), py::arg("may_block"))
-      .def(
-          "start_typed",
-          [](NativeCaller& caller, uint64_t token, const FunctionHandle& function,
-             const SignatureCodec& signature, const py::tuple& arguments,
-             std::optional<double> timeout, std::optional<int64_t> response_capacity, int64_t retry,
-             bool may_block) {
-            return caller.StartTyped(token, function, signature,
-                                     {PySequence_Fast_ITEMS(arguments.ptr()), arguments.size()},
-                                     {timeout, response_capacity, 0, retry, may_block});
-          },
-          py::arg("token"), py::arg("function"), py::arg("signature"), py::arg("arguments"),
-          py::arg("timeout"), py::arg("response_capacity"), py::arg("retry"), py::arg("may_block"))
-      .def("cancel", &NativeCaller::Cancel, py::arg("call"))
-      .def("next_results", &NativeCaller::NextResults)
-      .def("wake", &NativeCaller::Wake)
+          py::arg("function"), py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"),
+          py::arg("may_block"))
       .def("close", &NativeCaller::Close)
       .def_property_readonly("closed", &NativeCaller::closed)
       .def_property_readonly("forked", &NativeCaller::forked)

@@ -171,7 +171,7 @@ absl::StatusOr<Call*> CallDriver::Start(const ClientSession::Request& request) {
 }
 
 absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request, CallDone& on_done,
-                                           CallTicket* ticket) {
+                                           CallTicket* ticket, bool comes_back) {
   Visit visit(this);
   absl::Status why_not;
   Call* call = StartLocked(request, /*may_wait_for_others=*/true, &why_not);
@@ -180,10 +180,27 @@ absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request
   if (ticket != nullptr) *ticket = {call, call->sequence};
   helper_.CallStarted();
   if (!role_.taken()) {
-    helper_.Lead();
+    if (!comes_back) helper_.Lead();
     HandOnLocked();
   }
   return absl::OkStatus();
+}
+
+void CallDriver::LeaveToHelper() {
+  Visit visit(this);
+  if (role_.taken()) return;
+  helper_.Lead();
+  HandOnLocked();
+}
+
+void CallDriver::DriveForCallbacks(absl::FunctionRef<bool()> done, int64_t deadline_ns) {
+  Visit visit(this);
+  while (!done() && session_->needs_turns() &&
+         (deadline_ns == kForever || transport::MonotonicNs() < deadline_ns)) {
+    DriveOrWaitLocked(nullptr, deadline_ns);
+  }
+  // The driver's role may have been left to this thread.
+  HandOnLocked();
 }
 
 absl::StatusOr<Response> CallDriver::Await(Call* call) {

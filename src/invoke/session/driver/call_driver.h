@@ -97,8 +97,16 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // Starts the request. The thread that drives calls `on_done` with the result, and holds no lock
   // then. Blocks only while no cells are free. If this returns an error, `on_done` has not been
   // taken and is not called. `ticket`, if any, is for Cancel, and set before the callback can come.
+  // `comes_back`: the caller is going to drive soon (DriveForCallbacks), so that the helper thread
+  // need not at once.
   absl::Status StartWithCallback(const ClientSession::Request& request, CallDone& on_done,
-                                 CallTicket* ticket = nullptr);
+                                 CallTicket* ticket = nullptr, bool comes_back = false);
+  // After all nobody comes back: the helper thread drives.
+  void LeaveToHelper();
+  // Drives, and runs callbacks, until `done`, which is asked under the turn lock, the deadline, or
+  // for as long as there is anything to drive for: another thread may be about to run the callback
+  // that is waited for. Blocks.
+  void DriveForCallbacks(absl::FunctionRef<bool()> done, int64_t deadline_ns);
 
   // Ends a call that is under way as CANCELLED; false if it has ended. Its callback, or those of
   // other calls that have ended, may run inside. A call that has been given back, as Await and Drop

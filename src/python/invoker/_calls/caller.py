@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from concurrent.futures import Future
 from typing import Any, NamedTuple, Optional
 
 from invoker._calls import futures
+from invoker._calls.futures import CallFuture
 from invoker._pickle import frames
 
 
@@ -29,11 +29,11 @@ class Caller:
         """Calls a function of Python objects and waits for its result."""
         raise NotImplementedError
 
-    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[Future]:
+    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[CallFuture]:
         """The future of a call with a CALL frame, or None if it would have to wait for room and may not."""
         raise NotImplementedError
 
-    def start_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Future:
+    def start_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> CallFuture:
         """Starts a call of a function of Python objects."""
         future = self.begin_remote(call, frames.encode(frames.CALL, (args, kwargs)), True)
         assert future is not None

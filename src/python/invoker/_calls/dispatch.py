@@ -1,18 +1,18 @@
-"""Futures: the thread that hands out the results of calls."""
+"""Starts calls, and completes those futures that are watched, on a thread for each client."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import logging
 import threading
-from concurrent.futures import Future
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Optional
 
-from invoker._native.fork import renew_locks_of
-from invoker._calls.futures import CallFuture
+from invoker._calls.event_loops import LoopsOfClient
+from invoker._calls.futures import CallFuture, Finish
+from invoker._native import _invoker
 from invoker._native._invoker import NativeCaller, StartedCall
-from invoker.errors import FailedPrecondition, InvokerError
+from invoker._native.fork import renew_locks_of
+from invoker.errors import InvokerError
 
 _logger = logging.getLogger("invoker")
 
@@ -20,80 +20,57 @@ _logger = logging.getLogger("invoker")
 _here = threading.local()
 
 
-class _Expected(NamedTuple):
-    """What becomes of a call's response."""
-
-    future: CallFuture
-    finish: Callable[[memoryview, int], Any]
-    writes: bool
-
-
 class Dispatcher:
-    """Starts calls and completes their futures, on a thread of its own that the first call starts.
+    """Makes futures of calls. The first one that is watched starts the thread.
 
     Refers to the native half only, so that it does not keep the calls.
     """
 
     def __init__(self, native: NativeCaller) -> None:
         self._native = native
-        self._tokens = itertools.count(1)
+        self.loops = LoopsOfClient()
+        self._ended = _invoker.EndedQueue()
+        self._tokens = itertools.count()
         renew_locks_of(self)
         # Under the lock.
-        self._pending: Dict[int, _Expected] = {}
+        self._watched: Dict[int, CallFuture] = {}
         self._thread: Optional[threading.Thread] = None
         self._stopping = False
 
     def renew_locks(self) -> None:
         self._lock = threading.Lock()
 
-    def start(
-        self,
-        begin: Callable[[int], Optional[StartedCall]],
-        finish: Callable[[memoryview, int], Any],
-        *,
-        writes: bool = False,
-    ) -> Optional[Future]:
-        """The future of a call that begin(token) starts; None if that is None: it would have to wait for room.
-
-        finish makes the future's result of the response and the number of its session, on the dispatcher's thread. writes:
-        it writes to memory of the caller's, which it may only if the call has not been cancelled.
-        """
-        future = CallFuture()
-        token = next(self._tokens)
+    def start(self, begin: Callable[[], Optional[StartedCall]], finish: Optional[Finish] = None) -> Optional[CallFuture]:
+        """The future of a call that begin() starts; None if that is None: it would have to wait for room."""
         try:
-            self._expect(token, _Expected(future, finish, writes))
-            call = begin(token)
+            call = begin()
         except InvokerError as error:
-            self._forget(token)
-            if self._native.closed or self._native.forked:
-                raise
-            future.set_exception(error)
-            return future
-        except BaseException:
-            # A signal's exception comes between any two steps, also once the call has been started. Its result is then dropped.
-            self._forget(token)
-            raise
-        if call is None:
-            self._forget(token)
-            return None
-        future.ends_by(functools.partial(self._native.cancel, call))
-        return future
+            return self.not_started(error)
+        return None if call is None else CallFuture(call, self, finish)
 
-    def _expect(self, token: int, expected: _Expected) -> None:
+    def not_started(self, error: InvokerError) -> CallFuture:
+        """The future of a call that could not be started. Raises instead if no call can be any more."""
+        if self._native.closed or self._native.forked:
+            raise error
+        return CallFuture.failed(error, self)
+
+    def watch(self, call: StartedCall, future: CallFuture) -> bool:
+        """Has the thread complete the future at the end of its call. False, and it does not, if the call has ended."""
+        token = next(self._tokens)
         with self._lock:
-            if self._stopping:
-                raise FailedPrecondition("the client or group has been closed", fate="not_sent")
-            self._pending[token] = expected
+            self._watched[token] = future
             # One that has no number has been kept from starting.
             if self._thread is None or self._thread.ident is None:
                 self._thread = threading.Thread(target=self._run, name="invoker", daemon=True)
                 self._thread.start()
-
-    def _forget(self, token: int) -> None:
+        if call.watch(self._ended, token):
+            call.leave_to_helper()
+            return True
         with self._lock:
-            self._pending.pop(token, None)
+            self._watched.pop(token, None)
             if self._stopping:
-                self._native.wake()
+                self._ended.wake()
+        return False
 
     def stop(self, wait: bool = True) -> None:
         """Ends the thread once all futures are complete, and waits for that; the native half has been closed before.
@@ -103,12 +80,13 @@ class Dispatcher:
         # A forked process has no such thread.
         if self._native.forked:
             return
+        self.loops.leave()
         with self._lock:
             self._stopping = True
             thread = self._thread
         if thread is None or thread.ident is None:
             return
-        self._native.wake()
+        self._ended.wake()
         if wait and not getattr(_here, "dispatches", False):
             # Not for ever at a time: a signal that another thread got does not end the wait (_invoker.Event).
             while thread.is_alive():
@@ -118,40 +96,16 @@ class Dispatcher:
         _here.dispatches = True
         while True:
             with self._lock:
-                if self._stopping and not self._pending:
+                if self._stopping and not self._watched:
                     return
-            try:
-                results = self._native.next_results()
-            except BaseException as error:
-                # Some results have been lost for want of memory, and it is not known which.
-                results = self._all_pending(error)
-            for token, value, session in results:
+            for token in self._ended.wait(None):
                 with self._lock:
-                    expected = self._pending.pop(token, None)
-                if expected is None:
-                    continue
+                    future = self._watched.pop(token, None)
                 try:
-                    _complete(expected, value, session)
+                    if future is not None:
+                        future.complete_watched()
                 except BaseException:
                     # A callback raised this. Other futures must not suffer for it.
                     _logger.exception("a callback of a future failed")
-            # Nothing of a result is kept while this thread waits for the next one.
-            expected = value = results = None  # noqa: F841
-
-    def _all_pending(self, error: BaseException) -> List[Tuple[int, Any, int]]:
-        with self._lock:
-            return [(token, error, 0) for token in self._pending]
-
-
-def _complete(expected: _Expected, value: Any, session: int) -> None:
-    future = expected.future
-    failed = isinstance(value, BaseException)
-    if future.cancelled() or (expected.writes and not failed and not future.claim()):
-        return
-    if not failed:
-        try:
-            value = expected.finish(value, session)
-        except BaseException as error:
-            value = error
-            failed = True
-    future.complete(value, failed)
+                # Nothing of a result is kept while this thread waits for the next one.
+                future = None

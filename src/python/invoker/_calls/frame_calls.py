@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import pickle
 import time
-from concurrent.futures import Future
 from typing import Any, Dict, List, Optional, Union
 
 from invoker._calls import arguments
 from invoker._native import _invoker
 from invoker._pickle import frames
 from invoker._calls.dispatch import Dispatcher
+from invoker._calls.futures import CallFuture
 from invoker.errors import InvalidArgument, InvokerError, RemoteError, RemoteTraceback
 
 Native = Union[_invoker.NativeClient, _invoker.NativeGroup]
@@ -52,14 +52,12 @@ class FrameCalls:
         timeout: Optional[float],
         response_capacity: Optional[int],
         may_block: bool,
-    ) -> Optional[Future]:
+    ) -> Optional[CallFuture]:
         """The future of a call with encode()'s frame, or None if it would have to wait for room and may not."""
         arguments.check_call(timeout, response_capacity)
         room = self._room(function.name, parts, response_capacity)
         return self._dispatcher.start(
-            lambda token: self._native.start_frame(
-                token, function, parts, timeout, room, may_block
-            ),
+            lambda: self._native.start_frame(function, parts, timeout, room, may_block),
             functools.partial(self._result_of, parts.references, function, _deadline(timeout)),
         )
 

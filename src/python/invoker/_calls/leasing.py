@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import numbers
 import threading
-from concurrent.futures import Future
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from invoker._calls import arguments
 from invoker._calls.caller import Caller, RemoteCall
 from invoker._calls.connecting import Connecting
+from invoker._calls.futures import CallFuture
 from invoker._calls.lease_calls import LeaseCalls
 from invoker._native import _invoker
 from invoker._native.fork import renew_locks_of
@@ -146,7 +146,7 @@ class OnFirstUse(Caller):
         lease, name = self._there()
         return lease.call_remote(call._replace(name=name), args, kwargs)
 
-    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[Future]:
+    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[CallFuture]:
         there = self._there_already()
         if there is None:
             # Leasing takes a while, and shipping.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from concurrent.futures import Future
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
 from invoker._calls import arguments
-from invoker._calls.ended import Ended
+from invoker._calls.futures import CallFuture
+from invoker._native import _invoker
 
 # The results that may wait for an earlier one, for each call that may be under way.
 _MOST_WAITING = 4
@@ -31,7 +30,7 @@ class zipped:
 
 
 def run(
-    submit: Callable[[Any], Future],
+    submit: Callable[[Any], CallFuture],
     inputs: Iterable[Any],
     *,
     ordered: bool,
@@ -54,45 +53,40 @@ def run(
 
 
 def _results(
-    submit: Callable[[Any], Future],
+    submit: Callable[[Any], CallFuture],
     inputs: Iterator[Any],
     ordered: bool,
     max_in_flight: int,
     progress: Optional[Progress],
     total: Optional[int],
 ) -> Iterator[Any]:
-    ended = Ended()
-    waiting: Dict[int, Future] = {}
-    started = under_way = done = next_out = 0
+    ended = _invoker.EndedQueue()
+    # By the numbers of their inputs.
+    under_way: Dict[int, CallFuture] = {}
+    waiting: Dict[int, CallFuture] = {}
+    started = done = next_out = 0
     more = True
-    try:
-        while True:
-            most_started = next_out + (1 + _MOST_WAITING) * max_in_flight
-            while more and under_way < max_in_flight and started < most_started:
-                try:
-                    value = next(inputs)
-                except StopIteration:
-                    more = False
-                    break
-                submit(value).add_done_callback(functools.partial(ended.note, started))
-                started += 1
-                under_way += 1
-            if next_out in waiting:
-                result = waiting.pop(next_out).result()
-                next_out += 1
-                yield result
-                continue
-            if under_way == 0:
-                return
-            found = ended.get()
-            assert found is not None
-            index, future = found
-            under_way -= 1
+    while True:
+        most_started = next_out + (1 + _MOST_WAITING) * max_in_flight
+        while more and len(under_way) < max_in_flight and started < most_started:
+            try:
+                value = next(inputs)
+            except StopIteration:
+                more = False
+                break
+            under_way[started] = submit(value)
+            under_way[started].watch(ended, started)
+            started += 1
+        if next_out in waiting:
+            result = waiting.pop(next_out).result()
+            next_out += 1
+            yield result
+            continue
+        if not under_way:
+            return
+        for index in ended.wait(next(iter(under_way.values())).call):
             done += 1
             if progress is not None:
                 progress(done, total)
             # Out of order, each takes the place that is next.
-            waiting[index if ordered else next_out] = future
-            del found, future
-    finally:
-        ended.close()
+            waiting[index if ordered else next_out + len(waiting)] = under_way.pop(index)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from concurrent.futures import Future
 from typing import Any, Callable, Dict, Optional
 
 from invoker._calls import arguments, futures
@@ -12,6 +11,7 @@ from invoker._calls.caller import Caller, RemoteCall
 from invoker._calls.connecting import Connecting
 from invoker._calls.dispatch import Dispatcher
 from invoker._calls.frame_calls import FrameCalls, Native
+from invoker._calls.futures import CallFuture
 from invoker._native import _invoker, buffers
 from invoker._pickle import frames
 from invoker.errors import FailedPrecondition
@@ -44,13 +44,13 @@ class NativeCalls(Caller):
         bound = _invoker.BoundFunction(self.native, self.native.function(name))
         return self.bound.setdefault(name, bound)
 
-    def handle(self, name: str) -> _invoker.FunctionHandle:
+    def find(self, name: str) -> _invoker.BoundFunction:
         """The function of that name."""
-        return (self.bound.get(name) or self.bind(name)).handle
+        return self.bound.get(name) or self.bind(name)
 
     def start(
         self,
-        handle: _invoker.FunctionHandle,
+        bound: _invoker.BoundFunction,
         data: Any,
         *,
         timeout: Optional[float] = None,
@@ -59,32 +59,28 @@ class NativeCalls(Caller):
         dtype: Any = None,
         retry: int = 0,
         may_block: bool = True,
-    ) -> Optional[Future]:
+    ) -> Optional[CallFuture]:
         """The future of a call; None if it would have to wait for room and may not."""
         arguments.check_call(timeout, response_capacity)
         tries = arguments.whole("retry", retry)
         target = None if out is None else buffers.byte_view(out)
         plain = None if dtype is None else buffers.plain_dtype(dtype)
         room = 0 if target is None else len(target)
-        native = self.native
         return self.dispatcher.start(
-            lambda token: native.start(
-                token, handle, data, timeout, response_capacity, room, tries, may_block
-            ),
-            functools.partial(_finish, target, plain),
-            writes=out is not None,
+            lambda: bound.begin(data, timeout, response_capacity, room, tries, may_block),
+            None if target is None and plain is None else functools.partial(_finish, target, plain),
         )
 
-    def submit(self, handle: _invoker.FunctionHandle, data: Any, **options: Any) -> Future:
+    def submit(self, bound: _invoker.BoundFunction, data: Any, **options: Any) -> CallFuture:
         """Like Client.submit()."""
-        future = self.start(handle, data, **options)
+        future = self.start(bound, data, **options)
         assert future is not None
         return future
 
-    async def acall(self, handle: _invoker.FunctionHandle, data: Any, **options: Any) -> Any:
+    async def acall(self, bound: _invoker.BoundFunction, data: Any, **options: Any) -> Any:
         """Like Client.acall()."""
         return await futures.result_of(
-            lambda may_block: self.start(handle, data, may_block=may_block, **options)
+            lambda may_block: self.start(bound, data, may_block=may_block, **options)
         )
 
     def default_in_flight(self) -> int:
@@ -92,10 +88,10 @@ class NativeCalls(Caller):
         return max(1, 2 * self.native.executors)
 
     def call_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Any:
-        return self.frames.call(self.handle(call.name), args, kwargs, call.timeout, call.response_capacity)
+        return self.frames.call(self.find(call.name).handle, args, kwargs, call.timeout, call.response_capacity)
 
-    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[Future]:
-        handle = self.handle(call.name)
+    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[CallFuture]:
+        handle = self.find(call.name).handle
         return self.frames.start(handle, parts, call.timeout, call.response_capacity, may_block)
 
     def close(self) -> None:

@@ -1,8 +1,11 @@
 #include "src/python/native/calls/bound_function.h"
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <array>
+#include <cstdint>
+#include <optional>
 
 #include "src/python/native/calls/native_caller.h"
 #include "src/python/native/guarded.h"
@@ -97,6 +100,29 @@ PyObject* CallByPosition(PyObject* self, PyObject* const* given, Py_ssize_t coun
   return Run(self, arguments);
 }
 
+// The arguments of `begin`, after the data. All but the last one may be missing together.
+enum BeginArgument { kBeginTimeout = 1, kBeginCapacity, kBeginRoom, kBeginRetry, kBeginMayBlock };
+
+PyObject* Begin(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  if (count != 2 && count != kBeginMayBlock + 1) {
+    return PyErr_Format(PyExc_TypeError, "begin() takes 2 or %d arguments", kBeginMayBlock + 1);
+  }
+  const auto* bound = reinterpret_cast<BoundFunction*>(self);
+  return Guarded([&]() -> PyObject* {
+    NativeCaller::CallTerms terms;
+    terms.may_block = given[count - 1] == Py_True;
+    if (count != 2) {
+      terms.timeout_s = py::handle(given[kBeginTimeout]).cast<std::optional<double>>();
+      terms.response_capacity = py::handle(given[kBeginCapacity]).cast<std::optional<int64_t>>();
+      terms.room = py::handle(given[kBeginRoom]).cast<uint64_t>();
+      terms.retry = py::handle(given[kBeginRetry]).cast<int64_t>();
+    }
+    return bound->native->Start(bound->native_object, *bound->function, given[0], terms)
+        .release()
+        .ptr();
+  });
+}
+
 PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   PyObject* native = nullptr;
   PyObject* handle = nullptr;
@@ -135,6 +161,8 @@ PyObject* GetHandle(PyObject* self, void*) {
 PyMethodDef methods[] = {
     {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(CallByPosition)),
      METH_FASTCALL, "call($self, data, timeout, response_capacity, out, dtype, retry, /)\n--\n\n"},
+    {"begin", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(Begin)), METH_FASTCALL,
+     "begin($self, data, timeout, response_capacity, room, retry, may_block, /)\n--\n\n"},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -47,6 +47,24 @@ PyObject* Call(PyObject* self, PyObject* positional, PyObject* keywords) {
   });
 }
 
+// The arguments, and whether it may block.
+PyObject* Begin(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  if (count != 2 || !PyTuple_Check(given[0])) {
+    return PyErr_Format(PyExc_TypeError, "begin() takes a tuple and a bool");
+  }
+  const Bound& bound = BoundOf(self);
+  return Guarded([&] {
+    NativeCaller::CallTerms terms = bound.terms;
+    terms.may_block = given[1] == Py_True;
+    const absl::Span<PyObject* const> arguments(PySequence_Fast_ITEMS(given[0]),
+                                                static_cast<size_t>(PyTuple_GET_SIZE(given[0])));
+    return bound.native
+        ->StartTyped(bound.native_object.ptr(), *bound.function, *bound.signature, arguments, terms)
+        .release()
+        .ptr();
+  });
+}
+
 PyObject* New(PyTypeObject* type, PyObject* positional, PyObject*) {
   return Guarded([&]() -> PyObject* {
     const auto arguments = py::reinterpret_borrow<py::tuple>(positional);
@@ -86,6 +104,12 @@ PyObject* GetHandle(PyObject* self, void*) {
   return py::object(BoundOf(self).handle_object).release().ptr();
 }
 
+PyMethodDef methods[] = {
+    {"begin", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(Begin)), METH_FASTCALL,
+     "begin($self, arguments, may_block, /)\n--\n\n"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyGetSetDef properties[] = {
     {"handle", GetHandle, nullptr, "The function's FunctionHandle.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -95,6 +119,7 @@ PyType_Slot slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(New)},
     {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)},
     {Py_tp_call, reinterpret_cast<void*>(Call)},
+    {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {0, nullptr},
 };

@@ -5,6 +5,7 @@
 
 #include "src/invoke/client/call_starter.h"
 #include "src/invoke/group/group_call_starter.h"
+#include "src/invoke/session/driver/call_driver.h"
 
 namespace invoker::python {
 
@@ -19,19 +20,27 @@ absl::StatusOr<Response> ClientTarget::Invoke(const FunctionHandle& function,
   return client_->Invoke(std::get<RemoteFunction>(function.function), input, options);
 }
 
-absl::StatusOr<StartedCall> ClientTarget::Start(const FunctionHandle& function,
-                                                const CallInput& input, const CallOptions& options,
-                                                CallDone& done) {
+absl::StatusOr<CallHandle> ClientTarget::Start(const FunctionHandle& function,
+                                               const CallInput& input, const CallOptions& options,
+                                               CallDone& done) {
   CallTicket ticket;
   const absl::Status status = CallStarter::Start(
-      *client_, std::get<RemoteFunction>(function.function), input, options, done, &ticket);
+      *client_, std::get<RemoteFunction>(function.function), input, options, done, &ticket,
+      /*comes_back=*/true);
   if (!status.ok()) return status;
-  return StartedCall{ticket};
+  return CallHandle(ticket);
 }
 
-bool ClientTarget::Cancel(StartedCall& call) {
-  return CallStarter::Cancel(*client_, std::get<CallTicket>(call.call));
+bool ClientTarget::Cancel(CallHandle& call) {
+  return CallStarter::Cancel(*client_, std::get<CallTicket>(call));
 }
+
+bool ClientTarget::DriveUntil(absl::FunctionRef<bool()> done, int64_t deadline_ns) {
+  CallStarter::DriverOf(*client_).DriveForCallbacks(done, deadline_ns);
+  return true;
+}
+
+void ClientTarget::LeaveToHelper() { CallStarter::DriverOf(*client_).LeaveToHelper(); }
 
 void ClientTarget::Close() {
   if (owned_) client_->Close();
@@ -67,16 +76,16 @@ absl::StatusOr<Response> GroupTarget::Invoke(const FunctionHandle& function, con
   return group_->Invoke(std::get<GroupFunction>(function.function), input, options);
 }
 
-absl::StatusOr<StartedCall> GroupTarget::Start(const FunctionHandle& function,
-                                               const CallInput& input, const CallOptions& options,
-                                               CallDone& done) {
+absl::StatusOr<CallHandle> GroupTarget::Start(const FunctionHandle& function,
+                                              const CallInput& input, const CallOptions& options,
+                                              CallDone& done) {
   absl::StatusOr<GroupFuture> call =
       GroupCallStarter::Start(*group_, std::get<GroupFunction>(function.function), input,
                               /*caller_keeps_input=*/true, options, done);
   if (!call.ok()) return call.status();
-  return StartedCall{*std::move(call)};
+  return CallHandle(*std::move(call));
 }
 
-bool GroupTarget::Cancel(StartedCall& call) { return std::get<GroupFuture>(call.call).Cancel(); }
+bool GroupTarget::Cancel(CallHandle& call) { return std::get<GroupFuture>(call).Cancel(); }
 
 }  // namespace invoker::python

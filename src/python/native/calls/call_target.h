@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "invoker/client.h"
 #include "invoker/client_group.h"
@@ -23,10 +24,8 @@ struct FunctionHandle {
   std::variant<RemoteFunction, GroupFunction> function;
 };
 
-// A call under way, for Cancel. Of the target that started it.
-struct StartedCall {
-  std::variant<CallTicket, GroupFuture> call;
-};
+// Names a call under way, for Cancel. Its target's that started it.
+using CallHandle = std::variant<CallTicket, GroupFuture>;
 
 // Any thread, without the GIL.
 class CallTarget {
@@ -46,11 +45,17 @@ class CallTarget {
   // Client::Invoke.
   virtual absl::StatusOr<Response> Invoke(const FunctionHandle& function, const CallInput& input,
                                           const CallOptions& options) = 0;
-  // CallStarter::Start with a callback.
-  virtual absl::StatusOr<StartedCall> Start(const FunctionHandle& function, const CallInput& input,
-                                            const CallOptions& options, CallDone& done) = 0;
+  // CallStarter::Start with a callback, for a thread that comes back to DriveUntil or
+  // LeaveToHelper.
+  virtual absl::StatusOr<CallHandle> Start(const FunctionHandle& function, const CallInput& input,
+                                           const CallOptions& options, CallDone& done) = 0;
   // Future::Cancel.
-  virtual bool Cancel(StartedCall& call) = 0;
+  virtual bool Cancel(CallHandle& call) = 0;
+  // Drives calls until `done`, the deadline (MonotonicNs), or, early, if there is nothing to drive
+  // for here. False: this target's calls are driven by threads of its own.
+  virtual bool DriveUntil(absl::FunctionRef<bool()> done, int64_t deadline_ns) = 0;
+  // A thread of the target's own drives from now on.
+  virtual void LeaveToHelper() = 0;
 
   // Ends calls under way; once, by one thread. Blocks as Client::Close.
   virtual void Close() = 0;
@@ -71,9 +76,11 @@ class ClientTarget : public CallTarget {
   bool copies_input() const override { return true; }
   absl::StatusOr<Response> Invoke(const FunctionHandle& function, const CallInput& input,
                                   const CallOptions& options) override;
-  absl::StatusOr<StartedCall> Start(const FunctionHandle& function, const CallInput& input,
-                                    const CallOptions& options, CallDone& done) override;
-  bool Cancel(StartedCall& call) override;
+  absl::StatusOr<CallHandle> Start(const FunctionHandle& function, const CallInput& input,
+                                   const CallOptions& options, CallDone& done) override;
+  bool Cancel(CallHandle& call) override;
+  bool DriveUntil(absl::FunctionRef<bool()> done, int64_t deadline_ns) override;
+  void LeaveToHelper() override;
   void Close() override;
 
  private:
@@ -95,9 +102,11 @@ class GroupTarget : public CallTarget {
   bool copies_input() const override { return false; }
   absl::StatusOr<Response> Invoke(const FunctionHandle& function, const CallInput& input,
                                   const CallOptions& options) override;
-  absl::StatusOr<StartedCall> Start(const FunctionHandle& function, const CallInput& input,
-                                    const CallOptions& options, CallDone& done) override;
-  bool Cancel(StartedCall& call) override;
+  absl::StatusOr<CallHandle> Start(const FunctionHandle& function, const CallInput& input,
+                                   const CallOptions& options, CallDone& done) override;
+  bool Cancel(CallHandle& call) override;
+  bool DriveUntil(absl::FunctionRef<bool()>, int64_t) override { return false; }
+  void LeaveToHelper() override {}
   void Close() override { group_->Close(); }
 
  private:

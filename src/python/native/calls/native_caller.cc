@@ -8,9 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/invoke/client/call_starter.h"
+#include "src/invoke/session/call_deadline.h"
 #include "src/python/native/buffer.h"
 #include "src/python/native/calls/connect_options.h"
 #include "src/python/native/calls/frame_parts.h"
+#include "src/python/native/calls/started_call.h"
 #include "src/python/native/errors.h"
 #include "src/python/native/gil.h"
 #include "src/python/native/signals.h"
@@ -93,12 +95,28 @@ absl::StatusOr<Answer> Invoke(CallTarget& target, const FunctionHandle& function
   return Answer{*std::move(memory), response->session()};
 }
 
-// What a started call keeps until it has ended.
-struct KeptMemory {
-  std::string request;
-  Memory response;
-  std::vector<UntypedReference> references;
-};
+// Requests up to this size are copied into the window under the GIL: to let go of it and to take it
+// back takes longer.
+constexpr size_t kMostBytesUnderGil = 16 << 10;
+
+// Starts a call with what it keeps. Without the GIL.
+absl::StatusOr<CallHandle> StartCopied(CallTarget& target, const FunctionHandle& function,
+                                       const CallInput& input, CallOptions options,
+                                       PendingCall::Kept* kept, CallDone& done) {
+  if (kept == nullptr) return target.Start(function, input, options, done);
+  const bool copies = input.size() > target.max_payload() || !target.copies_input();
+  if (copies) kept->request = CallStarter::CopyOf(input);
+  if (kept->large) {
+    absl::StatusOr<Memory> memory = MakeRoom(input, options, kept->room);
+    if (!memory.ok()) return memory.status();
+    kept->response = *std::move(memory);
+    options.output = CallOutput(kept->response.bytes());
+  }
+  return target.Start(function, copies ? CallInput(kept->request) : input, options, done);
+}
+
+// While another thread runs the callback that is waited for.
+constexpr absl::Duration kShortRest = absl::Milliseconds(1);
 
 }  // namespace
 
@@ -259,15 +277,15 @@ py::object NativeCaller::CallTyped(const FunctionHandle& function, const Signatu
   return signature.DecodeResult(bytes, view);
 }
 
-py::object NativeCaller::StartTyped(uint64_t token, const FunctionHandle& function,
+py::object NativeCaller::StartTyped(PyObject* self, const FunctionHandle& function,
                                     const SignatureCodec& signature,
                                     absl::Span<PyObject* const> arguments, CallTerms terms) {
   const TypedRequest request(function, signature, arguments);
   PlaceResponse(*Target(), &terms);
-  return Begin(token, function, request.input(), terms, request.references());
+  return Begin(self, function, request.input(), terms, request.references());
 }
 
-py::object NativeCaller::Begin(uint64_t token, const FunctionHandle& function,
+py::object NativeCaller::Begin(PyObject* self, const FunctionHandle& function,
                                const CallInput& input, const CallTerms& terms,
                                const std::vector<UntypedReference>& references) {
   const std::shared_ptr<CallTarget> target = Target();
@@ -276,71 +294,103 @@ py::object NativeCaller::Begin(uint64_t token, const FunctionHandle& function,
   const bool large = input.size() > most || terms.room > most;
   // To register memory takes a round trip.
   if (large && !terms.may_block) return py::none();
-  absl::StatusOr<StartedCall> call = WithoutGil([&]() -> absl::StatusOr<StartedCall> {
-    std::shared_ptr<KeptMemory> kept;
-    CallInput final_input = input;
-    const bool copies = input.size() > most || !target->copies_input();
-    if (large || copies || !references.empty()) {
-      kept = std::make_shared<KeptMemory>();
-      kept->references = references;
-    }
-    if (copies) {
-      kept->request = CallStarter::CopyOf(input);
-      final_input = kept->request;
-    }
-    if (large) {
-      absl::StatusOr<Memory> memory = MakeRoom(input, options, terms.room);
-      if (!memory.ok()) return memory.status();
-      kept->response = *std::move(memory);
-      options.output = CallOutput(kept->response.bytes());
-    }
-    CallDone done = [token, large, kept = std::move(kept),
-                     results = results_](absl::StatusOr<Response> response) {
-      if (!response.ok()) {
-        results->Push({token, response.status(), 0});
-      } else if (large) {
-        kept->response.Truncate(response->size());
-        results->Push({token, std::move(kept->response), response->session()});
-      } else {
-        results->Push({token, Memory::CopyOf(response->data()), response->session()});
-      }
-    };
-    return target->Start(function, final_input, options, done);
-  });
+  const bool copies = input.size() > most || !target->copies_input();
+  std::unique_ptr<PendingCall::Kept> kept;
+  if (large || copies || !references.empty()) {
+    kept = std::make_unique<PendingCall::Kept>();
+    kept->large = large;
+    kept->room = terms.room;
+    kept->references = references;
+  }
+  PendingCall* const pending = PendingCall::Make(std::move(kept));
+  pending->AddShare();
+  CallDone done = [pending](absl::StatusOr<Response> response) {
+    pending->End(std::move(response));
+    pending->LetGo();
+  };
+  absl::StatusOr<CallHandle> call = absl::ResourceExhaustedError("not tried");
+  const bool quick = !large && !copies && input.size() <= kMostBytesUnderGil;
+  if (quick) {
+    CallOptions now = options;
+    now.when_full = WhenFull::kFail;
+    call = target->Start(function, input, now, done);
+  }
+  if (!call.ok() && absl::IsResourceExhausted(call.status()) && (terms.may_block || !quick)) {
+    call = WithoutGil(
+        [&] { return StartCopied(*target, function, input, options, pending->kept(), done); });
+  }
+  if (call.ok()) {
+    return py::reinterpret_steal<py::object>(
+        MakeStartedCall(self, this, pending, *std::move(call)));
+  }
+  pending->LetGo();
+  pending->LetGo();
   if (!terms.may_block && absl::IsResourceExhausted(call.status())) return py::none();
   RaiseUnlessOk(call.status());
-  return py::cast(*std::move(call));
+  return py::none();
 }
 
-py::object NativeCaller::Start(uint64_t token, const FunctionHandle& function, py::handle data,
+py::object NativeCaller::Start(PyObject* self, const FunctionHandle& function, PyObject* data,
                                const CallTerms& terms) {
-  const InputBuffer input(data.ptr());
-  return Begin(token, function, input.bytes(), terms);
+  const InputBuffer input(data);
+  return Begin(self, function, input.bytes(), terms);
 }
 
-py::object NativeCaller::StartFrame(uint64_t token, const FunctionHandle& function,
+py::object NativeCaller::StartFrame(PyObject* self, const FunctionHandle& function,
                                     py::handle parts, const CallTerms& terms) {
   const FrameParts frame(parts);
-  return Begin(token, function, frame.input(), terms);
+  return Begin(self, function, frame.input(), terms);
 }
 
-bool NativeCaller::Cancel(StartedCall& call) {
+bool NativeCaller::Cancel(CallHandle& call) {
   // What has been closed has ended its calls.
   if (target_ == nullptr || forked()) return false;
   const std::shared_ptr<CallTarget> target = target_;
   return WithoutGil([&] { return target->Cancel(call); });
 }
 
-py::list NativeCaller::NextResults() {
-  const std::shared_ptr<ResultQueue> queue = results_;
-  std::vector<Result> results = WithoutGil([&] { return queue->Take(); });
-  py::list list;
-  for (Result& result : results) {
-    py::object value = result.response.ok() ? ViewOf(*std::move(result.response))
-                                            : MakeException(result.response.status());
-    list.append(py::make_tuple(result.token, std::move(value), result.session));
+void NativeCaller::LeaveToHelper() {
+  if (target_ == nullptr || forked()) return;
+  const std::shared_ptr<CallTarget> target = target_;
+  WithoutGil([&] {
+    target->LeaveToHelper();
+    return true;
+  });
+}
+
+bool NativeCaller::Await(PendingCall& call, std::optional<double> timeout) {
+  return AwaitDriving([&] { return call.ended(); },
+                      [&](absl::Duration limit) { call.Await(limit); }, timeout);
+}
+
+bool NativeCaller::Await(const EndedQueue& queue, std::optional<double> timeout) {
+  return AwaitDriving([&] { return queue.due(); },
+                      [&](absl::Duration limit) { queue.Await(limit); }, timeout);
+}
+
+// `rest` waits for another thread to make it `done`.
+bool NativeCaller::AwaitDriving(absl::FunctionRef<bool()> done,
+                                absl::FunctionRef<void(absl::Duration limit)> rest,
+                                std::optional<double> timeout) {
+  if (forked()) Target();
+  const absl::Duration limit = timeout.has_value() ? SecondsOf("timeout", std::max(*timeout, 0.0))
+                                                   : absl::InfiniteDuration();
+  const std::shared_ptr<CallTarget> target = target_;
+  const CallDeadline deadline(limit);
+  const bool looks_at_signals = OnMainThread();
+  while (!done()) {
+    const absl::Duration left = deadline.left();
+    if (left <= absl::ZeroDuration()) return false;
+    const absl::Duration slice = looks_at_signals ? std::min(left, kSignalsLookedAtEvery) : left;
+    WithoutGil([&] {
+      const CallDeadline end(slice);
+      const bool drives = target != nullptr && target->DriveUntil(done, end.at_ns());
+      if (!done()) rest(drives ? std::min(end.left(), kShortRest) : end.left());
+      return true;
+    });
+    if (looks_at_signals && SignalRaised()) throw py::error_already_set();
   }
-  return list;
+  return true;
 }
 
 void NativeCaller::Close() {

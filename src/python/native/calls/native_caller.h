@@ -12,8 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
 #include "src/python/native/calls/call_target.h"
-#include "src/python/native/calls/result_queue.h"
+#include "src/python/native/calls/ended_queue.h"
+#include "src/python/native/calls/pending_call.h"
 #include "src/python/native/server/fork_mark.h"
 #include "src/python/native/typed/signature_codec.h"
 
@@ -55,35 +58,36 @@ class NativeCaller {
     bool may_block = true;
   };
 
-  // Starts a call whose result will be in NextResults with this token. Returns a StartedCall, for
-  // Cancel; or None, and nothing has been started, if there is no room in the windows, or they are
-  // too small, and it may not block. Data is not referred to afterwards.
-  pybind11::object Start(uint64_t token, const FunctionHandle& function, pybind11::handle data,
+  // Starts a call. `self` is this caller's Python object. Returns a StartedCall; or None, and
+  // nothing has been started, if there is no room in the windows, or they are too small, and it may
+  // not block. Data is not referred to afterwards.
+  pybind11::object Start(PyObject* self, const FunctionHandle& function, PyObject* data,
                          const CallTerms& terms);
 
   // The same with a request of several parts (FrameParts), and response_capacity must be given.
   // CallFrame returns the response and the number of the session that it came in.
   pybind11::tuple CallFrame(const FunctionHandle& function, pybind11::handle parts,
                             const CallTerms& terms);
-  pybind11::object StartFrame(uint64_t token, const FunctionHandle& function,
+  pybind11::object StartFrame(PyObject* self, const FunctionHandle& function,
                               pybind11::handle parts, const CallTerms& terms);
 
   // The same with typed arguments. CallTyped returns the function's result, and a response_capacity
   // beyond max_payload has the response come into memory that is registered for it.
   pybind11::object CallTyped(const FunctionHandle& function, const SignatureCodec& signature,
                              absl::Span<PyObject* const> arguments, CallTerms terms);
-  pybind11::object StartTyped(uint64_t token, const FunctionHandle& function,
+  pybind11::object StartTyped(PyObject* self, const FunctionHandle& function,
                               const SignatureCodec& signature,
                               absl::Span<PyObject* const> arguments, CallTerms terms);
 
-  // Ends the call as cancelled; its result will be in NextResults, as others'. False if it has
-  // ended.
-  bool Cancel(StartedCall& call);
-
-  // Waits until results are there, or Wake is called: a list of (token, memoryview or exception,
-  // the number of the session that it came in).
-  pybind11::list NextResults();
-  void Wake() { results_->Wake(); }
+  // For a StartedCall of this caller's:
+  // Ends the call as cancelled. False if it has ended.
+  bool Cancel(CallHandle& call);
+  // Waits until the call has ended, or until there is something to take, and drives calls
+  // meanwhile. Whether it is so; false after `timeout` seconds. Signals are looked at as in Call.
+  bool Await(PendingCall& call, std::optional<double> timeout);
+  bool Await(const EndedQueue& queue, std::optional<double> timeout);
+  // No thread is going to wait for the calls that have been started.
+  void LeaveToHelper();
 
   // Ends calls under way and the sessions. Blocks for a round trip to each server. Again: does
   // nothing.
@@ -103,13 +107,15 @@ class NativeCaller {
                                  uint64_t input_size);
 
  private:
-  pybind11::object Begin(uint64_t token, const FunctionHandle& function, const CallInput& input,
+  pybind11::object Begin(PyObject* self, const FunctionHandle& function, const CallInput& input,
                          const CallTerms& terms,
                          const std::vector<UntypedReference>& references = {});
+  bool AwaitDriving(absl::FunctionRef<bool()> done,
+                    absl::FunctionRef<void(absl::Duration limit)> rest,
+                    std::optional<double> timeout);
 
   const char* const what_;
   std::shared_ptr<CallTarget> target_;  // under the GIL; nullptr once closed
-  const std::shared_ptr<ResultQueue> results_ = std::make_shared<ResultQueue>();
   const ForkMark mark_;
 };
 
