@@ -119,8 +119,8 @@ def test_what_is_missing_is_never_met(reports):
     for words in (
         ["1 MiB, shm", "round trip"],  # a size that is missing
         ["gRPC", "shm"],  # a contender that is missing
-        ["Python", TCP],  # a figure that is not a number
-        ["Python", "shm"],
+        ["preallocated", TCP],  # a figure that is not a number
+        ["preallocated", "shm"],
         ["calls per second", TCP],  # a program that is missing
         ["instructions"],
         ["inserted peer"],

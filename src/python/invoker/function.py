@@ -65,11 +65,10 @@ class Function(_invoker.BoundFunction):
         **options: Any,
     ) -> Iterator[Any]:
         """Like RemoteFunction.map(), of data; the other options are those of Client.submit(), for each call."""
-        if max_in_flight is None:
-            max_in_flight = self._calls.default_in_flight()
         return mapping.run(
             functools.partial(self._calls.submit, self, **options) if options else self._begun,
             inputs,
+            executors=self._calls.executors,
             ordered=ordered,
             max_in_flight=max_in_flight,
             progress=progress,
@@ -130,8 +129,9 @@ class Functions:
 
         Blocks, without the GIL, while the windows have no room. Data or out= larger than max_payload is registered, which
         takes a round trip. cancel() on the future ends the call for its caller at once: the worker is told, and does not
-        begin with it if it has not yet; a function that runs already may ask (invoker.cancelled()). Callbacks run on one
-        thread of this client or group, one after the other, and may make calls. An InvokerError is in the future, but an
+        begin with it if it has not yet; a function that runs already may ask (invoker.cancelled()). The thread that waits for
+        the result drives the call. Callbacks run on one thread of this client or group, one after the other, and may make
+        calls. out= is written when somebody learns from the future that the call has ended. An InvokerError is in the future, but an
         unknown name or a closed client raises here.
         """
         return self._calls.submit(
@@ -241,11 +241,10 @@ class Functions:
             dtype=dtype,
             retry=retry,
         )
-        if max_in_flight is None:
-            max_in_flight = self._calls.default_in_flight()
         return mapping.run(
             submit,
             inputs,
+            executors=self._calls.executors,
             ordered=ordered,
             max_in_flight=max_in_flight,
             progress=progress,

@@ -89,17 +89,16 @@ class RemoteFunction:
         Starts when the first result is asked for. The iterables may be endless: inputs are taken as calls are started.
 
         ordered: results in the order of the inputs, else as they come.
-        max_in_flight: calls under way at most; None: two for each executor.
+        max_in_flight: calls under way at most; None: two for each executor, and up to 32 of calls that take microseconds.
         progress: called with (calls that have ended, all inputs or None) on the consuming thread.
 
         The first call that failed raises, in its place, and ends the iteration; calls under way run on.
         """
-        if max_in_flight is None:
-            max_in_flight = self._caller.default_in_flight()
         inputs = mapping.zipped(*iterables)
         return mapping.run(
             lambda args: self._caller.start_remote(self._call, args, {}),
             inputs,
+            executors=self._caller.executors,
             ordered=ordered,
             max_in_flight=max_in_flight,
             progress=progress,

@@ -137,11 +137,10 @@ class TypedFunction(_invoker.BoundTyped):
         progress: Optional[mapping.Progress] = None,
     ) -> Iterator[Any]:
         """Like RemoteFunction.map()."""
-        if max_in_flight is None:
-            max_in_flight = self._calls.default_in_flight()
         return mapping.run(
             self._started,
             mapping.zipped(*iterables),
+            executors=self._calls.executors,
             ordered=ordered,
             max_in_flight=max_in_flight,
             progress=progress,

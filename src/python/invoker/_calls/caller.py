@@ -21,8 +21,8 @@ class RemoteCall(NamedTuple):
 class Caller:
     """Calls functions: over one session, over several, or by a lease that the first call takes. Any thread."""
 
-    def default_in_flight(self) -> int:
-        """Enough calls for every executor to have the next request while it runs one."""
+    def executors(self) -> int:
+        """How many there are now; at least one."""
         raise NotImplementedError
 
     def call_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Any:

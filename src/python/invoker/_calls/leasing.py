@@ -139,8 +139,8 @@ class OnFirstUse(Caller):
                 there = self._shipped = (lease, lease.ship(self._function, self._name))
             return there
 
-    def default_in_flight(self) -> int:
-        return self._there()[0].default_in_flight()
+    def executors(self) -> int:
+        return self._there()[0].executors()
 
     def call_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Any:
         lease, name = self._there()

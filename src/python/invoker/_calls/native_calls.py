@@ -83,9 +83,9 @@ class NativeCalls(Caller):
             lambda may_block: self.start(bound, data, may_block=may_block, **options)
         )
 
-    def default_in_flight(self) -> int:
-        # One for a group that has been closed, whose first call says so.
-        return max(1, 2 * self.native.executors)
+    def executors(self) -> int:
+        # A group that has been closed has none, and its first call says so.
+        return max(1, self.native.executors)
 
     def call_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Any:
         return self.frames.call(self.find(call.name).handle, args, kwargs, call.timeout, call.response_capacity)
