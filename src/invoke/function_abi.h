@@ -84,6 +84,9 @@ typedef struct invoker_services {
    * in this executor; the caller has freed it, or it is of another lease. */
   int32_t (*find_data)(const struct invoker_call* call, const uint8_t* reference,
                        invoker_stored_data* found);
+  /* The answer will be one, but tells the caller of a failure: the worker's metrics count it so.
+   * Once a call. */
+  void (*count_failure)(struct invoker_call* call);
 } invoker_services;
 
 /* One call. The worker fills in everything; the function changes what the buffers hold,

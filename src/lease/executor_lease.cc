@@ -265,6 +265,7 @@ void ExecutorLease::AddStatus(bootstrap::ExecutorsStatus* status) const {
   for (const Slot& slot : slots_) {
     if (slot.starting) ++status->starting;
     if (slot.process == nullptr || slot.ended) continue;
+    status->registered_bytes += slot.process->RegisteredBytes();
     ++(slot.process->busy() ? status->busy : status->idle);
   }
 }

@@ -43,6 +43,16 @@ void AddExecutors(const bootstrap::WorkerStatus& worker, Families* families) {
                      worker.sessions);
 }
 
+void AddRegistered(const bootstrap::WorkerStatus& worker, Families* families) {
+  Family bytes("invoker_registered_bytes",
+               "Memory registered with fabrics: by the server's own process, and by executors of "
+               "leases.",
+               Family::Type::Gauge);
+  bytes.Add(worker.shared.registered_bytes, {{"executors", kShared}});
+  bytes.Add(worker.leased.registered_bytes, {{"executors", kLeased}});
+  families->Add(std::move(bytes));
+}
+
 void AddLeases(const ServerStatus& status, Families* families) {
   Family leases("invoker_leases", "Leases that are open.", Family::Type::Gauge);
   leases.Add(uint64_t{status.worker.leases_shared}, {{"executors", kShared}});
@@ -100,9 +110,6 @@ void AddServer(const ServerStatus& status, Families* families) {
   families->AddCounter("invoker_endpoints_given_up_total",
                        "Endpoints that take no more sessions; replaced where that is possible.",
                        status.worker.endpoints_given_up);
-  families->AddGauge("invoker_registered_bytes",
-                     "Memory that the server's own process has registered with fabrics.",
-                     static_cast<double>(status.worker.registered_bytes));
   families->AddGauge("invoker_bulk_bytes",
                      "Memory in use for payloads that are larger than the windows.",
                      static_cast<double>(status.bulk_bytes));
@@ -120,6 +127,7 @@ std::string MetricsText(const ServerStatus& status) {
   Families families;
   AddFunctions(status.worker, &families);
   AddExecutors(status.worker, &families);
+  AddRegistered(status.worker, &families);
   AddLeases(status, &families);
   AddRefusals(status, &families);
   AddServer(status, &families);

@@ -32,7 +32,7 @@ TEST(ConvertStatusTest, EverythingComesThrough) {
   status.worker.leased.starting = 3;
   status.worker.leased.starts = 21;
   status.worker.leased.cold_starts = 22;
-  status.worker.registered_bytes = 23;
+  status.worker.leased.registered_bytes = 23;
   status.worker.sessions = 9;
   status.worker.leases_shared = 10;
   status.worker.leases_own = 11;
@@ -53,7 +53,7 @@ TEST(ConvertStatusTest, EverythingComesThrough) {
   EXPECT_EQ(same.worker.endpoints_given_up, 19u);
   EXPECT_EQ(same.worker.leased.starts, 21u);
   EXPECT_EQ(same.worker.leased.cold_starts, 22u);
-  EXPECT_EQ(same.worker.registered_bytes, 23u);
+  EXPECT_EQ(same.worker.leased.registered_bytes, 23u);
   EXPECT_EQ(same.started, status.started);
 }
 

@@ -71,11 +71,32 @@ def test_a_worker_counts_calls_bytes_and_failures_of_each_function(worker):
         assert after["fabric"] == "tcp;ofi_rxm" and 0 < after["p50_us"] <= after["p99_us"]
 
 
+def test_an_exception_of_a_python_function_is_a_failure(worker):
+    async def later(fails):
+        if fails:
+            raise KeyError("later")
+
+    with invoker.connect(worker.address) as client, client.lease() as lease:
+        for function, name in ((lambda fails: 1 / (not fails), "divides"), (later, "later")):
+            remote = lease.register(function, name=name)
+            for fails in (False, True, True):
+                if fails:
+                    with pytest.raises((ZeroDivisionError, KeyError)):
+                        remote(fails)
+                else:
+                    remote(fails)
+            row = row_of(worker, name, "leased")
+            assert (row["calls"], row["failures"]) == (3, 2)
+
+
 def test_functions_of_a_lease_are_still_counted_when_it_has_ended(worker):
     with invoker.connect(worker.address) as client:
         with client.lease() as lease:
             half = lease.register(lambda x: x / 2, name="half")
             assert [half(4), half(8)] == [2, 4]
+            # An executor shows it when it has been idle for a moment.
+            registered = r'invoker_registered_bytes{executors="leased"} ([1-9]\d*)'
+            assert comes_true(lambda: re.search(registered, fetch(worker.ready["metrics"], "/metrics")))
             open_row = row_of(worker, "half", "leased")
             assert status_of(worker)["leases"]["own"] == 1
         closed_row = row_of(worker, "half", "leased")

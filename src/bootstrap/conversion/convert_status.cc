@@ -15,6 +15,7 @@ void Fill(const ExecutorsStatus& executors, v1::GetStatusReply::Executors* messa
   message->set_busy(executors.busy);
   message->set_starts(executors.starts);
   message->set_cold_starts(executors.cold_starts);
+  message->set_registered_bytes(executors.registered_bytes);
   for (const auto& [key, counts] : executors.functions.rows()) {
     v1::GetStatusReply::Executors::Function* function = message->add_functions();
     function->set_name(key.first);
@@ -35,6 +36,7 @@ ExecutorsStatus Take(const v1::GetStatusReply::Executors& message) {
   executors.busy = message.busy();
   executors.starts = message.starts();
   executors.cold_starts = message.cold_starts();
+  executors.registered_bytes = message.registered_bytes();
   for (const auto& function : message.functions()) {
     FunctionCounts counts;
     counts.calls = function.calls();
@@ -97,7 +99,6 @@ v1::GetStatusReply ToProto(const ServerStatus& status) {
   message.set_downgrades(worker.downgrades);
   message.set_endpoints_given_up(worker.endpoints_given_up);
   message.set_bulk_bytes(status.bulk_bytes);
-  message.set_registered_bytes(worker.registered_bytes);
   for (const auto& [subject, end] : status.certificates) {
     v1::GetStatusReply::Certificate* certificate = message.add_certificates();
     certificate->set_subject(subject);
@@ -132,7 +133,6 @@ ServerStatus FromProto(const v1::GetStatusReply& message) {
   worker.downgrades = message.downgrades();
   worker.endpoints_given_up = message.endpoints_given_up();
   status.bulk_bytes = message.bulk_bytes();
-  worker.registered_bytes = message.registered_bytes();
   for (const auto& certificate : message.certificates()) {
     status.certificates.emplace_back(certificate.subject(),
                                      absl::FromUnixSeconds(certificate.ends_unix_s()));

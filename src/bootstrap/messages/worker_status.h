@@ -53,6 +53,7 @@ struct ExecutorsStatus {
   // Leases have got so many processes. The server had to start the cold ones first.
   uint64_t starts = 0;
   uint64_t cold_starts = 0;
+  uint64_t registered_bytes = 0;  // with fabrics, by their processes
   FunctionTable functions;
 };
 
@@ -66,7 +67,6 @@ struct WorkerStatus {
   std::vector<DropCount> drops;     // every reason
   uint64_t downgrades = 0;          // sessions that have given up write-with-immediate
   uint64_t endpoints_given_up = 0;  // on shared executors; replaced where that is possible
-  uint64_t registered_bytes = 0;    // with fabrics, by the server's own process
 };
 
 // How often something was refused, and why.

@@ -8,6 +8,7 @@
 
 #include "absl/time/clock.h"
 #include "src/base/random.h"
+#include "src/transport/fabric/registered_bytes.h"
 
 namespace invoker {
 namespace {
@@ -173,6 +174,7 @@ void Executor::PublishUsage() {
   polled_.Publish();
   polling_time_.AddTo(&shared_.scale, &shared_.usage);
   shared_.watch->usage().Set(shared_.usage);
+  shared_.watch->ShowRegistered(transport::RegisteredBytes::Sum());
 }
 
 // The thread will not poll for a while.

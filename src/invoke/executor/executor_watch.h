@@ -50,6 +50,10 @@ class ExecutorWatch {
     return deferred != 0 ? Run{deferred} : Now();
   }
 
+  // Memory that the process has registered with fabrics, now.
+  void ShowRegistered(uint64_t bytes) { registered_bytes_.store(bytes, std::memory_order_relaxed); }
+  uint64_t registered_bytes() const { return registered_bytes_.load(std::memory_order_relaxed); }
+
   UsageMeter& usage() { return usage_; }
   const UsageMeter& usage() const { return usage_; }
 
@@ -63,6 +67,7 @@ class ExecutorWatch {
 
   std::atomic<uint64_t> run_{0};
   std::atomic<uint64_t> deferred_{0};
+  std::atomic<uint64_t> registered_bytes_{0};
   UsageMeter usage_;
   DropCounters dropped_;
 };

@@ -18,7 +18,8 @@ void CallMeters::BeginRare(const CallRequest& request, Call* call) {
   BulkDescriptor descriptor;
   if (request.kind != MessageKind::kRequest || (request.flags & kStore) != 0) {
     call->counts = &uncounted_;
-  } else if (DecodeBulkDescriptor(request.input.data(), &descriptor)) {
+  } else if (request.input.size() >= kBulkDescriptorBytes &&
+             DecodeBulkDescriptor(request.input.data(), &descriptor)) {
     call->memory_capacity = descriptor.output_capacity;
     const uint64_t beside = request.input.size() - kBulkDescriptorBytes;
     BeginCounted(request.function_id, beside + descriptor.input_length, call);

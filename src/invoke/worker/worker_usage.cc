@@ -71,7 +71,7 @@ void Worker::AddStatus(bootstrap::WorkerStatus* status) const {
   }
   status->drops = DroppedMessages();
   status->downgrades += downgrades();
-  status->registered_bytes = transport::RegisteredBytes::Sum();
+  status->shared.registered_bytes = transport::RegisteredBytes::Sum();
   status->endpoints_given_up += endpoints_given_up_.load(std::memory_order_relaxed);
 }
 

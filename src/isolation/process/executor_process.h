@@ -92,6 +92,8 @@ class ExecutorProcess {
   // What it has done of each function, in words that may be made up: a function of its own could
   // have written them. As Dropped.
   virtual bootstrap::FunctionTable FunctionUsage() const = 0;
+  // Memory that it has registered with fabrics. As FunctionUsage.
+  virtual uint64_t RegisteredBytes() const = 0;
   // Whether it runs a function.
   virtual bool busy() const = 0;
   // Whether it had been started before it was wanted.

@@ -36,6 +36,7 @@ const invoker_services DeferredCall::kServices = {
     [](const invoker_call* call, const uint8_t* reference, invoker_stored_data* found) -> int32_t {
       return Of(call)->FindData(reference, found) ? 0 : INVOKER_FAILED;
     },
+    [](invoker_call* call) { Of(call)->tells_of_failure_ = true; },
 };
 
 DeferredCall::DeferredCall(std::shared_ptr<DeferredCallSet> calls, Facts facts)

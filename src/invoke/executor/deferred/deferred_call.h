@@ -93,6 +93,8 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   StatusCode refusal() const { return refusal_; }
   const std::string& reason() const { return reason_; }
   int64_t returned() const { return returned_; }
+  // Whether its answer tells of a failure (invoker_services::count_failure).
+  bool tells_of_failure() const { return tells_of_failure_; }
   absl::Span<const std::byte> output() const { return {output_.get(), output_capacity_}; }
   absl::Span<char> error() { return absl::MakeSpan(error_); }
   uint64_t input_size() const { return input_size_; }
@@ -127,6 +129,7 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   uint64_t output_capacity_ = 0;
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_ = {};
   std::atomic<bool> cancelled_{false};
+  bool tells_of_failure_ = false;  // before Complete
   RequestHeader header_;
   const std::byte* flags_ = nullptr;
   std::weak_ptr<DeferredOwner> owner_;

@@ -80,6 +80,7 @@ const invoker_services kCallServices = {
       const bool is_there = static_cast<CallControl*>(call->worker)->FindData(reference, found);
       return is_there ? 0 : INVOKER_FAILED;
     },
+    [](invoker_call* call) { static_cast<CallControl*>(call->worker)->CountFailure(); },
 };
 
 }  // namespace invoker

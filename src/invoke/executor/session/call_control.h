@@ -17,6 +17,8 @@
 
 #include "invoker/function_abi.h"
 #include "src/invoke/executor/deferred/deferred_call_set.h"
+#include "src/invoke/executor/executor_watch.h"
+#include "src/invoke/executor/session/session_usage.h"
 #include "src/invoke/executor/store/data_store.h"
 #include "src/transport/reactor/reactor.h"
 
@@ -54,6 +56,16 @@ class CallControl {
     return invoker::FindData(store_.get(), reference, found) != nullptr;
   }
 
+  // invoker_services::count_failure.
+  void CountFailure() {
+    if (usage_ != nullptr) usage_->CountFailure(watch_->Now().function());
+  }
+  // Both outlive the session.
+  void CountFailuresIn(SessionUsage* usage, const ExecutorWatch* watch) {
+    usage_ = usage;
+    watch_ = watch;
+  }
+
   // The function that runs answers later: its call, copied. nullptr: there is no room for it.
   invoker_call* Defer(const invoker_call& call);
   // The call of that sequence, once; nullptr: it has not been deferred.
@@ -75,6 +87,8 @@ class CallControl {
   const std::string tenant_;
   DeferredCallSet* const deferred_calls_;
   const std::shared_ptr<const DataStore> store_;
+  SessionUsage* usage_ = nullptr;         // nullptr: failures are not counted
+  const ExecutorWatch* watch_ = nullptr;  // with usage_
   std::shared_ptr<DeferredCall> deferred_;
   uint64_t most_deferred_bytes_ = UINT64_MAX;
   uint64_t deferred_bytes_ = 0;

@@ -93,6 +93,7 @@ ExecutorSession::ExecutorSession(Parts parts, const transport::Peer* peer,
       store_(std::move(parts.store)) {
   // An honest client's requests fit into one window, and their responses into the other.
   const uint64_t of_bulk = parts.bulk_budget == nullptr ? 0 : parts.bulk_budget->limit();
+  functions_.control().CountFailuresIn(&usage_, parts.watch);
   functions_.control().set_most_deferred_bytes(2 * geometry.window_bytes() + of_bulk);
 }
 

@@ -55,6 +55,7 @@ std::vector<std::shared_ptr<DeferredCall>> SessionDeferrals::Take() {
     usage_->AddBusy(call->run_ticks());
     if (!call->has_run()) continue;
     usage_->CountRun(call->header().function_id, call->input_size());
+    if (call->tells_of_failure()) usage_->CountFailure(call->header().function_id);
     usage_->CountDeferred(call->header().function_id, call->run_ticks());
   }
   return std::exchange(finished_, {});

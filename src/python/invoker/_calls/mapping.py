@@ -64,7 +64,7 @@ def run(
 
 
 class _Fixed:
-    """As many calls as the program has said."""
+    """The number of calls that the program has said."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -74,7 +74,7 @@ class _Fixed:
 
 
 class _InFlight(_Fixed):
-    """As many calls as keep so many executors busy: more of fast ones."""
+    """The number of calls that keeps the executors busy: more of fast ones."""
 
     def __init__(self, executors: Callable[[], int]) -> None:
         super().__init__(_LEAST_CALLS * executors())

@@ -33,14 +33,14 @@ class Framed:
         self._function = function
 
     def __call__(self, request: memoryview, room: memoryview) -> int:
-        """For the native half: the answer's length."""
+        """For the native half: the answer's length; -1 less than its negative if the function raised."""
         kind, value = _decode(request)
         if kind != frames.CALL:
             return _kept.fetch(*value, room)
         try:
             parts = self._run(*value)
         except BaseException as error:
-            parts = _raised_here(error)
+            return -1 - _write(_raised_here(error), room)
         return _write(parts, room)
 
     async def acall(self, request: memoryview, room: memoryview) -> int:
@@ -53,7 +53,7 @@ class Framed:
         try:
             parts = frames.encode(frames.RETURNED, await self._function(*args, **kwargs))
         except BaseException as error:
-            parts = _raised_here(error)
+            return -1 - _write(_raised_here(error), room)
         return _write(parts, room)
 
     def _run(self, args: tuple, kwargs: dict) -> frames.Parts:

@@ -93,9 +93,13 @@ int64_t Answer(invoker_call* call, PyObject* result) {
 }
 
 int64_t FramedAnswer(invoker_call* call, PyObject* result) {
-  const Py_ssize_t size = PyNumber_AsSsize_t(result, PyExc_OverflowError);
+  Py_ssize_t size = PyNumber_AsSsize_t(result, PyExc_OverflowError);
   if (size == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (size < 0) throw py::value_error("a framed function returned a negative length");
+  if (size < 0) {
+    // An exception is an answer, too.
+    size = -1 - size;
+    call->services->count_failure(call);
+  }
   if (static_cast<uint64_t>(size) <= call->output_capacity) return size;
   call->output_needed = static_cast<uint64_t>(size);
   return INVOKER_OUTPUT_TOO_SMALL;
