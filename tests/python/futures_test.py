@@ -2,8 +2,10 @@
 
 import asyncio
 import concurrent.futures
+import gc
 import random
 import threading
+import weakref
 
 import invoker
 import numpy
@@ -97,6 +99,25 @@ def test_out_is_written_before_anybody_learns_that_the_call_has_ended(client):
         out = bytearray(3)
         learn(client.submit("echo", b"abc", out=out))
         assert out == b"abc"
+
+
+def test_an_error_that_was_raised_keeps_no_future(client):
+    def fail():
+        future = client.submit("test.fail", b"why")
+        gone.append(weakref.ref(future))
+        with pytest.raises(invoker.FunctionFailed):
+            future.result()
+
+    async def fail_from_a_loop():
+        with pytest.raises(invoker.FunctionFailed) as raised:
+            await client.function("test.fail").acall(b"why")
+        gone.append(weakref.ref(raised.value))
+
+    gone = []
+    fail()
+    asyncio.run(fail_from_a_loop())
+    gc.collect()
+    assert [each() for each in gone] == [None, None]
 
 
 def test_results_are_hoarded_freely(client):

@@ -36,7 +36,7 @@ const invoker_services DeferredCall::kServices = {
     [](const invoker_call* call, const uint8_t* reference, invoker_stored_data* found) -> int32_t {
       return Of(call)->FindData(reference, found) ? 0 : INVOKER_FAILED;
     },
-    [](invoker_call* call) { Of(call)->tells_of_failure_ = true; },
+    [](invoker_call* call) { Of(call)->answer_.tells_of_failure = true; },
 };
 
 DeferredCall::DeferredCall(std::shared_ptr<DeferredCallSet> calls, Facts facts)
@@ -72,13 +72,13 @@ void DeferredCall::Begin(bool counts_time) {
 }
 
 void DeferredCall::Complete(int64_t returned) {
-  returned_ = returned;
+  answer_.returned = returned;
   End();
 }
 
 void DeferredCall::Refuse(StatusCode status, std::string reason) {
-  refusal_ = status;
-  reason_ = std::move(reason);
+  answer_.refusal = status;
+  answer_.reason = std::move(reason);
   End();
 }
 

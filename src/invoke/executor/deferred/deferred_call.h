@@ -89,12 +89,12 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   const std::byte* flags() const { return flags_; }
 
   // Since Complete or Refuse:
-  bool has_run() const { return refusal_ == StatusCode::kOk; }
-  StatusCode refusal() const { return refusal_; }
-  const std::string& reason() const { return reason_; }
-  int64_t returned() const { return returned_; }
+  bool has_run() const { return answer_.refusal == StatusCode::kOk; }
+  StatusCode refusal() const { return answer_.refusal; }
+  const std::string& reason() const { return answer_.reason; }
+  int64_t returned() const { return answer_.returned; }
   // Whether its answer tells of a failure (invoker_services::count_failure).
-  bool tells_of_failure() const { return tells_of_failure_; }
+  bool tells_of_failure() const { return answer_.tells_of_failure; }
   absl::Span<const std::byte> output() const { return {output_.get(), output_capacity_}; }
   absl::Span<char> error() { return absl::MakeSpan(error_); }
   uint64_t input_size() const { return input_size_; }
@@ -109,6 +109,13 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   using Memory = std::unique_ptr<std::byte[], Free>;
 
   DeferredCall(std::shared_ptr<DeferredCallSet> calls, Facts facts);
+  struct Answer {
+    int64_t returned = 0;
+    bool tells_of_failure = false;
+    StatusCode refusal = StatusCode::kOk;  // why the function has not run
+    std::string reason;
+  };
+
   void End();
   void Describe(invoker_call_facts* facts) const;
 
@@ -129,15 +136,12 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   uint64_t output_capacity_ = 0;
   std::array<char, INVOKER_MIN_ERROR_CAPACITY> error_ = {};
   std::atomic<bool> cancelled_{false};
-  bool tells_of_failure_ = false;  // before Complete
   RequestHeader header_;
   const std::byte* flags_ = nullptr;
   std::weak_ptr<DeferredOwner> owner_;
   uint64_t began_ticks_ = 0;  // 0: its time does not count
   uint64_t run_ticks_ = 0;
-  int64_t returned_ = 0;
-  StatusCode refusal_ = StatusCode::kOk;
-  std::string reason_;
+  Answer answer_;
 };
 
 }  // namespace invoker

@@ -72,7 +72,12 @@ class LoopCalls:
     def _drive(self) -> None:
         loop, call = self._loop(), self._driven
         assert loop is not None and call is not None
-        ended = self._ended.poll(call, _TURN)
+        try:
+            ended = self._ended.poll(call, _TURN)
+        except BaseException:
+            # A signal handler's.
+            self._rest()
+            raise
         now = time.monotonic()
         if ended or self._patient_until == 0.0:
             self._patient_until = now + _PATIENCE
@@ -80,10 +85,13 @@ class LoopCalls:
         if self._waiting and now < self._patient_until:
             loop.call_soon(self._drive)
             return
-        self._driven = None
-        self._ended.set_polled(False)
+        self._rest()
         if self._waiting:
             call.leave_to_helper()
+
+    def _rest(self) -> None:
+        self._driven = None
+        self._ended.set_polled(False)
 
     def _tell(self, tokens: List[int]) -> None:
         for token in tokens:

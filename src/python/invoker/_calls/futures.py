@@ -106,15 +106,14 @@ class CallFuture(Future):
     def __init__(self, call: Optional[_invoker.StartedCall], dispatcher: Watcher, finish: Optional[Finish] = None) -> None:
         """finish makes the result of the response and the number of its session, on the thread that asks for it first.
 
-        Without a call, outcome is to be set next.
+        No call: see failed().
         """
         self._call = call
         self.dispatcher = dispatcher
         self._finish = finish
         self._outcome: Optional[_Outcome] = None
-        if finish is not None:
-            # The thread that has it runs finish.
-            self._finishing = threading.Lock()
+        # The thread that has it runs finish.
+        self._finishing = None if finish is None else threading.Lock()
 
     @classmethod
     def failed(cls, error: BaseException, dispatcher: Watcher) -> CallFuture:
@@ -191,30 +190,32 @@ class CallFuture(Future):
         assert call is not None
         if not call.wait(timeout):
             raise concurrent.futures.TimeoutError()
-        return self._complete()
+        outcome = self._complete()
+        assert outcome is not None
+        return outcome
 
     def _ended(self) -> Optional[_Outcome]:
         """How the call has ended; None if it has not."""
         if self._outcome is None and self._call is not None and self._call.ended():
-            # Another thread may be about to make it.
-            if self._finish is None or self._finishing.acquire(blocking=False):
-                try:
-                    return self._outcome or self._settle(self._made())
-                finally:
-                    if self._finish is not None:
-                        self._finishing.release()
+            # Another thread may be about to make the result.
+            return self._complete(blocking=False)
         return self._outcome
 
     def complete_watched(self) -> None:
         """Tells who watches the future, whose call has ended. On the dispatcher's thread, which runs the callbacks."""
         self._show(self._complete())
 
-    def _complete(self) -> _Outcome:
-        """The outcome of the call, which has ended: makes it, unless another thread has."""
-        if self._finish is None:
+    def _complete(self, blocking: bool = True) -> Optional[_Outcome]:
+        """The outcome of the call, which has ended: makes it, unless another thread has. None if that one is about to."""
+        finishing = self._finishing
+        if finishing is None:
             return self._outcome or self._settle(self._made())
-        with self._finishing:
+        if not finishing.acquire(blocking):
+            return None
+        try:
             return self._outcome or self._settle(self._made())
+        finally:
+            finishing.release()
 
     def _made(self) -> _Outcome:
         call = self._call
@@ -224,16 +225,19 @@ class CallFuture(Future):
         value = call.value()
         if isinstance(value, BaseException):
             return _Outcome(error=value)
-        if self._finish is None:
+        finish = self._finish
+        if finish is None:
             return _Outcome(value)
         try:
-            return _Outcome(self._finish(value, call.session))
+            return _Outcome(finish(value, call.session))
         except Exception as error:
             return _Outcome(error=error)
 
     def _settle(self, outcome: _Outcome) -> _Outcome:
         # The first one counts.
         self._outcome = outcome = self._outcome or outcome
+        # It may refer to what the call has kept.
+        self._finish = None
         return outcome
 
     def _become_watched(self) -> None:

@@ -103,15 +103,30 @@ PyObject* LeaveToHelper(PyObject* self, PyObject*) {
   });
 }
 
+// An exception refers to the frames that it has passed, and these to the call.
+int Traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(BodyOf(self).native_object);
+  Py_VISIT(BodyOf(self).value);
+  return 0;
+}
+
+int Clear(PyObject* self) {
+  Py_CLEAR(BodyOf(self).value);
+  return 0;
+}
+
 void Dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
   PyTypeObject* type = Py_TYPE(self);
   Body& body = BodyOf(self);
-  body.pending->LetGo();
-  Py_XDECREF(body.value);
+  // Before the rest, since it may run code.
+  Py_CLEAR(body.value);
+  if (body.pending != nullptr) body.pending->LetGo();
   PyObject* native_object = body.native_object;
   body.~Body();
   type->tp_free(self);
-  Py_DECREF(native_object);
+  Py_XDECREF(native_object);
   Py_DECREF(type);
 }
 
@@ -138,6 +153,8 @@ PyGetSetDef properties[] = {
 
 PyType_Slot slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(Dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(Traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(Clear)},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {0, nullptr},
@@ -147,7 +164,7 @@ PyType_Spec spec = {
     "invoker._native._invoker.StartedCall",
     sizeof(StartedCall),
     0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
     slots,
 };
 
