@@ -107,8 +107,6 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
     void operator()(std::byte* data) const { std::free(data); }
   };
   using Memory = std::unique_ptr<std::byte[], Free>;
-
-  DeferredCall(std::shared_ptr<DeferredCallSet> calls, Facts facts);
   struct Answer {
     int64_t returned = 0;
     bool tells_of_failure = false;
@@ -116,6 +114,7 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
     std::string reason;
   };
 
+  DeferredCall(std::shared_ptr<DeferredCallSet> calls, Facts facts);
   void End();
   void Describe(invoker_call_facts* facts) const;
 
