@@ -28,21 +28,26 @@ constexpr char kProgram[] = "python_rates";
 constexpr size_t kBytes = 64;
 constexpr size_t kOutstanding = 64;  // and python_peer.py's
 
-// The names are python_peer.py's.
+// The names are python_peer.py's. `outstanding`: calls under way; of a map by default, at first.
 struct Api {
   const char* name;
+  const char* way;
+  int64_t outstanding;
   const char* meaning;
 };
-constexpr Api kBlocking = {"rate_blocking", "function(data), one after the other"};
+constexpr char kBlocking[] = "rate_blocking";
 constexpr Api kApis[] = {
-    {"rate_submit", "function.submit(data).result(), one after the other"},
-    {"rate_submit_64", "function.submit(data), 64 at a time, then their results"},
-    {"rate_map", "function.map(inputs), by default"},
-    {"rate_map_64", "function.map(inputs, max_in_flight=64)"},
-    {"rate_acall", "await function.acall(data), one after the other"},
-    {"rate_gather_64", "asyncio.gather of 64 function.acall(data)"},
-    {"rate_gather_none", "asyncio.gather of 64 coroutines that do nothing: no call"},
+    {kBlocking, "blocking", 1, "function(data), one after the other"},
+    {"rate_submit", "submit", 1, "function.submit(data).result(), one after the other"},
+    {"rate_submit_64", "submit", 64, "function.submit(data), 64 at a time, then their results"},
+    {"rate_map", "map", 2, "function.map(inputs), by default"},
+    {"rate_map_64", "map", 64, "function.map(inputs, max_in_flight=64)"},
+    {"rate_acall", "acall", 1, "await function.acall(data), one after the other"},
+    {"rate_gather_64", "acall", 64, "asyncio.gather of 64 function.acall(data)"},
+    {"rate_gather_none", "nothing", 64, "asyncio.gather of 64 coroutines that do nothing: no call"},
 };
+constexpr Api kFutures = {"cpp_futures_64", "cpp", kOutstanding,
+                          "not Python: C++'s futures, 64 at a time"};
 
 // C++'s futures, as many under way as rate_submit_64.
 class Futures : public Contender {
@@ -72,7 +77,7 @@ class Futures : public Contender {
   }
 
  private:
-  const std::string name_ = "cpp_futures_64";
+  const std::string name_ = kFutures.name;
   Client* const client_;
   const RemoteFunction noop_;
 };
@@ -85,7 +90,6 @@ absl::Status Measure(const CommonOptions& options, const std::string& provider, 
 
   std::vector<std::unique_ptr<Contender>> contenders;
   contenders.push_back(std::make_unique<Futures>(called->client.get(), *noop));
-  contenders.push_back(std::make_unique<PythonContender>(called->python.get(), kBlocking.name));
   for (const Api& api : kApis) {
     contenders.push_back(std::make_unique<PythonContender>(called->python.get(), api.name));
   }
@@ -99,18 +103,19 @@ absl::Status Measure(const CommonOptions& options, const std::string& provider, 
   if (options.quick) plan.turn_ns /= 2;
   const absl::StatusOr<std::vector<Measured>> measured = Interleave(turns, plan);
   if (!measured.ok()) return measured.status();
-  const Measured* blocking = nullptr;
-  for (const Measured& one : *measured) {
-    if (one.contender->name() == kBlocking.name) blocking = &one;
-  }
-  for (const Measured& one : *measured) {
+  const Measured& blocking = (*measured)[1];
+  for (size_t i = 0; i < measured->size(); ++i) {
+    const Measured& one = (*measured)[i];
+    const Api& api = i == 0 ? kFutures : kApis[i - 1];
     const double per_call_us = Summarize(one.rounds).p50;
     table->rows.emplace_back()
         .Label("provider", provider)
-        .Label("api", one.contender->name())
+        .Label("api", api.name)
+        .Label("way", api.way)
+        .Label("outstanding", api.outstanding)
         .Value("calls_per_s", 1e6 / per_call_us)
         .Value("per_call_us", per_call_us)
-        .Value("minus_us", MedianAbove(one.rounds, blocking->rounds));
+        .Value("minus_us", MedianAbove(one.rounds, blocking.rounds));
   }
   return absl::OkStatus();
 }
@@ -125,12 +130,18 @@ absl::Status Run(const CommonOptions& options, Report* report) {
       return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
     }
   }
-  report->Note(absl::StrCat(kBlocking.name, ": ", kBlocking.meaning));
+  report->Note(absl::StrCat(kFutures.name, ": ", kFutures.meaning));
   for (const Api& api : kApis) report->Note(absl::StrCat(api.name, ": ", api.meaning));
   report->Note(
-      "cpp_futures_64 is not Python: C++'s futures, 64 at a time. per_call_us is the median of the "
-      "rounds, each of which took its time for all its calls together. minus_us: round by round, "
-      "less rate_blocking; the middle round's.");
+      "per_call_us is the median of the rounds, each of which took its time for all its calls "
+      "together. minus_us: round by round, less rate_blocking; the middle round's.");
+  Plot plot;
+  plot.title = "Calls a second from Python, by calls under way";
+  plot.table = "rates";
+  plot.x = "outstanding";
+  plot.y = "calls_per_s";
+  plot.series = {"provider", "way"};
+  report->AddPlot(std::move(plot));
   return absl::OkStatus();
 }
 
