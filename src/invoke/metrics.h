@@ -19,8 +19,8 @@
 
 namespace invoker {
 
-// In Prometheus's text format: the calls of all clients of this process, of those that are closed,
-// too. Any thread. Waits for no call.
+// Returns what all clients of this process have done, closed ones included, in Prometheus's text
+// format. Any thread. Waits for no call.
 INVOKER_EXPORT std::string ClientMetrics();
 
 struct MetricsOptions {

@@ -20,6 +20,7 @@
 #include "src/python/native/calls/started_call.h"
 #include "src/python/native/errors.h"
 #include "src/python/native/event.h"
+#include "src/python/native/gil.h"
 #include "src/python/native/log_queue.h"
 #include "src/python/native/memory.h"
 #include "src/python/native/native_metrics.h"
@@ -59,7 +60,7 @@ PYBIND11_MODULE(_invoker, module) {
   invoker::transport::KeepSignalHandlers();
   invoker::python::PrepareSignals();
 
-  module.def("client_metrics", &invoker::ClientMetrics, py::call_guard<py::gil_scoped_release>());
+  module.def("client_metrics", [] { return invoker::python::WithoutGil(&invoker::ClientMetrics); });
   py::class_<NativeMetrics>(module, "NativeMetrics")
       .def(py::init(&NativeMetrics::Start), py::arg("listen"), py::arg("tls_cert"),
            py::arg("tls_key"), py::arg("tls_client_ca"), py::arg("token_file"),

@@ -1,10 +1,9 @@
 #include "src/python/native/native_metrics.h"
 
-#include <pybind11/pybind11.h>
-
 #include <utility>
 
 #include "src/python/native/errors.h"
+#include "src/python/native/gil.h"
 
 namespace invoker::python {
 
@@ -19,7 +18,8 @@ std::unique_ptr<NativeMetrics> NativeMetrics::Start(
   options.token_file = token_file;
   options.allow_plaintext = allow_plaintext;
   if (absl::Status status = BeginUse(); !status.ok()) Raise(status);
-  absl::StatusOr<std::unique_ptr<MetricsServer>> server = MetricsServer::Start(options);
+  absl::StatusOr<std::unique_ptr<MetricsServer>> server =
+      WithoutGil([&] { return MetricsServer::Start(options); });
   if (!server.ok()) Raise(server.status());
   return std::unique_ptr<NativeMetrics>(new NativeMetrics(*std::move(server)));
 }
@@ -30,9 +30,12 @@ NativeMetrics::NativeMetrics(std::unique_ptr<MetricsServer> server)
 void NativeMetrics::Close() {
   // Its threads are another process's.
   if (mark_.forked()) static_cast<void>(server_.release());
-  const std::unique_ptr<MetricsServer> server = std::move(server_);
-  pybind11::gil_scoped_release release;
-  // The server waits for answers here.
+  if (server_ == nullptr) return;
+  // It waits for the answers that are under way.
+  WithoutGil([server = std::move(server_)]() mutable {
+    server.reset();
+    return true;
+  });
 }
 
 }  // namespace invoker::python
