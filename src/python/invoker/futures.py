@@ -247,14 +247,10 @@ def _ending(futures: Iterable[Future], timeout: Optional[float]) -> Iterator[Cal
     until = None if timeout is None else time.monotonic() + timeout
     ended = Ended()
     for future in futures:
-        future.add_done_callback(functools.partial(ended.note, 0))
-
-    def next_ended() -> Optional[Future]:
-        found = ended.get(until)
-        return None if found is None else found[1]
+        future.add_done_callback(ended.note)
 
     try:
-        yield next_ended
+        yield lambda: ended.get(until)
     finally:
         ended.close()
 

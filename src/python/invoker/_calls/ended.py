@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from concurrent.futures import Future
-from typing import Optional, Tuple
+from typing import Optional
 
 # Seconds. The kernel may give a signal to another thread, and then nothing wakes the main thread.
 _SIGNALS_LOOKED_AT_EVERY = 0.1
@@ -15,15 +15,15 @@ class Ended:
     """Futures, as they end."""
 
     def __init__(self) -> None:
-        self._queue: Optional[queue.SimpleQueue[Tuple[int, Future]]] = queue.SimpleQueue()
+        self._queue: Optional[queue.SimpleQueue[Future]] = queue.SimpleQueue()
 
-    def note(self, index: int, future: Future) -> None:
+    def note(self, future: Future) -> None:
         """For the future's callback."""
         ended = self._queue
         if ended is not None:
-            ended.put((index, future))
+            ended.put(future)
 
-    def get(self, until: Optional[float] = None) -> Optional[Tuple[int, Future]]:
+    def get(self, until: Optional[float] = None) -> Optional[Future]:
         """Blocks until there is one, and signal handlers run meanwhile; None from until on, by time.monotonic(). Before close()."""
         while True:
             assert self._queue is not None
