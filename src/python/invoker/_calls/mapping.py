@@ -49,9 +49,10 @@ def run(
     """The results of submit(input), for each of the inputs.
 
     inputs may be endless, and are asked for as calls are started: at most max_in_flight are under way, and with ordered at
-    most a few times as many results wait for an earlier one. None: as many as keep the executors busy. ordered: results in the order of the inputs; else as they
-    come. progress(done, total): on the consumer's thread after each call that has ended; total is None if the inputs
-    have no length. The first call that failed raises, in its place; others that are under way then run on.
+    most a few times as many results wait for an earlier one. None: as many as keep the executors busy. ordered: results
+    in the order of the inputs; else as they come. progress(done, total): on the consumer's thread after each call that
+    has ended; total is None if the inputs have no length. The first call that failed raises, in its place; others that
+    are under way then run on.
     """
     if max_in_flight is not None:
         arguments.whole("max_in_flight", max_in_flight, least=1)

@@ -104,15 +104,14 @@ absl::StatusOr<CallHandle> StartCopied(CallTarget& target, const FunctionHandle&
                                        const CallInput& input, CallOptions options,
                                        PendingCall::Kept* kept, CallDone& done) {
   if (kept == nullptr) return target.Start(function, input, options, done);
-  const bool copies = input.size() > target.max_payload() || !target.copies_input();
-  if (copies) kept->request = CallStarter::CopyOf(input);
+  if (kept->copies) kept->request = CallStarter::CopyOf(input);
   if (kept->large) {
     absl::StatusOr<Memory> memory = MakeRoom(input, options, kept->room);
     if (!memory.ok()) return memory.status();
     kept->response = *std::move(memory);
     options.output = CallOutput(kept->response.bytes());
   }
-  return target.Start(function, copies ? CallInput(kept->request) : input, options, done);
+  return target.Start(function, kept->copies ? CallInput(kept->request) : input, options, done);
 }
 
 // While another thread runs the callback that is waited for.
@@ -299,6 +298,7 @@ py::object NativeCaller::Begin(PyObject* self, const FunctionHandle& function,
   if (large || copies || !references.empty()) {
     kept = std::make_unique<PendingCall::Kept>();
     kept->large = large;
+    kept->copies = copies;
     kept->room = terms.room;
     kept->references = references;
   }
@@ -359,23 +359,32 @@ void NativeCaller::LeaveToHelper() {
 }
 
 bool NativeCaller::Await(PendingCall& call, std::optional<double> timeout) {
-  return AwaitDriving([&] { return call.ended(); },
-                      [&](absl::Duration limit) { call.Await(limit); }, timeout);
+  if (forked()) Target();
+  return AwaitDriving(
+      target_, [&] { return call.ended(); }, [&](absl::Duration limit) { call.Await(limit); },
+      timeout);
 }
 
 bool NativeCaller::Await(const EndedQueue& queue, std::optional<double> timeout) {
-  return AwaitDriving([&] { return queue.due(); },
-                      [&](absl::Duration limit) { queue.Await(limit); }, timeout);
+  if (forked()) Target();
+  return AwaitDriving(
+      target_, [&] { return queue.due(); }, [&](absl::Duration limit) { queue.Await(limit); },
+      timeout);
 }
 
-// `rest` waits for another thread to make it `done`.
-bool NativeCaller::AwaitDriving(absl::FunctionRef<bool()> done,
+void NativeCaller::AwaitOthers(const EndedQueue& queue) {
+  AwaitDriving(
+      nullptr, [&] { return queue.due(); }, [&](absl::Duration limit) { queue.Await(limit); },
+      std::nullopt);
+}
+
+// `rest` waits for another thread to make it `done`. `target`, if any, drives here; this has a share
+// of it, since another thread may close the caller meanwhile.
+bool NativeCaller::AwaitDriving(std::shared_ptr<CallTarget> target, absl::FunctionRef<bool()> done,
                                 absl::FunctionRef<void(absl::Duration limit)> rest,
                                 std::optional<double> timeout) {
-  if (forked()) Target();
   const absl::Duration limit = timeout.has_value() ? SecondsOf("timeout", std::max(*timeout, 0.0))
                                                    : absl::InfiniteDuration();
-  const std::shared_ptr<CallTarget> target = target_;
   const CallDeadline deadline(limit);
   const bool looks_at_signals = OnMainThread();
   while (!done()) {

@@ -86,6 +86,8 @@ class NativeCaller {
   // meanwhile. Whether it is so; false after `timeout` seconds. Signals are looked at as in Call.
   bool Await(PendingCall& call, std::optional<double> timeout);
   bool Await(const EndedQueue& queue, std::optional<double> timeout);
+  // The same for calls that other threads drive, however long it takes.
+  static void AwaitOthers(const EndedQueue& queue);
   // No thread is going to wait for the calls that have been started.
   void LeaveToHelper();
 
@@ -110,9 +112,9 @@ class NativeCaller {
   pybind11::object Begin(PyObject* self, const FunctionHandle& function, const CallInput& input,
                          const CallTerms& terms,
                          const std::vector<UntypedReference>& references = {});
-  bool AwaitDriving(absl::FunctionRef<bool()> done,
-                    absl::FunctionRef<void(absl::Duration limit)> rest,
-                    std::optional<double> timeout);
+  static bool AwaitDriving(std::shared_ptr<CallTarget> target, absl::FunctionRef<bool()> done,
+                           absl::FunctionRef<void(absl::Duration limit)> rest,
+                           std::optional<double> timeout);
 
   const char* const what_;
   std::shared_ptr<CallTarget> target_;  // under the GIL; nullptr once closed

@@ -26,6 +26,7 @@ class PendingCall {
  public:
   // What the call keeps until it has ended.
   struct Kept {
+    bool copies = false;  // `request` is a copy of the input
     std::string request;
     bool large = false;  // the windows are too small for it
     uint64_t room = 0;   // bytes that the caller has for the response, if it says so

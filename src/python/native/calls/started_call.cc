@@ -9,9 +9,7 @@
 
 #include "src/python/native/calls/native_caller.h"
 #include "src/python/native/errors.h"
-#include "src/python/native/gil.h"
 #include "src/python/native/guarded.h"
-#include "src/python/native/signals.h"
 
 namespace invoker::python {
 namespace {
@@ -190,15 +188,8 @@ PyObject* MakeStartedCall(PyObject* native_object, NativeCaller* native, Pending
 void AwaitQueue(const EndedQueue& queue, PyObject* started_call, std::optional<double> limit) {
   if (Py_TYPE(started_call) == started_call_type) {
     BodyOf(started_call).native->Await(queue, limit);
-    return;
-  }
-  const bool looks_at_signals = OnMainThread();
-  while (!queue.due()) {
-    WithoutGil([&] {
-      queue.Await(looks_at_signals ? kSignalsLookedAtEvery : absl::InfiniteDuration());
-      return true;
-    });
-    if (looks_at_signals && SignalRaised()) throw py::error_already_set();
+  } else {
+    NativeCaller::AwaitOthers(queue);
   }
 }
 
