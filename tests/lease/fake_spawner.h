@@ -94,6 +94,7 @@ class FakeProcess final : public ExecutorProcess {
  public:
   static constexpr uint64_t kReplayed = 3;  // that each has dropped
   static constexpr uint64_t kCalls = 5;     // that each has run, of one function
+  static constexpr uint64_t kRegistered = 4096;
 
   FakeProcess(FakeMachine* machine, std::shared_ptr<FakeLife> life, size_t number)
       : machine_(machine), life_(std::move(life)), number_(number) {}
@@ -146,6 +147,7 @@ class FakeProcess final : public ExecutorProcess {
     return static_cast<uint16_t>(number_ + 1);
   }
   absl::Status ForgetWindow(uint64_t handle, uint16_t) override { return Known(handle); }
+  uint64_t RegisteredBytes() const override { return kRegistered; }
   ExecutorUsage Usage() const override {
     ExecutorUsage usage;
     usage.calls = 10;
