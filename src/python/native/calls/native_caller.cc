@@ -378,8 +378,8 @@ void NativeCaller::AwaitOthers(const EndedQueue& queue) {
       std::nullopt);
 }
 
-// `rest` waits for another thread to make it `done`. `target`, if any, drives here; this has a share
-// of it, since another thread may close the caller meanwhile.
+// `rest` waits for another thread to make it `done`. `target`, if any, drives here; this has a
+// share of it, since another thread may close the caller meanwhile.
 bool NativeCaller::AwaitDriving(std::shared_ptr<CallTarget> target, absl::FunctionRef<bool()> done,
                                 absl::FunctionRef<void(absl::Duration limit)> rest,
                                 std::optional<double> timeout) {
