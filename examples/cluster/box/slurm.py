@@ -5,6 +5,7 @@ Debian: slurmctld slurmd slurm-client munge.
 
 import os
 import random
+import signal
 import socket
 import subprocess
 import tempfile
@@ -101,10 +102,14 @@ class Slurm:
         self._start(node, self.nodes.index(node) + 1, "slurmd", "-D", "-N", node)
 
     def kill(self, name):
-        """A node, "slurmctld" or "munged"; jobs on a node go on."""
+        """A node, "slurmctld" or "munged"; jobs on a node go on.
+
+        The controller stores its jobs before it ends: it writes them every five seconds only, and
+        one that is killed forgets the last ones.
+        """
         process = self._processes.pop(name, None)
         if process is not None:
-            process.kill()
+            process.send_signal(signal.SIGTERM if name == "slurmctld" else signal.SIGKILL)
             process.wait()
 
     def run(self, *command, check=True, **options):
