@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
+#include "src/status/status_json.h"
 #include "tools/invoker_cli.h"
 #include "tools/status_text.h"
 
@@ -29,12 +30,6 @@ struct DrainSettings {
   ServerSettings server;
 };
 
-// A lease's time counts once for each executor.
-absl::Duration HeldFor(const UsageRecord& record) {
-  return record.executors == 0 ? record.usage.lease_time
-                               : record.usage.lease_time / record.executors;
-}
-
 std::string AsTable(const std::vector<UsageRecord>& open) {
   std::string text =
       absl::StrFormat(kRow, "LEASE", "TENANT", "EXECUTORS", "HELD", "CPU TIME", "CALLS");
@@ -45,23 +40,14 @@ std::string AsTable(const std::vector<UsageRecord>& open) {
     absl::StrAppendFormat(&text, kRow, absl::StrCat(record.lease),
                           record.tenant.empty() ? "-" : ShowName(record.tenant, 24),
                           record.executors == 0 ? "shared" : absl::StrCat(record.executors),
-                          seconds(HeldFor(record)), seconds(record.usage.cpu_time),
+                          seconds(record.held()), seconds(record.usage.cpu_time),
                           ShowCount(record.usage.calls));
   }
   return text;
 }
 
 std::string AsJson(const std::string& server, const std::vector<UsageRecord>& open) {
-  nlohmann::ordered_json leases = nlohmann::ordered_json::array();
-  for (const UsageRecord& record : open) {
-    leases.push_back({{"lease", record.lease},
-                      {"tenant", record.tenant},
-                      {"executors", record.executors},
-                      {"held_s", absl::ToDoubleSeconds(HeldFor(record))},
-                      {"cpu_s", absl::ToDoubleSeconds(record.usage.cpu_time)},
-                      {"calls", record.usage.calls}});
-  }
-  const nlohmann::ordered_json all = {{"server", server}, {"leases", leases}};
+  const nlohmann::ordered_json all = {{"server", server}, {"leases", status::LeasesJson(open)}};
   return absl::StrCat(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "\n");
 }
 

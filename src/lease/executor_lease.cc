@@ -265,8 +265,10 @@ void ExecutorLease::AddStatus(bootstrap::ExecutorsStatus* status) const {
   for (const Slot& slot : slots_) {
     if (slot.starting) ++status->starting;
     if (slot.process == nullptr || slot.ended) continue;
-    status->registered_bytes += slot.process->RegisteredBytes();
-    ++(slot.process->busy() ? status->busy : status->idle);
+    const ExecutorWatch& watch = slot.process->watch();
+    status->registered_bytes += watch.registered_bytes();
+    status->requests_waiting += watch.waiting();
+    ++(watch.Longest().running() ? status->busy : status->idle);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "src/lease/usage_reading.h"
 
 namespace invoker {
@@ -16,6 +17,8 @@ constexpr absl::Duration kEndGrace = absl::Milliseconds(250);
 constexpr absl::Duration kReadingInterval = absl::Seconds(1);
 // Those in line hear of their places no more often, however fast the line moves.
 constexpr absl::Duration kTellingInterval = absl::Milliseconds(50);
+// So many of the leases that were lost are shown, the newest ones.
+constexpr size_t kLostKept = 16;
 
 }  // namespace
 
@@ -130,7 +133,7 @@ ExecutorLease::Events LeaseHost::EventsFor(uint64_t lease,
                                            std::shared_ptr<LeaseObserver> observer) {
   ExecutorLease::Events own;
   own.on_ended = [this, lease, observer = std::move(observer)](const LeaseEnd& end) {
-    if (const Events told = events(); told.on_lease_lost) told.on_lease_lost(lease, end.reason);
+    OnLost(lease, end.reason);
     observer->OnEnded(end);
   };
   own.on_session_closed = [this, lease](uint64_t handle, absl::string_view reason) {
@@ -142,6 +145,22 @@ ExecutorLease::Events LeaseHost::EventsFor(uint64_t lease,
     if (const Events told = events(); told.on_downgraded) told.on_downgraded(provider, reason);
   };
   return own;
+}
+
+void LeaseHost::OnLost(uint64_t lease, const std::string& reason) {
+  LeaseLost told;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto entry = entries_.find(lease);
+    ++lost_.count;
+    lost_.last.insert(lost_.last.begin(),
+                      {book_->NumberOf(lease),
+                       entry == entries_.end() ? std::string() : entry->second.terms.tenant, reason,
+                       absl::Now()});
+    if (lost_.last.size() > kLostKept) lost_.last.pop_back();
+    told = events_.on_lease_lost;
+  }
+  if (told) told(lease, reason);
 }
 
 void LeaseHost::StartExecutor(uint64_t lease, std::shared_ptr<ExecutorLease> executors,
@@ -271,6 +290,8 @@ void LeaseHost::AddStatus(bootstrap::WorkerStatus* status) const {
   status->leased.starts += ended_.starts;
   status->leased.cold_starts += ended_.cold_starts;
   status->leases_waiting += capacity_.waiting();
+  status->leases_lost = lost_.count;
+  status->last_lost = lost_.last;
   for (const auto& [lease, entry] : entries_) {
     if (entry.phase == Phase::kShared) ++status->leases_shared;
     if (entry.executors == nullptr) continue;

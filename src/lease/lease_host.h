@@ -135,6 +135,7 @@ class LeaseHost final : public bootstrap::SessionHost {
   void Uncount(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status NoRoom(const LeaseTerms& terms) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ExecutorLease::Events EventsFor(uint64_t lease, std::shared_ptr<LeaseObserver> observer);
+  void OnLost(uint64_t lease, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
   Events events() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Ends waits, and takes readings for the book.
@@ -162,6 +163,11 @@ class LeaseHost final : public bootstrap::SessionHost {
   // By executors of leases that have ended.
   DropCounters ended_dropped_ ABSL_GUARDED_BY(mutex_);
   bootstrap::ExecutorsStatus ended_ ABSL_GUARDED_BY(mutex_);
+  struct Lost {
+    uint64_t count = 0;
+    std::vector<bootstrap::LostLease> last;  // the newest first
+  };
+  Lost lost_ ABSL_GUARDED_BY(mutex_);
   bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;  // since they were told
   Clock::time_point next_telling_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

@@ -105,6 +105,9 @@ bootstrap::ServerStatus AssembledServer::Status() const {
   }
   status.capacity = info.capacity;
   host()->AddStatus(&status.worker);
+  for (bootstrap::UsageRecord& record : host()->GetUsage("")) {
+    if (record.open) status.open_leases.push_back(std::move(record));
+  }
   status.started = started_;
   status.draining = draining_.load(std::memory_order_relaxed);
   status.refused_requests = access_->refused();

@@ -43,7 +43,15 @@ void AddExecutors(const bootstrap::WorkerStatus& worker, Families* families) {
                      worker.sessions);
 }
 
-void AddRegistered(const bootstrap::WorkerStatus& worker, Families* families) {
+// Gauges that shared and leased executors have.
+void AddHoldings(const bootstrap::WorkerStatus& worker, Families* families) {
+  Family waiting("invoker_requests_waiting",
+                 "Writes of requests that executors have taken from their fabrics, and not turned "
+                 "to yet.",
+                 Family::Type::Gauge);
+  waiting.Add(worker.shared.requests_waiting, {{"executors", kShared}});
+  waiting.Add(worker.leased.requests_waiting, {{"executors", kLeased}});
+  families->Add(std::move(waiting));
   Family bytes("invoker_registered_bytes",
                "Memory registered with fabrics: by the server's own process, and by executors of "
                "leases.",
@@ -60,6 +68,8 @@ void AddLeases(const ServerStatus& status, Families* families) {
   families->Add(std::move(leases));
   families->AddGauge("invoker_leases_waiting", "Leases that wait in line.",
                      status.worker.leases_waiting);
+  families->AddCounter("invoker_leases_lost_total", "Leases that an executor's end has ended.",
+                       status.worker.leases_lost);
   const bootstrap::Capacity& capacity = status.capacity;
   families->AddGauge("invoker_lease_cores", "Cores that clients may lease, all together.",
                      capacity.cores);
@@ -127,7 +137,7 @@ std::string MetricsText(const ServerStatus& status) {
   Families families;
   AddFunctions(status.worker, &families);
   AddExecutors(status.worker, &families);
-  AddRegistered(status.worker, &families);
+  AddHoldings(status.worker, &families);
   AddLeases(status, &families);
   AddRefusals(status, &families);
   AddServer(status, &families);

@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "absl/time/clock.h"
-#include "nlohmann/json.hpp"
 
 namespace invoker::status {
 namespace {
@@ -34,7 +33,19 @@ Json ExecutorsOf(const bootstrap::ExecutorsStatus& executors) {
           {"idle", executors.idle},
           {"busy", executors.busy},
           {"starts", executors.starts},
-          {"cold_starts", executors.cold_starts}};
+          {"cold_starts", executors.cold_starts},
+          {"requests_waiting", executors.requests_waiting}};
+}
+
+Json LostOf(const std::vector<bootstrap::LostLease>& leases) {
+  Json rows = Json::array();
+  for (const bootstrap::LostLease& each : leases) {
+    rows.push_back({{"lease", each.lease},
+                    {"tenant", each.tenant},
+                    {"at", absl::FormatTime(each.at, absl::UTCTimeZone())},
+                    {"reason", each.reason}});
+  }
+  return rows;
 }
 
 Json ReasonsOf(const Refusals& refusals) {
@@ -44,6 +55,19 @@ Json ReasonsOf(const Refusals& refusals) {
 }
 
 }  // namespace
+
+Json LeasesJson(const std::vector<bootstrap::UsageRecord>& open) {
+  Json leases = Json::array();
+  for (const bootstrap::UsageRecord& record : open) {
+    leases.push_back({{"lease", record.lease},
+                      {"tenant", record.tenant},
+                      {"executors", record.executors},
+                      {"held_s", absl::ToDoubleSeconds(record.held())},
+                      {"cpu_s", absl::ToDoubleSeconds(record.usage.cpu_time)},
+                      {"calls", record.usage.calls}});
+  }
+  return leases;
+}
 
 double QuantileSeconds(const LatencyHistogram& times, double quantile) {
   const double rank = quantile * static_cast<double>(times.total());
@@ -75,9 +99,9 @@ std::string StatusJson(const bootstrap::ServerStatus& status) {
   json["executors"] = {{"shared", ExecutorsOf(worker.shared)},
                        {"leased", ExecutorsOf(worker.leased)}};
   json["sessions"] = worker.sessions;
-  json["leases"] = {{"shared", worker.leases_shared},
-                    {"own", worker.leases_own},
-                    {"waiting", worker.leases_waiting}};
+  json["leases"] = {{"shared", worker.leases_shared},   {"own", worker.leases_own},
+                    {"waiting", worker.leases_waiting}, {"open", LeasesJson(status.open_leases)},
+                    {"lost", worker.leases_lost},       {"last_lost", LostOf(worker.last_lost)}};
   json["capacity"] = {{"cores", status.capacity.cores},
                       {"free_cores", status.capacity.free_cores},
                       {"memory", status.capacity.memory_bytes},

@@ -4,7 +4,9 @@
 #define INVOKER_SRC_STATUS_STATUS_JSON_H_
 
 #include <string>
+#include <vector>
 
+#include "nlohmann/json.hpp"
 #include "src/base/latency_histogram.h"
 #include "src/bootstrap/messages/worker_status.h"
 
@@ -12,6 +14,9 @@ namespace invoker::status {
 
 // One line. docs/guide/watching.md says what is in it.
 std::string StatusJson(const bootstrap::ServerStatus& status);
+
+// An array: open leases, by the numbers that people know.
+nlohmann::ordered_json LeasesJson(const std::vector<bootstrap::UsageRecord>& open);
 
 // The duration that a share `quantile` of the counts stays within, in seconds, as Prometheus would
 // estimate it; 0: nothing was counted.

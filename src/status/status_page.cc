@@ -27,6 +27,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: .25rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; max-width: 18rem; overflow: hidden; text-overflow: ellipsis; }
 th:nth-child(2), td:nth-child(2), th:nth-child(3), td:nth-child(3) { text-align: left; }
+.text td, .text th { text-align: left; white-space: normal; }
 th { color: var(--quiet); font-weight: 500; }
 svg { width: 100%; height: 9rem; border: 1px solid var(--line); border-radius: .5rem; }
 polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
@@ -42,6 +43,10 @@ polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
 <svg viewBox="0 0 120 100" preserveAspectRatio="none" role="img" aria-label="p50 and p99 of the last two minutes"><polyline class="p99"/><polyline class="p50"/></svg>
 <h2>Functions</h2>
 <div class="scroll"><table id="functions"></table></div>
+<h2>Open leases</h2>
+<div class="scroll"><table id="leases"></table></div>
+<h2>Leases that an executor's end has ended, the last ones</h2>
+<div class="scroll"><table id="lost" class="text"></table></div>
 <h2>Messages that led to nothing, and refusals</h2>
 <div class="scroll"><table id="refusals"></table></div>
 <noscript><p>This page needs JavaScript. The same is in <a href="/metrics">/metrics</a> and <a href="/status.json">/status.json</a>.</p></noscript>
@@ -66,10 +71,11 @@ function time(us) {
 }
 // Names come from clients: they are put in as text, never as HTML.
 function cell(row, tag, text) { row.appendChild(document.createElement(tag)).textContent = text; }
-function fill(table, head, rows) {
+function table(id, head, rows) {
+  const table = element(id);
   table.replaceChildren();
   const top = table.appendChild(document.createElement("tr"));
-  for (const text of head) cell(top, "th", text);
+  for (const text of rows.length === 0 ? ["none"] : head) cell(top, "th", text);
   for (const texts of rows) {
     const row = table.appendChild(document.createElement("tr"));
     for (const text of texts) cell(row, "td", text);
@@ -108,10 +114,12 @@ function show(status, at) {
     tile(number(Math.round(rate)), "calls a second"),
     tile(number(calls), "calls"),
     tile(busy + " of " + all, "executors are busy"),
+    tile(number(executors.reduce((sum, each) => sum + each.requests_waiting, 0)), "requests wait at executors"),
     tile(number(status.sessions), "sessions on shared executors"),
     tile(number(status.leases.own), "leases with executors"),
     tile(number(status.leases.shared), "leases without"),
     tile(number(status.leases.waiting), "leases wait"),
+    tile(number(status.leases.lost), "leases lost"),
     tile(status.capacity.free_cores + " of " + status.capacity.cores, "cores are free to lease"),
     tile(bytes(status.capacity.free_memory), "of memory are free to lease"));
   past.push({
@@ -121,16 +129,20 @@ function show(status, at) {
   if (past.length > kPoints) past.shift();
   draw();
   functions.sort((a, b) => b.calls - a.calls);
-  fill(element("functions"), ["function", "fabric", "executors", "calls", "failed", "in", "out", "p50", "p99"],
+  table("functions", ["function", "fabric", "executors", "calls", "failed", "in", "out", "p50", "p99"],
     functions.map((each) => [each.function, each.fabric, each.executors, number(each.calls), number(each.failures),
                              bytes(each.bytes_in), bytes(each.bytes_out), time(each.p50_us), time(each.p99_us)]));
+  table("leases", ["lease", "tenant", "executors", "held", "CPU time", "calls"],
+    status.leases.open.map((each) => [each.lease, each.tenant || "-", each.executors || "shared", time(each.held_s * 1e6),
+                                      time(each.cpu_s * 1e6), number(each.calls)]));
+  table("lost", ["lease", "tenant", "when", "why"],
+    status.leases.last_lost.map((each) => [each.lease || "-", each.tenant || "-", each.at, each.reason]));
   const reasons = [];
   for (const [reason, count] of Object.entries(status.dropped)) if (count > 0) reasons.push([reason, "message", "dropped", number(count)]);
   for (const [reason, count] of Object.entries(status.refused_connections)) if (count > 0) reasons.push([reason, "connection", "closed", number(count)]);
   if (status.refused_sessions > 0) reasons.push(["limit or endpoint", "session", "refused", number(status.refused_sessions)]);
   if (status.refused_requests > 0) reasons.push(["token or tenant", "request", "refused", number(status.refused_requests)]);
-  fill(element("refusals"), ["reason", "of a", "was", "times"], reasons);
-  if (reasons.length === 0) fill(element("refusals"), ["none"], []);
+  table("refusals", ["reason", "of a", "was", "times"], reasons);
 }
 async function look() {
   try {

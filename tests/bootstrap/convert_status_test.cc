@@ -33,6 +33,13 @@ TEST(ConvertStatusTest, EverythingComesThrough) {
   status.worker.leased.starts = 21;
   status.worker.leased.cold_starts = 22;
   status.worker.leased.registered_bytes = 23;
+  status.worker.leased.requests_waiting = 24;
+  status.worker.leases_lost = 25;
+  status.worker.last_lost = {{26, "tenant", "it died", absl::FromUnixSeconds(1'850'000'000)}};
+  UsageRecord open;
+  open.lease = 27;
+  open.open = true;
+  status.open_leases = {open};
   status.worker.sessions = 9;
   status.worker.leases_shared = 10;
   status.worker.leases_own = 11;
@@ -54,6 +61,13 @@ TEST(ConvertStatusTest, EverythingComesThrough) {
   EXPECT_EQ(same.worker.leased.starts, 21u);
   EXPECT_EQ(same.worker.leased.cold_starts, 22u);
   EXPECT_EQ(same.worker.leased.registered_bytes, 23u);
+  EXPECT_EQ(same.worker.leased.requests_waiting, 24u);
+  EXPECT_EQ(same.worker.leases_lost, 25u);
+  ASSERT_EQ(same.worker.last_lost.size(), 1u);
+  EXPECT_EQ(same.worker.last_lost[0].at, status.worker.last_lost[0].at);
+  EXPECT_EQ(same.worker.last_lost[0].reason, "it died");
+  ASSERT_EQ(same.open_leases.size(), 1u);
+  EXPECT_EQ(same.open_leases[0].lease, 27u);
   EXPECT_EQ(same.started, status.started);
 }
 

@@ -18,8 +18,8 @@ using testing::ElementsAre;
 
 constexpr uint32_t kCells = 64;
 
-DoorbellQueue MakeQueue(uint32_t cells = kCells) {
-  absl::StatusOr<DoorbellQueue> queue = DoorbellQueue::Allocate(cells);
+DoorbellQueue MakeQueue(ExecutorWatch* watch, uint32_t cells = kCells) {
+  absl::StatusOr<DoorbellQueue> queue = DoorbellQueue::Allocate(cells, watch);
   EXPECT_TRUE(queue.ok()) << queue.status();
   return *std::move(queue);
 }
@@ -31,7 +31,8 @@ std::vector<uint32_t> PopAll(DoorbellQueue* queue) {
 }
 
 TEST(DoorbellQueueTest, KeepsTheOrderAndWhatIsSaidOfEach) {
-  DoorbellQueue queue = MakeQueue();
+  ExecutorWatch watch;
+  DoorbellQueue queue = MakeQueue(&watch);
   EXPECT_TRUE(queue.empty());
   queue.Push({MessageKind::kProbe, 7, 5'000'000'000'123'456});
   queue.Push({MessageKind::kRequest, 63, 1000});
@@ -49,7 +50,8 @@ TEST(DoorbellQueueTest, KeepsTheOrderAndWhatIsSaidOfEach) {
 }
 
 TEST(DoorbellQueueTest, OneThatWaitsAlreadyTakesNoFurtherPlace) {
-  DoorbellQueue queue = MakeQueue();
+  ExecutorWatch watch;
+  DoorbellQueue queue = MakeQueue(&watch);
   for (int i = 0; i < 1000; ++i) queue.Push({MessageKind::kRequest, 5, 0});
   queue.Push({MessageKind::kRequest, 6, 0});
   queue.PushFront({MessageKind::kRequest, 6, 0});
@@ -61,9 +63,29 @@ TEST(DoorbellQueueTest, OneThatWaitsAlreadyTakesNoFurtherPlace) {
   EXPECT_THAT(PopAll(&queue), ElementsAre(5));
 }
 
+TEST(DoorbellQueueTest, TheWatchShowsHowManyWaitInAllQueues) {
+  ExecutorWatch watch;
+  DoorbellQueue queue = MakeQueue(&watch);
+  queue.Push({MessageKind::kRequest, 1, 0});
+  queue.Push({MessageKind::kRequest, 1, 0});
+  queue.PushFront({MessageKind::kRequest, 0, 0});
+  {
+    DoorbellQueue other = MakeQueue(&watch);
+    other.Push({MessageKind::kProbe, 1, 0});
+    DoorbellQueue moved = std::move(other);
+    EXPECT_EQ(watch.waiting(), 3u);
+  }
+  EXPECT_EQ(watch.waiting(), 2u);
+  queue.Pop();
+  EXPECT_EQ(watch.waiting(), 1u);
+  watch.ShowBatch(5);
+  EXPECT_EQ(watch.waiting(), 6u);
+}
+
 TEST(DoorbellQueueTest, HoldsEveryCellOfEveryKind) {
   for (const uint32_t cells : {64u, 16384u}) {
-    DoorbellQueue queue = MakeQueue(cells);
+    ExecutorWatch watch;
+    DoorbellQueue queue = MakeQueue(&watch, cells);
     // The ends of the ring are somewhere in the middle of the memory.
     for (uint32_t cell = 0; cell < cells / 2; ++cell) queue.Push({MessageKind::kRequest, cell, 0});
     for (uint32_t cell = 0; cell < cells / 4; ++cell) ASSERT_EQ(queue.Pop().cell, cell);

@@ -95,9 +95,13 @@ class FakeProcess final : public ExecutorProcess {
   static constexpr uint64_t kReplayed = 3;  // that each has dropped
   static constexpr uint64_t kCalls = 5;     // that each has run, of one function
   static constexpr uint64_t kRegistered = 4096;
+  static constexpr uint64_t kQueued = 2;
 
   FakeProcess(FakeMachine* machine, std::shared_ptr<FakeLife> life, size_t number)
-      : machine_(machine), life_(std::move(life)), number_(number) {}
+      : machine_(machine), life_(std::move(life)), number_(number) {
+    watch_.ShowRegistered(kRegistered);
+    watch_.AddQueued(kQueued);
+  }
   ~FakeProcess() override {
     Stop(absl::ZeroDuration());
     absl::MutexLock lock(&mutex_);
@@ -147,7 +151,7 @@ class FakeProcess final : public ExecutorProcess {
     return static_cast<uint16_t>(number_ + 1);
   }
   absl::Status ForgetWindow(uint64_t handle, uint16_t) override { return Known(handle); }
-  uint64_t RegisteredBytes() const override { return kRegistered; }
+  const ExecutorWatch& watch() const override { return watch_; }
   ExecutorUsage Usage() const override {
     ExecutorUsage usage;
     usage.calls = 10;
@@ -160,7 +164,6 @@ class FakeProcess final : public ExecutorProcess {
     table.Add("fake", "fabric", counts);
     return table;
   }
-  bool busy() const override { return false; }
   DropCounters Dropped() const override {
     DropCounters dropped;
     dropped.replayed = kReplayed;
@@ -196,6 +199,7 @@ class FakeProcess final : public ExecutorProcess {
   FakeMachine* const machine_;
   const std::shared_ptr<FakeLife> life_;
   const size_t number_;
+  ExecutorWatch watch_;
   absl::Mutex mutex_;
   std::vector<std::string> loaded_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> stoppers_ ABSL_GUARDED_BY(mutex_);

@@ -145,6 +145,8 @@ TEST_F(LeaseHostTest, TheStatusHasWhatLeasedExecutorsDoAndHaveDone) {
   EXPECT_EQ(now.leases_own, 1u);
   EXPECT_EQ(now.leases_waiting, 1u);
   EXPECT_EQ(now.leased.idle, 3u);
+  EXPECT_EQ(now.leased.registered_bytes, 3 * FakeProcess::kRegistered);
+  EXPECT_EQ(now.leased.requests_waiting, 3 * FakeProcess::kQueued);
   EXPECT_EQ(calls(now), 3 * FakeProcess::kCalls);
   host_.CloseLease(2);
   host_.CloseLease(1);
@@ -263,6 +265,12 @@ TEST_F(LeaseHostTest, ADeadExecutorEndsItsLeaseAndNoOther) {
   EXPECT_EQ(other->Line(0), "granted 2");
   Life(1)->End({LeaseEndCause::kCrashed, "signal 11 in f", absl::ZeroDuration()});
   EXPECT_THAT(doomed->Line(1), AllOf(HasSubstr("ended "), HasSubstr("signal 11 in f")));
+  bootstrap::WorkerStatus status;
+  host_.AddStatus(&status);
+  EXPECT_EQ(status.leases_lost, 1u);
+  ASSERT_EQ(status.last_lost.size(), 1u);
+  EXPECT_EQ(status.last_lost[0].lease, 1u);
+  EXPECT_THAT(status.last_lost[0].reason, HasSubstr("signal 11 in f"));
   host_.CloseLease(1);
   EXPECT_EQ(machine_.Alive(), 2);
   EXPECT_THAT(doomed->All(), ::testing::SizeIs(2));

@@ -346,6 +346,38 @@ def test_the_page_shows_what_the_worker_does(worker, tmp_path):
     assert re.search(r'<polyline class="p99" points="\d+,', shown)
 
 
+def test_open_leases_and_those_that_were_lost_are_shown(worker, tmp_path):
+    before = status_of(worker)["leases"]["lost"]
+    with invoker.connect(worker.address) as client:
+        with pytest.raises(invoker.InvokerError), client.lease(tenant="miller") as lease:
+            lease.register(lambda: os.kill(os.getpid(), signal.SIGKILL), name="dies")()
+        with client.lease(tenant="miller") as lease:
+            lease.call("echo", b"x")
+            (mine,) = [each for each in status_of(worker)["leases"]["open"] if each["tenant"] == "miller" and each["executors"]]
+            assert mine["executors"] == 1 and mine["held_s"] > 0
+            leases = status_of(worker)["leases"]
+            shown = browse(worker.ready["metrics"], tmp_path) if BROWSER else None
+    assert leases["lost"] == before + 1
+    lost = leases["last_lost"][0]
+    assert lost["tenant"] == "miller" and lost["lease"] == mine["lease"] - 1 and "signal 9" in lost["reason"]
+    assert "invoker_leases_lost_total %d" % leases["lost"] in fetch(worker.ready["metrics"], "/metrics")
+    if shown:
+        assert "<td>%d</td><td>miller</td><td>1</td>" % mine["lease"] in shown
+        assert "<td>%d</td><td>miller</td><td>%s</td>" % (lost["lease"], lost["at"]) in shown
+
+
+def test_requests_that_wait_are_shown(worker):
+    with invoker.connect(worker.address) as client:
+        waiting = lambda: status_of(worker)["executors"]["shared"]["requests_waiting"]
+        assert waiting() == 0
+        # While the executor runs the first one, the others come; it takes them together.
+        calls = [client.submit("test.sleep", (50_000).to_bytes(4, "little")) for _ in range(16)]
+        assert comes_true(lambda: waiting() > 0)
+        for call in calls:
+            call.result()
+        assert comes_true(lambda: waiting() == 0)
+
+
 @pytest.mark.skipif(BROWSER is None, reason="there is no chromium-headless-shell")
 def test_names_are_text_on_the_page_and_nothing_runs(worker, tmp_path):
     status = status_of(worker)
@@ -364,10 +396,14 @@ def test_names_are_text_on_the_page_and_nothing_runs(worker, tmp_path):
         }
     ]
     status["dropped"] = {hostile: 3}
+    status["leases"]["open"] = [
+        {"lease": 1, "tenant": hostile, "executors": 1, "held_s": 1.5, "cpu_s": 0.5, "calls": 2}
+    ]
+    status["leases"]["last_lost"] = [{"lease": 2, "tenant": hostile, "at": "now", "reason": hostile}]
     doctored = Doctored(worker, status)
     try:
         shown = browse(doctored.address, tmp_path)
     finally:
         doctored.stop()
     assert "<title>Invoker %s</title>" % worker.address in shown
-    assert "<img" not in shown and shown.count("&lt;img src=x") == 3
+    assert "<img" not in shown and shown.count("&lt;img src=x") == 6

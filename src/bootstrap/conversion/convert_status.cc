@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <string>
 
+#include "src/bootstrap/conversion/convert.h"
+#include "src/bootstrap/conversion/convert_lease.h"
+
 namespace invoker::bootstrap {
 namespace {
 
@@ -16,6 +19,7 @@ void Fill(const ExecutorsStatus& executors, v1::GetStatusReply::Executors* messa
   message->set_starts(executors.starts);
   message->set_cold_starts(executors.cold_starts);
   message->set_registered_bytes(executors.registered_bytes);
+  message->set_requests_waiting(executors.requests_waiting);
   for (const auto& [key, counts] : executors.functions.rows()) {
     v1::GetStatusReply::Executors::Function* function = message->add_functions();
     function->set_name(key.first);
@@ -37,6 +41,7 @@ ExecutorsStatus Take(const v1::GetStatusReply::Executors& message) {
   executors.starts = message.starts();
   executors.cold_starts = message.cold_starts();
   executors.registered_bytes = message.registered_bytes();
+  executors.requests_waiting = message.requests_waiting();
   for (const auto& function : message.functions()) {
     FunctionCounts counts;
     counts.calls = function.calls();
@@ -83,6 +88,15 @@ v1::GetStatusReply ToProto(const ServerStatus& status) {
   message.set_leases_shared(worker.leases_shared);
   message.set_leases_own(worker.leases_own);
   message.set_leases_waiting(worker.leases_waiting);
+  message.set_leases_lost(worker.leases_lost);
+  for (const LostLease& lost : worker.last_lost) {
+    v1::GetStatusReply::LostLease* each = message.add_last_lost();
+    each->set_lease(lost.lease);
+    each->set_tenant(lost.tenant);
+    each->set_reason(PrintableText(lost.reason, kMaxReasonBytes));
+    each->set_at_unix_us(absl::ToUnixMicros(lost.at));
+  }
+  for (const UsageRecord& lease : status.open_leases) *message.add_open_leases() = ToProto(lease);
   message.set_cores(status.capacity.cores);
   message.set_free_cores(status.capacity.free_cores);
   message.set_memory_bytes(status.capacity.memory_bytes);
@@ -121,6 +135,12 @@ ServerStatus FromProto(const v1::GetStatusReply& message) {
   worker.leases_shared = message.leases_shared();
   worker.leases_own = message.leases_own();
   worker.leases_waiting = message.leases_waiting();
+  worker.leases_lost = message.leases_lost();
+  for (const auto& lost : message.last_lost()) {
+    worker.last_lost.push_back({lost.lease(), PrintableText(lost.tenant(), kMaxTenantBytes),
+                                lost.reason(), absl::FromUnixMicros(lost.at_unix_us())});
+  }
+  for (const auto& lease : message.open_leases()) status.open_leases.push_back(FromProto(lease));
   status.capacity.cores = message.cores();
   status.capacity.free_cores = message.free_cores();
   status.capacity.memory_bytes = message.memory_bytes();

@@ -120,6 +120,11 @@ struct UsageRecord {
   bool open = false;
   ResourceUsage usage;
   bool contributed = false;  // a sum of what other servers have added here
+
+  // Of one lease: how long it has been open. A lease's time counts once for each executor.
+  absl::Duration held() const {
+    return executors == 0 ? usage.lease_time : usage.lease_time / executors;
+  }
 };
 
 // Messages on the data path that led to nothing, for one reason.

@@ -54,19 +54,31 @@ struct ExecutorsStatus {
   uint64_t starts = 0;
   uint64_t cold_starts = 0;
   uint64_t registered_bytes = 0;  // with fabrics, by their processes
+  // Writes of requests that executors have taken from their fabrics, and not turned to yet.
+  uint64_t requests_waiting = 0;
   FunctionTable functions;
+};
+
+// A lease that an executor's end has ended.
+struct LostLease {
+  uint64_t lease = 0;  // as UsageRecord's; 0: it had not been granted yet
+  std::string tenant;
+  std::string reason;
+  absl::Time at;
 };
 
 struct WorkerStatus {
   ExecutorsStatus shared;
   ExecutorsStatus leased;
-  uint32_t sessions = 0;            // open, on shared executors
-  uint32_t leases_shared = 0;       // open, without executors of their own
-  uint32_t leases_own = 0;          // open, with executors
-  uint32_t leases_waiting = 0;      // in line
-  std::vector<DropCount> drops;     // every reason
-  uint64_t downgrades = 0;          // sessions that have given up write-with-immediate
-  uint64_t endpoints_given_up = 0;  // on shared executors; replaced where that is possible
+  uint32_t sessions = 0;        // open, on shared executors
+  uint32_t leases_shared = 0;   // open, without executors of their own
+  uint32_t leases_own = 0;      // open, with executors
+  uint32_t leases_waiting = 0;  // in line
+  uint64_t leases_lost = 0;
+  std::vector<LostLease> last_lost;  // some of these, the newest first
+  std::vector<DropCount> drops;      // every reason
+  uint64_t downgrades = 0;           // sessions that have given up write-with-immediate
+  uint64_t endpoints_given_up = 0;   // on shared executors; replaced where that is possible
 };
 
 // How often something was refused, and why.
@@ -81,6 +93,7 @@ struct ServerStatus {
   std::vector<std::string> fabrics;  // providers, the best first
   Capacity capacity;
   WorkerStatus worker;
+  std::vector<UsageRecord> open_leases;
   Refusals refused_connections;
   Refusals refused_session_tokens;
   uint64_t refused_sessions = 0;

@@ -175,6 +175,7 @@ void Executor::PublishUsage() {
   polling_time_.AddTo(&shared_.scale, &shared_.usage);
   shared_.watch->usage().Set(shared_.usage);
   shared_.watch->ShowRegistered(transport::RegisteredBytes::Sum());
+  shared_.watch->ShowBatch(0);
 }
 
 // The thread will not poll for a while.

@@ -112,6 +112,8 @@ class Executor {
 
   // On all fabrics.
   uint32_t live_sessions() const { return shared_.live_sessions.load(std::memory_order_relaxed); }
+  // ExecutorWatch::waiting.
+  uint64_t requests_waiting() const { return shared_.watch->waiting(); }
   // Whether it is running functions now. A hint.
   bool busy() const { return shared_.busy.load(std::memory_order_relaxed); }
   // False once the fabric takes no more sessions: its endpoint has failed (Reactor::health), or has

@@ -1,5 +1,6 @@
-// An executor's state for readers, perhaps in another process: the function that it runs, its
-// usage, and the messages that it has dropped. It stays readable after a crash.
+// An executor's state for readers, perhaps in another process: the function that it runs, the
+// requests that wait, its usage, and the messages that it has dropped. It stays readable after a
+// crash.
 //
 // The executor's thread writes, with plain stores. Any thread of any process may read, at any time.
 // Trust it no further than the functions that the executor runs: they share its memory.
@@ -54,6 +55,17 @@ class ExecutorWatch {
   void ShowRegistered(uint64_t bytes) { registered_bytes_.store(bytes, std::memory_order_relaxed); }
   uint64_t registered_bytes() const { return registered_bytes_.load(std::memory_order_relaxed); }
 
+  // Writes of clients that the executor has taken from its fabrics, and that wait for their turn:
+  // in a session's queue, or in the batch at hand. Each may hold several requests.
+  void AddQueued(uint64_t more) {
+    queued_.store(queued_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
+  void RemoveQueued(uint64_t fewer) { AddQueued(uint64_t{0} - fewer); }
+  void ShowBatch(uint64_t left) { batch_.store(left, std::memory_order_relaxed); }
+  uint64_t waiting() const {
+    return queued_.load(std::memory_order_relaxed) + batch_.load(std::memory_order_relaxed);
+  }
+
   UsageMeter& usage() { return usage_; }
   const UsageMeter& usage() const { return usage_; }
 
@@ -68,6 +80,8 @@ class ExecutorWatch {
   std::atomic<uint64_t> run_{0};
   std::atomic<uint64_t> deferred_{0};
   std::atomic<uint64_t> registered_bytes_{0};
+  std::atomic<uint64_t> queued_{0};
+  std::atomic<uint64_t> batch_{0};
   UsageMeter usage_;
   DropCounters dropped_;
 };

@@ -28,6 +28,7 @@ bool SessionScheduler::MustWait(const ExecutorSession& session) const {
 }
 
 bool SessionScheduler::KeepForLater(ExecutorSession* session, MessageKind kind, uint32_t cell) {
+  shared_->watch->ShowBatch(static_cast<uint64_t>(reactor_->entries_left()));
   if (!MustWait(*session)) return false;
   session->Wait(kind, cell, turn_began_ns_ != 0 ? turn_began_ns_ : transport::MonotonicNs());
   return true;
@@ -43,6 +44,7 @@ int SessionScheduler::ServeRing(int events) {
   }
   turn_began_ = true;
   shared_->busy.store(true, std::memory_order_relaxed);
+  shared_->watch->ShowBatch(0);
   int32_t used = 0;
   while (!ring_.empty() && used < kQuantumCalls) {
     ExecutorSession* session = ring_.TakeFirst();

@@ -61,6 +61,7 @@ void Worker::AddStatus(bootstrap::WorkerStatus* status) const {
   absl::MutexLock lock(&mutex_);
   for (const std::unique_ptr<Executor>& executor : executors_) {
     ++(executor->busy() ? status->shared.busy : status->shared.idle);
+    status->shared.requests_waiting += executor->requests_waiting();
     status->sessions += executor->live_sessions();
     executor->function_meters().ForEach(
         [&](const std::string& provider, uint16_t id, const bootstrap::FunctionCounts& counts) {

@@ -21,6 +21,7 @@
 #include "invoker/notification.h"
 #include "src/bootstrap/messages/messages.h"
 #include "src/bootstrap/messages/worker_status.h"
+#include "src/invoke/executor/executor_watch.h"
 #include "src/invoke/wire/drop_counters.h"
 #include "src/isolation/process/executor_end.h"
 
@@ -92,10 +93,8 @@ class ExecutorProcess {
   // What it has done of each function, in words that may be made up: a function of its own could
   // have written them. As Dropped.
   virtual bootstrap::FunctionTable FunctionUsage() const = 0;
-  // Memory that it has registered with fabrics. As FunctionUsage.
-  virtual uint64_t RegisteredBytes() const = 0;
-  // Whether it runs a function.
-  virtual bool busy() const = 0;
+  // What it shows of itself, as of now. As FunctionUsage.
+  virtual const ExecutorWatch& watch() const = 0;
   // Whether it had been started before it was wanted.
   virtual bool prestarted() const = 0;
   // Processor time so far, from the kernel; after its end, all of it.

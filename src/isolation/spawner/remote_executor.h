@@ -38,8 +38,7 @@ class RemoteExecutor final : public ExecutorProcess {
   ExecutorUsage Usage() const override;
   DropCounters Dropped() const override;
   bootstrap::FunctionTable FunctionUsage() const override;
-  uint64_t RegisteredBytes() const override { return record_->page().watch.registered_bytes(); }
-  bool busy() const override { return record_->page().watch.Longest().running(); }
+  const ExecutorWatch& watch() const override { return record_->page().watch; }
   bool prestarted() const override { return prestarted_; }
   absl::Duration CpuTime() const override { return record_->CpuTime(); }
   void Drain() override;

@@ -9,12 +9,12 @@ constexpr uint32_t kWordBits = 64;
 
 }  // namespace
 
-absl::StatusOr<DoorbellQueue> DoorbellQueue::Allocate(uint32_t cells) {
+absl::StatusOr<DoorbellQueue> DoorbellQueue::Allocate(uint32_t cells, ExecutorWatch* watch) {
   const size_t entries = size_t{2} * cells;
   absl::StatusOr<transport::HostBuffer> memory =
       transport::HostBuffer::Allocate(entries * sizeof(uint64_t) + (1u << kPlaceBits) / 8);
   if (!memory.ok()) return memory.status();
-  return DoorbellQueue(*std::move(memory), cells);
+  return DoorbellQueue(*std::move(memory), cells, watch);
 }
 
 uint64_t DoorbellQueue::Pack(const Doorbell& doorbell) {
@@ -38,21 +38,23 @@ bool DoorbellQueue::Mark(uint64_t entry) {
 void DoorbellQueue::Push(const Doorbell& doorbell) {
   const uint64_t entry = Pack(doorbell);
   if (!Mark(entry)) return;
-  Entry(first_ + count_++) = entry;
+  Entry(first_ + count_.value()) = entry;
+  count_.Increment();
 }
 
 void DoorbellQueue::PushFront(const Doorbell& doorbell) {
   const uint64_t entry = Pack(doorbell);
   if (!Mark(entry)) return;
   Entry(--first_) = entry;
-  ++count_;
+  count_.Increment();
 }
 
 DoorbellQueue::Doorbell DoorbellQueue::Pop() {
   assert(!empty());
   const uint64_t entry = Entry(first_++);
   // A short backlog stays on the same few pages.
-  if (--count_ == 0) first_ = 0;
+  count_.Decrement();
+  if (empty()) first_ = 0;
   const uint64_t place = entry & ((1u << kPlaceBits) - 1);
   Word(place) &= ~(uint64_t{1} << (place % kWordBits));
   return {(place & kProbePlace) != 0 ? MessageKind::kProbe : MessageKind::kRequest,

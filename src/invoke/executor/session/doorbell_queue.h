@@ -3,6 +3,8 @@
 // comes. So there is room for all that there can be, and forged doorbells take no room from real
 // ones.
 //
+// The executor's watch shows how many wait.
+//
 // Executor thread only. Allocates nothing after its making; memory is touched as far as there has
 // been a backlog.
 
@@ -13,6 +15,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "src/invoke/executor/executor_watch.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/fabric/memory_region.h"
 
@@ -26,12 +29,12 @@ class DoorbellQueue {
     int64_t arrived_ns = 0;  // to the microsecond
   };
 
-  // For a window of so many cells, a power of two up to 16384. RESOURCE_EXHAUSTED if there is no
-  // memory.
-  static absl::StatusOr<DoorbellQueue> Allocate(uint32_t cells);
+  // For a window of so many cells, a power of two up to 16384. `watch` outlives the queue.
+  // RESOURCE_EXHAUSTED if there is no memory.
+  static absl::StatusOr<DoorbellQueue> Allocate(uint32_t cells, ExecutorWatch* watch);
 
-  bool empty() const { return count_ == 0; }
-  uint32_t size() const { return count_; }
+  bool empty() const { return count_.value() == 0; }
+  uint32_t size() const { return count_.value(); }
 
   // Behind all others. The cell lies in the window.
   void Push(const Doorbell& doorbell);
@@ -41,8 +44,30 @@ class DoorbellQueue {
   Doorbell Pop();
 
  private:
-  DoorbellQueue(transport::HostBuffer memory, uint32_t cells)
-      : memory_(std::move(memory)), mask_(2 * cells - 1) {}
+  // How many wait, of which the watch is told.
+  class Count {
+   public:
+    explicit Count(ExecutorWatch* watch) : watch_(watch) {}
+    Count(Count&& other) noexcept : watch_(other.watch_), value_(std::exchange(other.value_, 0)) {}
+    ~Count() { watch_->RemoveQueued(value_); }
+
+    uint32_t value() const { return value_; }
+    void Increment() {
+      ++value_;
+      watch_->AddQueued(1);
+    }
+    void Decrement() {
+      --value_;
+      watch_->RemoveQueued(1);
+    }
+
+   private:
+    ExecutorWatch* watch_;
+    uint32_t value_ = 0;
+  };
+
+  DoorbellQueue(transport::HostBuffer memory, uint32_t cells, ExecutorWatch* watch)
+      : memory_(std::move(memory)), mask_(2 * cells - 1), count_(watch) {}
 
   // In memory: the microsecond of the arrival, and the place of kind and cell.
   static constexpr uint32_t kPlaceBits = 15;
@@ -60,7 +85,7 @@ class DoorbellQueue {
   transport::HostBuffer memory_;  // zeros at first
   uint32_t mask_;                 // entries - 1
   uint32_t first_ = 0;
-  uint32_t count_ = 0;
+  Count count_;
 };
 
 }  // namespace invoker

@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<ExecutorSession>> ExecutorSession::Open(
                                                              std::move(copies));
     Wipe(&parts.data_keys);
   }
-  absl::StatusOr<DoorbellQueue> waiting = DoorbellQueue::Allocate(geometry->cells());
+  absl::StatusOr<DoorbellQueue> waiting = DoorbellQueue::Allocate(geometry->cells(), parts.watch);
   if (!waiting.ok()) return waiting.status();
   transport::Reactor* reactor = parts.reactor;
   absl::StatusOr<transport::MemoryRegion> requests =
