@@ -10,17 +10,24 @@
 namespace invoker::tools {
 namespace {
 
-int Run(const launch::PoolOptions& options) {
+struct Settings {
+  launch::PoolOptions pool;
+  LogSettings log;
+};
+
+int Run(const Settings& settings) {
+  SetLog(settings.log, "invoker");
   const absl::StatusOr<UniqueFd> signal_fd = TakeEndSignals();
   if (!signal_fd.ok()) return Fail(signal_fd.status());
-  const absl::Status status = launch::RunPool(options, signal_fd->get());
+  const absl::Status status = launch::RunPool(settings.pool, signal_fd->get());
   return status.ok() ? kExitOk : Fail(status);
 }
 
 }  // namespace
 
 Command AddPoolCommand(CLI::App* app, CLI::App** command) {
-  auto options = std::make_shared<launch::PoolOptions>();
+  auto settings = std::make_shared<Settings>();
+  launch::PoolOptions* const options = &settings->pool;
   *command = app->add_subcommand(
       "pool",
       "Keeps jobs of Slurm's, each of them a worker of a cluster: more while leases wait, and "
@@ -47,7 +54,8 @@ Command AddPoolCommand(CLI::App* app, CLI::App** command) {
       ->allow_extra_args(false)
       ->type_name("OPTION");
   AddWorkerOption(*command, &options->worker);
-  return [options] { return Run(*options); };
+  AddLogOptions(*command, &settings->log);
+  return [settings] { return Run(*settings); };
 }
 
 }  // namespace invoker::tools

@@ -271,8 +271,7 @@ int Main(int argc, char** argv) {
   const Configuration configuration = {"INVOKER_SERVER_", kServersFile, kServersFile};
   if (const int code = Parse(&app, configuration, argc, argv); code >= 0) return code;
   absl::Status status = Settle(app, flags, &settings);
-  SetLogFormat(settings.log_format, kProgram);
-  SetLogLevel(settings.log_level);
+  SetLog(settings.log, kProgram);
   if (status.ok()) status = check_only ? Check(settings) : Serve(settings, signal_fd);
   if (status.ok()) return kExitOk;
   LogError(status.message());

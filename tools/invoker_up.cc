@@ -19,19 +19,26 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-int Run(const launch::UpOptions& options) {
+struct Settings {
+  launch::UpOptions up;
+  LogSettings log;
+};
+
+int Run(const Settings& settings) {
+  SetLog(settings.log, "invoker");
   const absl::StatusOr<launch::SlurmStep> step = launch::ReadSlurmStep(&Variable);
   if (!step.ok()) return Fail(step.status());
   const absl::StatusOr<UniqueFd> signal_fd = TakeEndSignals();
   if (!signal_fd.ok()) return Fail(signal_fd.status());
-  const absl::StatusOr<int> status = launch::Up(options, *step, signal_fd->get());
+  const absl::StatusOr<int> status = launch::Up(settings.up, *step, signal_fd->get());
   return status.ok() ? *status : Fail(status.status());
 }
 
 }  // namespace
 
 Command AddUpCommand(CLI::App* app, CLI::App** command) {
-  auto options = std::make_shared<launch::UpOptions>();
+  auto settings = std::make_shared<Settings>();
+  launch::UpOptions* const options = &settings->up;
   *command = app->add_subcommand(
       "up",
       "In a job of Slurm's: starts a worker on each node, and then the program on the first one, "
@@ -56,13 +63,14 @@ Command AddUpCommand(CLI::App* app, CLI::App** command) {
       ->type_name("ADDRESS");
   AddDuration(*command, "--wait", &options->wait,
               "how long the program's start waits for the workers of all nodes");
+  AddLogOptions(*command, &settings->log);
   (*command)
       ->add_option("program", options->program, "what runs on the first node, and its arguments")
       ->type_name("PROGRAM");
   (*command)->footer(
       "Exit status: the program's; 128 and the number of the signal that ended it; 1 the job could "
       "not be started, 2 bad arguments.");
-  return [options] { return Run(*options); };
+  return [settings] { return Run(*settings); };
 }
 
 }  // namespace invoker::tools

@@ -191,6 +191,35 @@ CLI::Option* AddLabels(CLI::App* app, std::map<std::string, std::string>* labels
       ->type_name("LABEL");
 }
 
+void AddLogOptions(CLI::App* app, LogSettings* settings) {
+  app->add_option_function<std::string>(
+         "--log-format",
+         [settings](const std::string& text) {
+           settings->format = text == "json" ? LogFormat::kJson : LogFormat::kText;
+         },
+         "lines on standard error: text, or json for programs")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("text|json")
+      ->default_str("text");
+  app->add_option_function<std::string>(
+         "--log-level",
+         [settings](const std::string& text) {
+           for (const LogLevel level :
+                {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+             if (text == LogLevelName(level)) settings->level = level;
+           }
+         },
+         "leaves out messages below it")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->type_name("debug|info|warning|error")
+      ->default_str("info");
+}
+
+void SetLog(const LogSettings& settings, const std::string& program) {
+  SetLogFormat(settings.format, program);
+  SetLogLevel(settings.level);
+}
+
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,
                       const std::string& help) {
   return AddBytesOption(

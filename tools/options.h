@@ -11,7 +11,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "invoker/data_auth.h"
+#include "invoker/log.h"
 #include "invoker/notification.h"
+#include "src/log/log.h"
 #include "tools/configuration.h"
 
 namespace invoker::tools {
@@ -36,6 +38,16 @@ CLI::Option* AddDataAuth(CLI::App* app, const std::string& name, DataAuth* value
 // KEY=VALUE, any number of times, into `labels`.
 CLI::Option* AddLabels(CLI::App* app, std::map<std::string, std::string>* labels,
                        const std::string& help);
+
+// What the log of a program that runs for long looks like.
+struct LogSettings {
+  LogFormat format = LogFormat::kText;
+  LogLevel level = LogLevel::kInfo;
+};
+// --log-format and --log-level.
+void AddLogOptions(CLI::App* app, LogSettings* settings);
+// Before other threads run.
+void SetLog(const LogSettings& settings, const std::string& program);
 
 // "2097152", "2M", "64K", "1G": bytes, with binary multiples.
 CLI::Option* AddBytes(CLI::App* app, const std::string& name, uint64_t* value,

@@ -219,26 +219,6 @@ void AddSecurityOptions(CLI::App* app, ServerSettings* settings) {
                 "trusted network");
 }
 
-void AddLogOptions(CLI::App* app, ServerFlags* flags) {
-  app->add_option("--log-format", flags->log_format,
-                  "lines on standard error: text, or json for programs")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->type_name("text|json")
-      ->capture_default_str();
-  app->add_option("--log-level", flags->log_level, "leaves out messages below it")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->type_name("debug|info|warning|error")
-      ->capture_default_str();
-}
-
-void SettleLog(const ServerFlags& flags, ServerSettings* settings) {
-  settings->log_format = flags.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
-  for (const LogLevel level :
-       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
-    if (flags.log_level == LogLevelName(level)) settings->log_level = level;
-  }
-}
-
 absl::Status SettleSecurity(const ServerSettings& settings) {
   const security::CertificatePaths& tls = settings.tls;
   if (tls.certificate.empty() != tls.key.empty()) {
@@ -383,13 +363,12 @@ void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flag
   AddLeaseOptions(app, settings, flags);
   AddUploadAndAccountingOptions(app, settings, flags);
   AddSecurityOptions(app, settings);
-  AddLogOptions(app, flags);
+  AddLogOptions(app, &settings->log);
   AddCredentialOptions(app, "usage-", &settings->accounting.usage_credentials);
   AddClusterOptions(app, &settings->cluster);
 }
 
 absl::Status Settle(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {
-  SettleLog(flags, settings);
   if (settings->peer_timeout < kLeastPeerTimeout || settings->peer_timeout > absl::Hours(24)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--peer-timeout is from ", absl::FormatDuration(kLeastPeerTimeout),

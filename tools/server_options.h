@@ -18,8 +18,8 @@
 #include "src/invoke/worker/worker.h"
 #include "src/isolation/spawner/executor_spawner.h"
 #include "src/lease/lease_policy.h"
-#include "src/log/log.h"
 #include "src/security/certificates.h"
+#include "tools/options.h"
 
 namespace invoker::tools {
 
@@ -51,8 +51,7 @@ struct ServerSettings {
 
   std::string metrics;  // HOST:PORT of the status page and the metrics; empty: none
 
-  LogFormat log_format = LogFormat::kText;
-  LogLevel log_level = LogLevel::kInfo;
+  LogSettings log;
 };
 
 // The flags that stand for several settings, or for none at all, as they were given.
@@ -60,8 +59,6 @@ struct ServerFlags {
   std::string polling;
   std::string sandbox = "none";
   std::string allow_upload = "none";
-  std::string log_format = "text";
-  std::string log_level = "info";
 };
 
 void AddServerOptions(CLI::App* app, ServerSettings* settings, ServerFlags* flags);
