@@ -160,6 +160,29 @@ def test_probes_are_there_for_tools():
 
 
 @pytest.mark.skipif(
+    os.getuid() != 0 or not shutil.which("bpftrace") or not os.path.exists("/sys/kernel/tracing/uprobe_events"),
+    reason="needs root, bpftrace, and a kernel with uprobes",
+)
+def test_bpftrace_counts_every_call_by_a_probe(tmp_path):
+    server = Server("tcp;ofi_rxm")
+    try:
+        with invoker.connect(server.address) as client, open(tmp_path / "said", "w+") as said:
+            program = 'BEGIN { printf("ready\\n"); } usdt:*:invoker:run { @calls = count(); @bytes = sum(arg1); }'
+            tracing = subprocess.Popen(
+                [*WITH_THE_TEST, "bpftrace", "-p", str(server.process.pid), "-e", program], stdout=said, stderr=said
+            )
+            heard = lambda: (tmp_path / "said").read_text()
+            assert comes_true(lambda: "ready" in heard() or tracing.poll() is not None) and tracing.poll() is None, heard()
+            for _ in range(17):
+                client.call("echo", b"abc")
+            tracing.send_signal(signal.SIGINT)
+            assert tracing.wait(60) == 0, heard()
+            assert "@calls: 17\n" in heard() and "@bytes: 51\n" in heard()
+    finally:
+        server.stop()
+
+
+@pytest.mark.skipif(
     os.getuid() != 0 or not shutil.which("perf") or not os.path.exists("/sys/kernel/tracing/uprobe_events"),
     reason="needs root, perf, and a kernel with uprobes",
 )
