@@ -42,7 +42,7 @@ Json LostOf(const std::vector<bootstrap::LostLease>& leases) {
   for (const bootstrap::LostLease& each : leases) {
     rows.push_back({{"lease", each.lease},
                     {"tenant", each.tenant},
-                    {"at", absl::FormatTime(each.at, absl::UTCTimeZone())},
+                    {"at", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", each.at, absl::UTCTimeZone())},
                     {"reason", each.reason}});
   }
   return rows;

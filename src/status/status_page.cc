@@ -27,7 +27,8 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: right; padding: .25rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; max-width: 18rem; overflow: hidden; text-overflow: ellipsis; }
 th:nth-child(2), td:nth-child(2), th:nth-child(3), td:nth-child(3) { text-align: left; }
-.text td, .text th { text-align: left; white-space: normal; }
+.text td, .text th { text-align: left; }
+.text td:last-child { white-space: normal; min-width: 12rem; }
 th { color: var(--quiet); font-weight: 500; }
 svg { width: 100%; height: 9rem; border: 1px solid var(--line); border-radius: .5rem; }
 polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
