@@ -358,6 +358,19 @@ void SessionsAtTheVictimsEndpoint(Battle* battle, uint64_t tries) {
   }
 }
 
+// Sessions at one endpoint under two addresses: those that read a name up to its first NUL have one
+// peer for both, and the end of one session would take it from the other.
+void OneEndpointUnderTwoAddresses(Battle* battle, uint64_t tries) {
+  for (uint64_t i = 0; i < tries; ++i) {
+    bootstrap::OpenSessionRequest request = battle->own->request();
+    request.session_token.clear();
+    request.endpoint_address.append("x\0", 2);
+    battle->Demand(
+        absl::StatusCode::kInvalidArgument,
+        battle->own->bootstrap().OpenSession(battle->own->lease(), request, kPatience).status());
+  }
+}
+
 }  // namespace
 
 std::vector<Attack> AttacksFromASession() {
@@ -402,6 +415,10 @@ std::vector<Attack> AttacksFromASession() {
       {.name = "sessions at the victim's endpoint",
        .knows = "own session",
        .run = SessionsAtTheVictimsEndpoint,
+       .most = 20},
+      {.name = "one endpoint under two addresses",
+       .knows = "own session",
+       .run = OneEndpointUnderTwoAddresses,
        .most = 20},
       {.name = "a flood of bulk requests",
        .knows = "own session",

@@ -28,8 +28,11 @@ absl::Status CheckAddress(uint32_t format, size_t usual, absl::string_view raw) 
       family = AF_INET6;
       break;
     case FI_ADDR_STR:
-      if (raw.back() != '\0') {
-        return absl::InvalidArgumentError("the endpoint address is a string without its final NUL");
+      // One name has one form: the provider, which reads up to the first NUL, would have one peer
+      // where we have two, and would remove it from under the other.
+      if (raw.find('\0') != raw.size() - 1) {
+        return absl::InvalidArgumentError(
+            "the endpoint address is a string that does not end with its only NUL");
       }
       return absl::OkStatus();
     default:
