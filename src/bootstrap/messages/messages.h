@@ -121,7 +121,7 @@ struct UsageRecord {
   ResourceUsage usage;
   bool contributed = false;  // a sum of what other servers have added here
 
-  // Of one lease: how long it has been open. A lease's time counts once for each executor.
+  // How long one lease has been open: its time counts once for each executor.
   absl::Duration held() const {
     return executors == 0 ? usage.lease_time : usage.lease_time / executors;
   }

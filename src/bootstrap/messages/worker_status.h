@@ -61,7 +61,7 @@ struct ExecutorsStatus {
 
 // A lease that an executor's end has ended.
 struct LostLease {
-  uint64_t lease = 0;  // as UsageRecord's; 0: it had not been granted yet
+  uint64_t lease = 0;  // UsageRecord::lease; 0: it had not been granted yet
   std::string tenant;
   std::string reason;
   absl::Time at;

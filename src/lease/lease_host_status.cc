@@ -1,0 +1,73 @@
+// What a lease host shows: its leases and executors, and the leases that were lost.
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "src/lease/lease_host.h"
+
+namespace invoker {
+namespace {
+
+// So many of the leases that were lost are shown, the newest ones.
+constexpr size_t kLostKept = 16;
+
+}  // namespace
+
+void LeaseHost::OnLost(uint64_t lease, const std::string& reason) {
+  LeaseLost told;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto entry = entries_.find(lease);
+    ++lost_.count;
+    lost_.last.insert(lost_.last.begin(),
+                      {book_->NumberOf(lease),
+                       entry == entries_.end() ? std::string() : entry->second.terms.tenant, reason,
+                       absl::Now()});
+    if (lost_.last.size() > kLostKept) lost_.last.pop_back();
+    told = events_.on_lease_lost;
+  }
+  if (told) told(lease, reason);
+}
+
+std::vector<bootstrap::DropCount> LeaseHost::DroppedMessages() const {
+  DropCounters leased;
+  {
+    absl::MutexLock lock(&mutex_);
+    leased = ended_dropped_;
+    for (const auto& [lease, entry] : entries_) {
+      if (entry.executors != nullptr) LoadShared(entry.executors->Dropped(), &leased);
+    }
+  }
+  std::vector<bootstrap::DropCount> counts = shared_.host->DroppedMessages();
+  ForEachDrop(leased, [&counts](absl::string_view reason, uint64_t count) {
+    const auto same = std::find_if(
+        counts.begin(), counts.end(),
+        [reason](const bootstrap::DropCount& other) { return other.reason == reason; });
+    if (same != counts.end()) {
+      same->count += count;
+    } else {
+      counts.push_back({std::string(reason), count});
+    }
+  });
+  return counts;
+}
+
+void LeaseHost::AddStatus(bootstrap::WorkerStatus* status) const {
+  shared_.host->AddStatus(status);
+  status->drops = DroppedMessages();
+  absl::MutexLock lock(&mutex_);
+  status->leased.functions.Add(ended_.functions);
+  status->leased.starts += ended_.starts;
+  status->leased.cold_starts += ended_.cold_starts;
+  status->leases_waiting += capacity_.waiting();
+  status->leases_lost = lost_.count;
+  status->last_lost = lost_.last;
+  for (const auto& [lease, entry] : entries_) {
+    if (entry.phase == Phase::kShared) ++status->leases_shared;
+    if (entry.executors == nullptr) continue;
+    ++status->leases_own;
+    entry.executors->AddStatus(&status->leased);
+  }
+}
+
+}  // namespace invoker
