@@ -56,7 +56,8 @@ class Machine:
 
     def __init__(self, folder, codename):
         self.root = pathlib.Path(folder)
-        run("debootstrap", "--variant=minbase", codename, self.root, mirror())
+        # It mounts /proc below the folder; one that is killed leaves no mount where others see it.
+        run("unshare", "--mount", "--propagation", "private", "debootstrap", "--variant=minbase", codename, self.root, mirror())
         (self.root / "packages").mkdir()
         # Services do not run here, and nothing is to try to start them.
         policy = self.root / "usr/sbin/policy-rc.d"
