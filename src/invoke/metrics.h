@@ -38,7 +38,8 @@ struct MetricsOptions {
 // Serves ClientMetrics at /metrics, over HTTP, on threads of its own.
 class INVOKER_EXPORT MetricsServer {
  public:
-  // Returns with the server listening. INVALID_ARGUMENT: an option. UNAVAILABLE: the port is taken.
+  // Returns with the server listening. INVALID_ARGUMENT: an option. ALREADY_EXISTS: the port is
+  // taken.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsOptions& options);
   // Waits for the answers that are under way.
   ~MetricsServer();

@@ -36,7 +36,7 @@ def serve_metrics(
     tls_client_ca: file with certificates of authorities: readers must have a certificate that one of them has signed.
     token_file: file, readable by no other user, with a token on each line: readers must show one of them.
 
-    Raises InvalidArgument because of an option, Unavailable if the port is taken.
+    Raises InvalidArgument because of an option, AlreadyExists if the port is taken.
     """
     return MetricsServer(
         _invoker.NativeMetrics(
