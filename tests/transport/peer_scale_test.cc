@@ -63,6 +63,14 @@ class EmulatedVector {
   std::vector<char> raw_;
 };
 
+// A string of so many bytes, its final NUL included.
+std::string Name(size_t bytes) { return std::string(bytes - 1, 'x') + '\0'; }
+
+// Up to 2^28, in bytes of which none is NUL.
+void SetNumber(uint32_t number, std::string* name) {
+  for (int i = 0; i < 4; ++i) (*name)[3 + i] = static_cast<char>(0x80 | (number >> 7 * i & 0x7f));
+}
+
 class PeerScaleTest : public testing::TestWithParam<size_t> {
  protected:
   // Its addresses are strings, so they may have any length.
@@ -70,11 +78,11 @@ class PeerScaleTest : public testing::TestWithParam<size_t> {
     local_ = LocalFabric::Open("shm");
     ASSERT_NE(local_, nullptr);
     vector_.emplace(local_->av->get(), GetParam(), kMillion + 1);
-    raw_.assign(GetParam(), '\0');
+    raw_ = Name(GetParam());
   }
 
   const std::string& Raw(uint32_t number) {
-    memcpy(&raw_[3], &number, sizeof(number));
+    SetNumber(number, &raw_);
     return raw_;
   }
 
@@ -149,9 +157,9 @@ TEST_P(RawAddressTest, PeersAreFoundAgain) {
   EmulatedVector vector(local->av->get(), 16, 2 * kCount);
   vector.answer = GetParam();
   PeerTable table(&*local->av, [] { return PeerUses(); });
-  std::string raw(16, '\0');
+  std::string raw = Name(16);
   const auto insert = [&](uint32_t number) {
-    memcpy(&raw[3], &number, sizeof(number));
+    SetNumber(number, &raw);
     return *table.Insert(raw);
   };
   std::vector<const Peer*> peers;
@@ -180,7 +188,7 @@ TEST(PeerQuarantineTest, APeerThatComesAndGoesIsRemovedOnce) {
   EmulatedVector vector(local->av->get(), 16, 100);
   PeerTable table(
       &*local->av, [] { return PeerUses(); }, 10);
-  const std::string raw(16, '\0');
+  const std::string raw = Name(16);
   for (uint32_t round = 1; round <= 50; ++round) {
     const Peer* peer = *table.Insert(raw);
     EXPECT_EQ(peer->epoch, round);
