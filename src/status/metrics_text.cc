@@ -43,29 +43,29 @@ void AddExecutors(const bootstrap::WorkerStatus& worker, Families* families) {
                      worker.sessions);
 }
 
-// Gauges that shared and leased executors have.
+// A gauge with a value for each kind of executors.
+void AddOfBoth(const char* name, const char* help, uint64_t shared, uint64_t leased,
+               Families* families) {
+  Family family(name, help, Family::Type::Gauge);
+  family.Add(shared, {{"executors", kShared}});
+  family.Add(leased, {{"executors", kLeased}});
+  families->Add(std::move(family));
+}
+
 void AddHoldings(const bootstrap::WorkerStatus& worker, Families* families) {
-  Family waiting("invoker_requests_waiting",
-                 "Writes of requests that executors have taken from their fabrics, and not turned "
-                 "to yet.",
-                 Family::Type::Gauge);
-  waiting.Add(worker.shared.requests_waiting, {{"executors", kShared}});
-  waiting.Add(worker.leased.requests_waiting, {{"executors", kLeased}});
-  families->Add(std::move(waiting));
-  Family bytes("invoker_registered_bytes",
-               "Memory registered with fabrics: by the server's own process, and by executors of "
-               "leases.",
-               Family::Type::Gauge);
-  bytes.Add(worker.shared.registered_bytes, {{"executors", kShared}});
-  bytes.Add(worker.leased.registered_bytes, {{"executors", kLeased}});
-  families->Add(std::move(bytes));
+  AddOfBoth("invoker_requests_waiting",
+            "Writes of requests that executors have taken from their fabrics, and not turned to "
+            "yet.",
+            worker.shared.requests_waiting, worker.leased.requests_waiting, families);
+  AddOfBoth("invoker_registered_bytes",
+            "Memory registered with fabrics: by the server's own process, and by executors of "
+            "leases.",
+            worker.shared.registered_bytes, worker.leased.registered_bytes, families);
 }
 
 void AddLeases(const ServerStatus& status, Families* families) {
-  Family leases("invoker_leases", "Leases that are open.", Family::Type::Gauge);
-  leases.Add(uint64_t{status.worker.leases_shared}, {{"executors", kShared}});
-  leases.Add(uint64_t{status.worker.leases_own}, {{"executors", kLeased}});
-  families->Add(std::move(leases));
+  AddOfBoth("invoker_leases", "Leases that are open.", status.worker.leases_shared,
+            status.worker.leases_own, families);
   families->AddGauge("invoker_leases_waiting", "Leases that wait in line.",
                      status.worker.leases_waiting);
   families->AddCounter("invoker_leases_lost_total", "Leases that an executor's end has ended.",
