@@ -1,35 +1,50 @@
 #include "src/status/http_server.h"
 
-#include <httplib.h>
-#include <sys/socket.h>
-
 #include <atomic>
-#include <cerrno>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "src/base/start_thread.h"
 #include "src/bootstrap/messages/host_port.h"
 #include "src/security/token.h"
+#include "src/status/http_connection.h"
 #include "src/status/tls_context.h"
 
 namespace invoker::status {
 namespace {
 
-constexpr size_t kThreads = 16;
-constexpr time_t kPatienceSeconds = 5;
-constexpr size_t kMostRequestBytes = 16 << 10;
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+constexpr size_t kThreads = 4;
+// Others wait in the system's queue until one of these has ended.
+constexpr size_t kMostConnections = 128;
 constexpr char kBasic[] = "Basic ";
+// The page has all that it needs, and is nobody's frame.
+constexpr char kContentPolicy[] =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+std::string Text(beast::string_view text) { return {text.data(), text.size()}; }
 
 // What the bootstrap's clients would have sent: the password of basic authentication is the token.
-std::string AuthorizationOf(const httplib::Request& request) {
-  const size_t count = request.get_header_value_count("Authorization");
+std::string AuthorizationOf(const HttpRequest& request) {
+  const size_t count = request.count(http::field::authorization);
   // Neither of two is to be believed.
   if (count != 1) return count == 0 ? "" : "twice";
-  std::string value = request.get_header_value("Authorization");
+  std::string value = Text(request[http::field::authorization]);
   if (!absl::StartsWith(value, kBasic)) return value;
   std::string decoded;
   if (!absl::Base64Unescape(value.substr(sizeof(kBasic) - 1), &decoded)) return value;
@@ -38,14 +53,41 @@ std::string AuthorizationOf(const httplib::Request& request) {
   return absl::StrCat(security::kTokenScheme, decoded.substr(colon + 1));
 }
 
+// Whether a browser that asks for this host knows that it asks this machine. It does not where a
+// name of another site's has been made to stand for this machine's address.
+bool NamesThisMachine(beast::string_view host) {
+  std::string name = Text(host);
+  const size_t colon = name.rfind(':');
+  if (colon != std::string::npos && name.find(']', colon) == std::string::npos) {
+    name.resize(colon);
+  }
+  if (name.size() > 2 && name.front() == '[') name = name.substr(1, name.size() - 2);
+  beast::error_code error;
+  asio::ip::make_address(name, error);
+  return name.empty() || name == "localhost" || !error;
+}
+
+HttpResponse Answer(http::status status, std::string text) {
+  HttpResponse response(status, 11, std::move(text));
+  response.set(http::field::content_type, "text/plain");
+  response.set(http::field::cache_control, "no-store");
+  response.set("X-Content-Type-Options", "nosniff");
+  response.set("Content-Security-Policy", kContentPolicy);
+  return response;
+}
+
 }  // namespace
 
 class HttpServer::Impl {
  public:
-  explicit Impl(HttpOptions options) : options_(std::move(options)), tls_(options_.tls) {}
+  explicit Impl(HttpOptions options)
+      : options_(std::move(options)),
+        limits_{std::chrono::milliseconds(absl::ToInt64Milliseconds(options_.patience))},
+        certificates_(options_.tls) {}
   ~Impl() {
-    if (server_ != nullptr) server_->stop();
-    if (thread_.joinable()) thread_.join();
+    stopping_ = true;
+    io_.stop();
+    for (std::thread& thread : threads_) thread.join();
   }
 
   absl::Status Listen() {
@@ -53,98 +95,145 @@ class HttpServer::Impl {
     if (!wanted.ok()) return wanted.status();
     absl::StatusOr<bootstrap::HostPort> address = bootstrap::ResolveListenAddress(*wanted);
     if (!address.ok()) return address.status();
-    if (absl::Status status = Make(*address); !status.ok()) return status;
-    Configure();
-    int port = address->port;
-    if (port == 0) {
-      port = server_->bind_to_any_port(address->host);
-    } else if (!server_->bind_to_port(address->host, port)) {
-      port = -1;
-    }
-    if (port <= 0) return bootstrap::ListenError(EADDRINUSE, *address);
-    address->port = static_cast<uint16_t>(port);
+    on_loopback_ = bootstrap::IsLoopback(address->host);
+    if (absl::Status status = CheckEncryption(*address); !status.ok()) return status;
+    beast::error_code error;
+    Bind(address->host, address->port, &error);
+    if (error) return bootstrap::ListenError(error.value(), *address);
+    address->port = acceptor_.local_endpoint().port();
     address_ = bootstrap::FormatHostPort(*address);
-    absl::Status started = transport::StartThread(&thread_, [this] {
-      server_->listen_after_bind();
-      ended_ = true;
-    });
-    // A server that does not run yet cannot be stopped.
-    while (started.ok() && !server_->is_running() && !ended_) std::this_thread::yield();
-    return started;
+    Accept();
+    for (size_t i = 0; i < kThreads; ++i) {
+      std::thread thread;
+      absl::Status started = transport::StartThread(&thread, [this] { io_.run(); });
+      if (!started.ok()) return started;
+      threads_.push_back(std::move(thread));
+    }
+    return absl::OkStatus();
   }
 
   const std::string& address() const { return address_; }
 
  private:
-  absl::Status Make(const bootstrap::HostPort& address) {
-    if (options_.tls.certificate.empty()) {
-      if (!options_.allow_plaintext && !bootstrap::IsLoopback(address.host)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "other machines reach ", bootstrap::FormatHostPort(address),
-            ", and nothing that goes there would be encrypted: give a certificate and its key "
-            "(--tls-cert, --tls-key), use 127.0.0.1, or say --allow-plaintext if the network is "
-            "trusted"));
-      }
-      server_ = std::make_unique<httplib::Server>();
+  absl::Status CheckEncryption(const bootstrap::HostPort& address) {
+    if (!options_.tls.certificate.empty()) {
+      if (absl::Status status = certificates_.Load(); !status.ok()) return status;
+      certificates_.Use(tls_.native_handle());
       return absl::OkStatus();
     }
-    if (absl::Status status = tls_.Load(); !status.ok()) return status;
-    server_ = std::make_unique<httplib::SSLServer>([this](SSL_CTX& context) {
-      tls_.Use(&context);
-      return true;
-    });
-    return absl::OkStatus();
+    if (options_.allow_plaintext || on_loopback_) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "other machines reach ", bootstrap::FormatHostPort(address),
+        ", and nothing that goes there would be encrypted: give a certificate and its key "
+        "(--tls-cert, --tls-key), use 127.0.0.1, or say --allow-plaintext if the network is "
+        "trusted"));
   }
 
-  void Configure() {
-    server_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-    // The library's own choice lets another program listen on the same port.
-    server_->set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  void Bind(const std::string& host, uint16_t port, beast::error_code* error) {
+    const tcp::endpoint endpoint(asio::ip::make_address(host, *error), port);
+    if (*error) return;
+    if (acceptor_.open(endpoint.protocol(), *error)) return;
+    if (acceptor_.set_option(asio::socket_base::reuse_address(true), *error)) return;
+    if (acceptor_.bind(endpoint, *error)) return;
+    acceptor_.listen(asio::socket_base::max_listen_connections, *error);
+  }
+
+  // The acceptor's strand, for these.
+
+  void Accept() {
+    acceptor_.async_accept(asio::make_strand(io_), [this](beast::error_code error, auto socket) {
+      if (error) return AcceptLater();
+      ++connections_;
+      Serve(beast::tcp_stream(std::move(socket)));
+      paused_ = connections_ == kMostConnections;
+      if (!paused_) Accept();
     });
-    server_->set_keep_alive_max_count(1);
-    server_->set_read_timeout(kPatienceSeconds);
-    server_->set_write_timeout(kPatienceSeconds);
-    server_->set_payload_max_length(kMostRequestBytes);
-    server_->set_pre_routing_handler(
-        [this](const httplib::Request& request, httplib::Response& response) {
-          return Admit(request, &response) ? httplib::Server::HandlerResponse::Unhandled
-                                           : httplib::Server::HandlerResponse::Handled;
-        });
-    for (const auto& [path, page] : options_.pages) {
-      server_->Get(path, [&page = page](const httplib::Request&, httplib::Response& response) {
-        response.set_header("Cache-Control", "no-store");
-        response.set_header("X-Content-Type-Options", "nosniff");
-        response.set_content(page.make(), page.content_type.c_str());
-      });
+  }
+
+  // Such as for want of descriptors.
+  void AcceptLater() {
+    retry_.expires_after(std::chrono::milliseconds(100));
+    retry_.async_wait([this](beast::error_code) { Accept(); });
+  }
+
+  void OnConnectionEnded() {
+    --connections_;
+    if (std::exchange(paused_, false)) Accept();
+  }
+
+  void Serve(beast::tcp_stream stream) {
+    if (options_.tls.certificate.empty()) return Start(std::move(stream));
+    Start(beast::ssl_stream<beast::tcp_stream>(std::move(stream), tls_));
+  }
+
+  template <typename Stream>
+  void Start(Stream stream) {
+    const auto ended = [this] {
+      if (!stopping_) asio::post(acceptor_.get_executor(), [this] { OnConnectionEnded(); });
+    };
+    const auto executor = beast::get_lowest_layer(stream).get_executor();
+    const auto connection =
+        std::make_shared<HttpConnection<Stream>>(std::move(stream), &handler_, ended);
+    asio::dispatch(executor, [this, connection] { connection->Start(limits_); });
+  }
+
+  // Any thread, for the rest.
+
+  HttpResponse AnswerTo(const HttpRequest& request, const SSL* tls) {
+    if (absl::optional<HttpResponse> refusal = Refuse(request, tls); refusal.has_value()) {
+      return *std::move(refusal);
     }
+    if (request.method() != http::verb::get && request.method() != http::verb::head) {
+      HttpResponse response = Answer(http::status::method_not_allowed, "only GET and HEAD\n");
+      response.set(http::field::allow, "GET, HEAD");
+      return response;
+    }
+    const std::string target = Text(request.target());
+    const auto page = options_.pages.find(target.substr(0, target.find('?')));
+    if (page == options_.pages.end()) return Answer(http::status::not_found, "no such page\n");
+    HttpResponse response = Answer(http::status::ok, page->second.make());
+    response.set(http::field::content_type, page->second.content_type);
+    return response;
   }
 
-  bool Admit(const httplib::Request& request, httplib::Response* response) {
-    if (options_.access == nullptr || !options_.access->required()) return true;
+  absl::optional<HttpResponse> Refuse(const HttpRequest& request, const SSL* tls) {
+    if (options_.access == nullptr || !options_.access->required()) {
+      // What any program of this machine may see is not for other sites that its browser shows.
+      if (!on_loopback_ || NamesThisMachine(request[http::field::host])) return absl::nullopt;
+      return Answer(http::status::misdirected_request,
+                    "this port is asked by the names of this machine only: localhost, or an "
+                    "address in numbers\n");
+    }
     const absl::StatusOr<security::Caller> caller =
-        options_.access->Identify(AuthorizationOf(request), ShownOn(request.ssl));
+        options_.access->Identify(AuthorizationOf(request), ShownOn(tls));
     if (!caller.ok()) {
-      response->status = 401;
-      response->set_header("WWW-Authenticate", "Basic realm=\"Invoker: any name, and a token\"");
-      response->set_content(absl::StrCat(caller.status().message(), "\n"), "text/plain");
-      return false;
+      HttpResponse response =
+          Answer(http::status::unauthorized, absl::StrCat(caller.status().message(), "\n"));
+      response.set(http::field::www_authenticate, "Basic realm=\"Invoker: any name, and a token\"");
+      return response;
     }
     if (absl::Status sees = security::CheckSeesOthers(*caller); !sees.ok()) {
-      response->status = 403;
-      response->set_content(absl::StrCat(sees.message(), "\n"), "text/plain");
-      return false;
+      return Answer(http::status::forbidden, absl::StrCat(sees.message(), "\n"));
     }
-    return true;
+    return absl::nullopt;
   }
 
   const HttpOptions options_;
-  TlsContext tls_;
-  std::unique_ptr<httplib::Server> server_;
+  const HttpLimits limits_;
+  const HttpHandler handler_ = [this](const HttpRequest& request, const SSL* tls) {
+    return AnswerTo(request, tls);
+  };
+  TlsContext certificates_;
+  asio::ssl::context tls_{asio::ssl::context::tls_server};
+  bool on_loopback_ = false;
   std::string address_;
-  std::atomic<bool> ended_{false};
-  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  asio::io_context io_;
+  tcp::acceptor acceptor_{asio::make_strand(io_)};
+  asio::steady_timer retry_{acceptor_.get_executor()};
+  size_t connections_ = 0;
+  bool paused_ = false;  // nothing is accepted, until a connection has ended
+  std::vector<std::thread> threads_;
 };
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpOptions options) {

@@ -2,12 +2,19 @@
 
 #include "src/status/http_server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <httplib.h>
+#include <sys/socket.h>
 
+#include <array>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "src/base/unique_fd.h"
 #include "src/bootstrap/messages/host_port.h"
 #include "tests/security/test_files.h"
 
@@ -49,7 +56,108 @@ TEST(HttpServerTest, PagesAreMadeWhenTheyAreAskedFor) {
   EXPECT_EQ(second->body, "2");
   EXPECT_EQ(second->get_header_value("Content-Type"), "text/plain");
   EXPECT_EQ(client.Get("/other")->status, 404);
-  EXPECT_EQ(client.Post("/page")->status, 404);
+  EXPECT_EQ(client.Get("/page?query")->body, "3");
+  EXPECT_EQ(client.Post("/page")->status, 405);
+  const httplib::Result head = client.Head("/page");
+  EXPECT_EQ(head->get_header_value("Content-Length"), "1");
+}
+
+TEST(HttpServerTest, ASiteWhoseNameStandsForThisMachineIsToldNothing) {
+  const auto server = Start(Options());
+  ASSERT_NE(server, nullptr);
+  httplib::Client client("127.0.0.1", PortOf(*server));
+  const auto status_of = [&client](const std::string& host) {
+    return client.Get("/page", {{"Host", host}})->status;
+  };
+  EXPECT_EQ(status_of("site.example"), 421);
+  EXPECT_EQ(status_of("site.example:80"), 421);
+  for (const char* own : {"localhost", "localhost:9100", "127.0.0.1", "[::1]:9100", "[::1]"}) {
+    EXPECT_EQ(status_of(own), 200) << own;
+  }
+}
+
+// A connection without a library's help.
+class RawClient {
+ public:
+  explicit RawClient(const HttpServer& server) {
+    const auto socket = bootstrap::OpenConnection({"127.0.0.1", PortOf(server)}, absl::Seconds(10));
+    EXPECT_TRUE(socket.ok()) << socket.status();
+    socket_ = UniqueFd(socket.ok() ? *socket : -1);
+    fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) & ~O_NONBLOCK);
+  }
+  // False once the server has closed the connection.
+  bool Send(const std::string& text) {
+    return send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+  // All that comes until the server closes the connection.
+  std::string Receive() {
+    std::string all;
+    std::array<char, 4096> some;
+    ssize_t size = 0;
+    while ((size = recv(socket_.get(), some.data(), some.size(), 0)) > 0) {
+      all.append(some.data(), static_cast<size_t>(size));
+    }
+    return all;
+  }
+
+ private:
+  UniqueFd socket_;
+};
+
+HttpOptions ImpatientOptions() {
+  HttpOptions options = Options();
+  options.patience = absl::Milliseconds(200);
+  return options;
+}
+
+TEST(HttpServerTest, ARequestThatComesTooSlowlyIsGivenUp) {
+  const auto server = Start(ImpatientOptions());
+  ASSERT_NE(server, nullptr);
+  RawClient slow(*server);
+  // Each byte comes in time. All of them would not.
+  EXPECT_TRUE(slow.Send("GET /page HTTP/1.1\r\n"));
+  while (slow.Send("a")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  RawClient silent(*server);
+  EXPECT_EQ(silent.Receive(), "");
+}
+
+TEST(HttpServerTest, ARequestThatIsTooLongIsRefused) {
+  const auto server = Start(Options());
+  ASSERT_NE(server, nullptr);
+  RawClient client(*server);
+  EXPECT_TRUE(client.Send("GET /page HTTP/1.1\r\n"));
+  const std::string header = "Header: " + std::string(1000, 'x') + "\r\n";
+  // The header never ends.
+  for (int i = 0; i < 1'000'000 && client.Send(header); ++i) {
+  }
+  EXPECT_FALSE(client.Send(header));
+  EXPECT_EQ(httplib::Client("127.0.0.1", PortOf(*server)).Get("/page")->status, 200);
+}
+
+TEST(HttpServerTest, GarbageIsAnsweredWithAnError) {
+  const auto server = Start(Options());
+  ASSERT_NE(server, nullptr);
+  RawClient client(*server);
+  EXPECT_TRUE(client.Send("garbage\r\n\r\n"));
+  EXPECT_THAT(client.Receive(), HasSubstr("400"));
+}
+
+TEST(HttpServerTest, ManyConnectionsThatAskNothingDoNotKeepOthersOutForLong) {
+  const auto server = Start(ImpatientOptions());
+  ASSERT_NE(server, nullptr);
+  std::vector<std::unique_ptr<RawClient>> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(std::make_unique<RawClient>(*server));
+  EXPECT_EQ(httplib::Client("127.0.0.1", PortOf(*server)).Get("/page")->status, 200);
+}
+
+TEST(HttpServerTest, ItEndsWhileConnectionsAreOpen) {
+  auto server = Start(Options());
+  ASSERT_NE(server, nullptr);
+  RawClient client(*server);
+  EXPECT_TRUE(client.Send("GET /page"));
+  server.reset();
+  EXPECT_EQ(client.Receive(), "");
 }
 
 TEST(HttpServerTest, OtherMachinesReachNoPlaintextPortUnlessToldSo) {
