@@ -1,6 +1,8 @@
 #include "src/status/status_json.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "absl/time/clock.h"
 
@@ -9,6 +11,22 @@ namespace {
 
 using bootstrap::Refusals;
 using Json = nlohmann::ordered_json;
+
+// The calls in each bucket, up to the last one that has some.
+Json TimesOf(const LatencyHistogram& times) {
+  size_t size = times.counts.size();
+  while (size > 0 && times.counts[size - 1] == 0) --size;
+  return Json(std::vector<uint64_t>(times.counts.begin(), times.counts.begin() + size));
+}
+
+// Where each bucket ends, but for the last one, which has no end.
+Json BucketEnds() {
+  Json ends = Json::array();
+  for (size_t i = 0; i + 1 < LatencyBuckets::kCount; ++i) {
+    ends.push_back(static_cast<double>(LatencyBuckets::EndNs(i)) / 1e3);
+  }
+  return ends;
+}
 
 Json FunctionsOf(const bootstrap::FunctionTable& table, const char* executors) {
   Json rows = Json::array();
@@ -23,6 +41,7 @@ Json FunctionsOf(const bootstrap::FunctionTable& table, const char* executors) {
     row["bytes_out"] = counts.bytes_out;
     row["p50_us"] = QuantileSeconds(counts.time, 0.5) * 1e6;
     row["p99_us"] = QuantileSeconds(counts.time, 0.99) * 1e6;
+    row["times"] = TimesOf(counts.time);
     rows.push_back(std::move(row));
   }
   return rows;
@@ -34,6 +53,7 @@ Json ExecutorsOf(const bootstrap::ExecutorsStatus& executors) {
           {"busy", executors.busy},
           {"starts", executors.starts},
           {"cold_starts", executors.cold_starts},
+          {"sessions", executors.sessions},
           {"requests_waiting", executors.requests_waiting}};
 }
 
@@ -98,7 +118,6 @@ std::string StatusJson(const bootstrap::ServerStatus& status) {
   json["fabrics"] = status.fabrics;
   json["executors"] = {{"shared", ExecutorsOf(worker.shared)},
                        {"leased", ExecutorsOf(worker.leased)}};
-  json["sessions"] = worker.sessions;
   json["leases"] = {{"shared", worker.leases_shared},   {"own", worker.leases_own},
                     {"waiting", worker.leases_waiting}, {"open", LeasesJson(status.open_leases)},
                     {"lost", worker.leases_lost},       {"last_lost", LostOf(worker.last_lost)}};
@@ -106,6 +125,7 @@ std::string StatusJson(const bootstrap::ServerStatus& status) {
                       {"free_cores", status.capacity.free_cores},
                       {"memory", status.capacity.memory_bytes},
                       {"free_memory", status.capacity.free_memory_bytes}};
+  json["bucket_ends_us"] = BucketEnds();
   json["functions"] = FunctionsOf(worker.shared.functions, "shared");
   for (Json& row : FunctionsOf(worker.leased.functions, "leased")) {
     json["functions"].push_back(std::move(row));

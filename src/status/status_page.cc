@@ -20,7 +20,7 @@ p { margin: .2rem 0; color: var(--quiet); }
 #state.bad { color: var(--p99); }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .6rem; margin-top: 1rem; }
 .tile { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .7rem; }
-.tile b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.tile b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .tile span { color: var(--quiet); font-size: .85rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
@@ -30,8 +30,9 @@ th:nth-child(2), td:nth-child(2), th:nth-child(3), td:nth-child(3) { text-align:
 .text td, .text th { text-align: left; }
 .text td:last-child { white-space: normal; min-width: 12rem; }
 th { color: var(--quiet); font-weight: 500; }
-svg { width: 100%; height: 9rem; border: 1px solid var(--line); border-radius: .5rem; }
-polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
+select { font: inherit; max-width: 100%; }
+svg { width: 100%; height: 9rem; border: 1px solid var(--line); border-radius: .5rem; margin-top: .3rem; }
+path { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
 .p50 { stroke: var(--p50); color: var(--p50); } .p99 { stroke: var(--p99); color: var(--p99); }
 </style>
 </head>
@@ -39,9 +40,10 @@ polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
 <h1 id="server">Invoker worker</h1>
 <p><span id="state">asking</span> <span id="about"></span></p>
 <div class="tiles" id="tiles"></div>
-<h2>Time that executors spend on a call: the slowest function's <span class="p50">p50</span> and <span class="p99">p99</span></h2>
-<p id="scale">The last two minutes, all calls since the start.</p>
-<svg viewBox="0 0 120 100" preserveAspectRatio="none" role="img" aria-label="p50 and p99 of the last two minutes"><polyline class="p99"/><polyline class="p50"/></svg>
+<h2>Time that executors spend on a call: <span class="p50">p50</span> and <span class="p99">p99</span> of each second</h2>
+<select id="which" aria-label="function"><option>the slowest function</option></select>
+<p id="scale"></p>
+<svg viewBox="0 0 120 100" preserveAspectRatio="none" role="img" aria-label="p50 and p99 of the last two minutes"><path class="p99"/><path class="p50"/></svg>
 <h2>Functions</h2>
 <div class="scroll"><table id="functions"></table></div>
 <h2>Open leases</h2>
@@ -54,7 +56,8 @@ polyline { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
 <script>
 "use strict";
 const kPoints = 120;
-const past = [];
+const past = [];  // what ran between two looks: p50 and p99 by function
+const choices = [undefined];  // undefined: the slowest function
 let before = null;
 
 function element(id) { return document.getElementById(id); }
@@ -89,20 +92,65 @@ function tile(text, name) {
   box.appendChild(document.createElement("span")).textContent = name;
   return box;
 }
-function draw() {
-  const most = Math.max(1, ...past.map((point) => point.p99));
-  for (const name of ["p50", "p99"]) {
-    const points = past.map((point, i) => (kPoints - past.length + i) + "," + (98 - 94 * point[name] / most));
-    document.querySelector("polyline." + name).setAttribute("points", points.join(" "));
+function nameOf(each) { return each.function + " on " + each.fabric + ", " + each.executors; }
+// In microseconds; inside a bucket as if its calls were spread evenly.
+function quantile(counts, ends, share) {
+  const rank = share * counts.reduce((sum, count) => sum + count, 0);
+  let sum = 0;
+  for (let i = 0; i < counts.length; ++i) {
+    if (sum + counts[i] >= rank && counts[i] > 0) {
+      const from = i === 0 ? 0 : ends[i - 1];
+      return i === ends.length ? from : from + (ends[i] - from) * (rank - sum) / counts[i];
+    }
+    sum += counts[i];
   }
-  element("scale").textContent = "The last two minutes, all calls since the start. The top is " + time(most) + ".";
+  return 0;
+}
+// What has been counted since. A server that was started again begins at 0.
+function since(now, old) { return now.map((count, i) => count >= (old[i] || 0) ? count - (old[i] || 0) : count); }
+function look_back(status) {
+  const ran = new Map();
+  for (const each of status.functions) {
+    const counts = since(each.times, before.times.get(nameOf(each)) || []);
+    if (counts.some((count) => count > 0)) {
+      ran.set(nameOf(each), { p50: quantile(counts, status.bucket_ends_us, 0.5),
+                              p99: quantile(counts, status.bucket_ends_us, 0.99) });
+    }
+  }
+  past.push(ran);
+  if (past.length > kPoints) past.shift();
+}
+function choose(functions) {
+  for (const name of functions.map(nameOf)) {
+    if (choices.includes(name)) continue;
+    choices.push(name);
+    element("which").appendChild(document.createElement("option")).textContent = name;
+  }
+}
+function draw() {
+  const chosen = choices[element("which").selectedIndex];
+  const points = past.map((ran) => chosen !== undefined ? ran.get(chosen) :
+    Array.from(ran.values()).reduce((slowest, each) => slowest === undefined || each.p99 > slowest.p99 ? each : slowest, undefined));
+  const most = Math.max(1, ...points.map((point) => point === undefined ? 0 : point.p99));
+  for (const name of ["p50", "p99"]) {
+    let line = "";
+    points.forEach((point, i) => {
+      if (point === undefined) return;
+      const x = kPoints - points.length + i;
+      const y = 98 - 94 * point[name] / most;
+      line += points[i - 1] === undefined ? "M" + (x - 0.5) + "," + y + "H" + x : "L" + x + "," + y;
+    });
+    document.querySelector("path." + name).setAttribute("d", line);
+  }
+  element("scale").textContent = "The last two minutes. A gap: nothing ran. The top is " + time(most) + ".";
 }
 function show(status, at) {
   const functions = status.functions;
   const calls = functions.reduce((sum, each) => sum + each.calls, 0);
   const seconds = before === null ? 0 : (at - before.at) / 1000;
   const rate = seconds > 0 ? Math.max(0, (calls - before.calls) / seconds) : 0;
-  before = { at, calls };
+  if (before !== null) look_back(status);
+  before = { at, calls, times: new Map(functions.map((each) => [nameOf(each), each.times])) };
   document.title = "Invoker " + status.server;
   element("server").textContent = status.server;
   element("state").textContent = status.draining ? "draining" : "serving";
@@ -116,20 +164,16 @@ function show(status, at) {
     tile(number(calls), "calls"),
     tile(busy + " of " + all, "executors are busy"),
     tile(number(executors.reduce((sum, each) => sum + each.requests_waiting, 0)), "requests wait at executors"),
-    tile(number(status.sessions), "sessions on shared executors"),
+    tile(number(executors.reduce((sum, each) => sum + each.sessions, 0)), "sessions"),
     tile(number(status.leases.own), "leases with executors"),
     tile(number(status.leases.shared), "leases without"),
     tile(number(status.leases.waiting), "leases wait"),
     tile(number(status.leases.lost), "leases lost"),
     tile(status.capacity.free_cores + " of " + status.capacity.cores, "cores are free to lease"),
     tile(bytes(status.capacity.free_memory), "of memory are free to lease"));
-  past.push({
-    p50: Math.max(0, ...functions.map((each) => each.p50_us)),
-    p99: Math.max(0, ...functions.map((each) => each.p99_us)),
-  });
-  if (past.length > kPoints) past.shift();
-  draw();
   functions.sort((a, b) => b.calls - a.calls);
+  choose(functions);
+  draw();
   table("functions", ["function", "fabric", "executors", "calls", "failed", "in", "out", "p50", "p99"],
     functions.map((each) => [each.function, each.fabric, each.executors, number(each.calls), number(each.failures),
                              bytes(each.bytes_in), bytes(each.bytes_out), time(each.p50_us), time(each.p99_us)]));
@@ -147,7 +191,7 @@ function show(status, at) {
 }
 async function look() {
   try {
-    const reply = await fetch("/status.json", { cache: "no-store" });
+    const reply = await fetch("/status.json", { cache: "no-store", signal: AbortSignal.timeout(5000) });
     if (!reply.ok) throw new Error("the server says " + reply.status);
     show(await reply.json(), performance.now());
   } catch (error) {
@@ -156,6 +200,7 @@ async function look() {
   }
   setTimeout(look, 1000);
 }
+element("which").onchange = draw;
 look();
 </script>
 </body>
