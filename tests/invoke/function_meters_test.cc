@@ -38,10 +38,10 @@ class FunctionMetersTest : public testing::Test {
   }
   std::map<std::pair<std::string, uint16_t>, FunctionCounts> Read() const {
     std::map<std::pair<std::string, uint16_t>, FunctionCounts> all;
-    meters_->ForEach(
-        [&all](const std::string& provider, uint16_t id, const FunctionCounts& counts) {
-          all[{provider, id}] = counts;
-        });
+    meters_->ForEach(meters_->Providers(), [&all](const std::string& provider, uint16_t id,
+                                                  const FunctionCounts& counts) {
+      all[{provider, id}] = counts;
+    });
     return all;
   }
 

@@ -92,6 +92,10 @@ TEST_F(ForgeryTest, AForgedPageIsReadAndNoMore) {
     EXPECT_GT(served.process().Usage().bytes_out, 0u);
     EXPECT_LT(served.process().CpuTime(), absl::Hours(1));
     EXPECT_EQ(*served.Call("bad.echo", "alive"), "alive");
+    // The names of fabrics were there too.
+    const bootstrap::FunctionTable functions = served.process().FunctionUsage();
+    EXPECT_FALSE(functions.rows().empty());
+    for (const auto& [key, counts] : functions.rows()) EXPECT_EQ(key.second, kTcp);
     served.Stop();
     EXPECT_LT(served.process().CpuTime(), absl::Hours(1));
   }

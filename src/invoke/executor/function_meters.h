@@ -18,6 +18,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "src/base/latency_histogram.h"
@@ -104,14 +105,23 @@ class FunctionMeters {
     memcpy(name.data(), provider.data(), std::min(provider.size(), name.size() - 1));
   }
 
-  // Any thread of any process. `visit` gets a fabric's provider, a function's id and a
-  // FunctionCounts, for each that has run.
+  // The fabrics, in order. A reader in another process asks once, before functions run that could
+  // write here.
+  std::vector<std::string> Providers() const {
+    std::vector<std::string> providers;
+    for (const std::array<char, kNameBytes>& name : names_) {
+      if (name.front() == 0) break;
+      providers.emplace_back(name.data(), strnlen(name.data(), name.size()));
+    }
+    return providers;
+  }
+
+  // Any thread of any process. `providers` are the fabrics. `visit` gets a fabric's provider, a
+  // function's id and a FunctionCounts, for each that has run.
   template <typename Visitor>
-  void ForEach(Visitor&& visit) const {
-    for (size_t fabric = 0; fabric < kFabrics; ++fabric) {
-      const std::array<char, kNameBytes>& name = names_[fabric];
-      if (name.front() == 0) return;
-      const std::string provider(name.data(), strnlen(name.data(), name.size()));
+  void ForEach(const std::vector<std::string>& providers, Visitor&& visit) const {
+    for (size_t fabric = 0; fabric < std::min(providers.size(), kFabrics); ++fabric) {
+      const std::string& provider = providers[fabric];
       for (size_t function = 0; function < kFunctions; ++function) {
         const FunctionMeter& meter = meters_[fabric][function];
         if (meter.used()) visit(provider, static_cast<uint16_t>(function), meter.Read());

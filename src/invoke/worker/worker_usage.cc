@@ -62,18 +62,19 @@ void Worker::AddStatus(bootstrap::WorkerStatus* status) const {
   for (const std::unique_ptr<Executor>& executor : executors_) {
     ++(executor->busy() ? status->shared.busy : status->shared.idle);
     status->shared.requests_waiting += executor->requests_waiting();
-    status->sessions += executor->live_sessions();
-    executor->function_meters().ForEach(
-        [&](const std::string& provider, uint16_t id, const bootstrap::FunctionCounts& counts) {
-          mutex_.AssertHeld();
-          const FunctionEntry* function = functions_.Find(id);
-          status->shared.functions.Add(function == nullptr ? "" : function->name, provider, counts);
-        });
+    status->shared.sessions += executor->live_sessions();
+    status->endpoints_given_up += executor->endpoints_given_up();
+    const FunctionMeters& meters = executor->function_meters();
+    meters.ForEach(meters.Providers(), [&](const std::string& provider, uint16_t id,
+                                           const bootstrap::FunctionCounts& counts) {
+      mutex_.AssertHeld();
+      const FunctionEntry* function = functions_.Find(id);
+      status->shared.functions.Add(function == nullptr ? "" : function->name, provider, counts);
+    });
   }
   status->drops = DroppedMessages();
   status->downgrades += downgrades();
   status->shared.registered_bytes = transport::RegisteredBytes::Sum();
-  status->endpoints_given_up += endpoints_given_up_.load(std::memory_order_relaxed);
 }
 
 }  // namespace invoker

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "invoker/function_abi.h"
 #include "src/bootstrap/conversion/convert.h"
 #include "src/isolation/process/nanoseconds.h"
 #include "src/transport/base/shared_files.h"
@@ -132,13 +133,22 @@ void ExecutorRecord::Take(const ExecutorTerms& terms, ExecutorProcess::Events ev
 }
 
 void ExecutorRecord::SetFunctions(std::vector<bootstrap::FunctionInfo> functions) {
+  // Names go into metrics and logs.
+  for (bootstrap::FunctionInfo& function : functions) {
+    function.name = bootstrap::PrintableText(function.name, INVOKER_MAX_NAME);
+  }
   absl::MutexLock lock(&mutex_);
-  functions_ = std::move(functions);
+  known_.functions = std::move(functions);
 }
 
 std::vector<bootstrap::FunctionInfo> ExecutorRecord::Functions() const {
   absl::MutexLock lock(&mutex_);
-  return functions_;
+  return known_.functions;
+}
+
+std::vector<std::string> ExecutorRecord::Providers() const {
+  absl::MutexLock lock(&mutex_);
+  return known_.providers;
 }
 
 absl::Status ExecutorRecord::LimitGroupMemory(uint64_t bytes) {
@@ -227,13 +237,16 @@ bool ExecutorRecord::OnReadable() {
 
 void ExecutorRecord::OnMessage(const FromExecutor& message, pid_t sender) {
   ExecutorProcess::Events events;
+  if (message.id() == kStartRequest && !ready()) {
+    SetFunctions(bootstrap::FromProto(message.ready().functions()));
+  }
   {
     absl::MutexLock lock(&mutex_);
     if (message.id() == kStartRequest && !ready_) {
       start_status_ = StatusOf(message);
       ready_ = start_status_.ok();
       limits_.ClearStartLimit();
-      functions_ = bootstrap::FromProto(message.ready().functions());
+      known_.providers = page_->function_meters.Providers();
       // It is not what was forked where a sandbox's program is between.
       if (sender != 0) pid_ = sender;
       return;
@@ -268,8 +281,9 @@ EndFacts ExecutorRecord::Facts(int wait_status) const {
                                  : page.watch.Now().running()           ? page.watch.Now()
                                                                         : page.watch.Longest();
   if (run.running()) {
-    facts.function = run.function() < functions_.size() ? functions_[run.function()].name
-                                                        : absl::StrCat("number ", run.function());
+    facts.function = run.function() < known_.functions.size()
+                         ? known_.functions[run.function()].name
+                         : absl::StrCat("number ", run.function());
   }
   facts.memory_bytes = terms_.memory_bytes;
   facts.call_limit = terms_.call_limit;

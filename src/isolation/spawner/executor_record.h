@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,8 @@ class ExecutorRecord {
   void Take(const ExecutorTerms& terms, ExecutorProcess::Events events) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetFunctions(std::vector<bootstrap::FunctionInfo> functions) ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<bootstrap::FunctionInfo> Functions() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Its fabrics, as they were named before it ran anything of a client's.
+  std::vector<std::string> Providers() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Limits the memory of its group from now on; 0: no limit.
   absl::Status LimitGroupMemory(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -122,6 +125,12 @@ class ExecutorRecord {
     absl::StatusOr<isolation::v1::FromExecutor> answer = absl::UnavailableError("");
   };
 
+  // What the process has said of itself.
+  struct Known {
+    std::vector<bootstrap::FunctionInfo> functions;
+    std::vector<std::string> providers;
+  };
+
   void OnMessage(const isolation::v1::FromExecutor& message, pid_t sender)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(ExecutorEnd end, absl::Duration cpu_time) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -144,7 +153,7 @@ class ExecutorRecord {
   bool ready_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status start_status_ ABSL_GUARDED_BY(mutex_);
   pid_t pid_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<bootstrap::FunctionInfo> functions_ ABSL_GUARDED_BY(mutex_);
+  Known known_ ABSL_GUARDED_BY(mutex_);
   ExecutorTerms terms_ ABSL_GUARDED_BY(mutex_);
   ExecutorProcess::Events events_ ABSL_GUARDED_BY(mutex_);
   ExecutorLimits limits_ ABSL_GUARDED_BY(mutex_);

@@ -154,6 +154,7 @@ bootstrap::FunctionTable RemoteExecutor::FunctionUsage() const {
   const std::vector<bootstrap::FunctionInfo> functions = record_->Functions();
   bootstrap::FunctionTable table;
   record_->page().function_meters.ForEach(
+      record_->Providers(),
       [&](const std::string& provider, uint16_t id, const bootstrap::FunctionCounts& counts) {
         table.Add(id < functions.size() ? functions[id].name : "", provider, counts);
       });
