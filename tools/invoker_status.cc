@@ -51,10 +51,10 @@ std::string AsText(const ServerStatus& status) {
       "fabrics     ", ShowName(absl::StrJoin(status.fabrics, ", "), 68), "\n",
       "executors   shared: ", Describe(worker.shared), "; leased: ", Describe(worker.leased), "\n",
       "requests    ", worker.shared.requests_waiting, " wait at shared executors, ",
-      worker.leased.requests_waiting, " at leased ones\n", "sessions    ", worker.sessions,
-      " on shared executors\n", "leases      ", worker.leases_own, " with executors, ",
-      worker.leases_shared, " without, ", worker.leases_waiting, " waiting, ", worker.leases_lost,
-      " lost\n");
+      worker.leased.requests_waiting, " at leased ones\n", "sessions    ", worker.shared.sessions,
+      " on shared executors, ", worker.leased.sessions, " on leased ones\n", "leases      ",
+      worker.leases_own, " with executors, ", worker.leases_shared, " without, ",
+      worker.leases_waiting, " waiting, ", worker.leases_lost, " lost\n");
   if (capacity.cores > 0) {
     absl::StrAppend(&text, "to lease    ", capacity.free_cores, " of ", capacity.cores,
                     " cores and ", ShowBytes(capacity.free_memory_bytes), " of ",

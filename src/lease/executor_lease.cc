@@ -260,6 +260,7 @@ void ExecutorLease::AddFunctions(bootstrap::FunctionTable* sum) const {
 void ExecutorLease::AddStatus(bootstrap::ExecutorsStatus* status) const {
   absl::MutexLock lock(&mutex_);
   AddFunctions(&status->functions);
+  status->sessions += static_cast<uint32_t>(sessions_.size());
   status->starts += starts_;
   status->cold_starts += cold_starts_;
   for (const Slot& slot : slots_) {

@@ -10,6 +10,7 @@
 #ifndef INVOKER_SRC_LEASE_LEASE_HOST_H_
 #define INVOKER_SRC_LEASE_LEASE_HOST_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -168,6 +169,7 @@ class LeaseHost final : public bootstrap::SessionHost {
     std::vector<bootstrap::LostLease> last;  // the newest first
   };
   Lost lost_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> downgrades_{0};                  // WorkerStatus's, of leased executors
   bool places_changed_ ABSL_GUARDED_BY(mutex_) = false;  // since they were told
   Clock::time_point next_telling_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

@@ -58,6 +58,7 @@ std::vector<bootstrap::DropCount> LeaseHost::DroppedMessages() const {
 void LeaseHost::AddStatus(bootstrap::WorkerStatus* status) const {
   shared_.host->AddStatus(status);
   status->drops = DroppedMessages();
+  status->downgrades += downgrades_.load(std::memory_order_relaxed);
   absl::MutexLock lock(&mutex_);
   status->leased.functions.Add(ended_.functions);
   status->leased.starts += ended_.starts;

@@ -39,8 +39,6 @@ void AddExecutors(const bootstrap::WorkerStatus& worker, Families* families) {
                        "Executors' processes that leases have got.", worker.leased.starts);
   families->AddCounter("invoker_executor_cold_starts_total",
                        "Of these, how many had to be started first.", worker.leased.cold_starts);
-  families->AddGauge("invoker_sessions", "Sessions that are open on shared executors.",
-                     worker.sessions);
 }
 
 // A gauge with a value for each kind of executors.
@@ -53,6 +51,8 @@ void AddOfBoth(const char* name, const char* help, uint64_t shared, uint64_t lea
 }
 
 void AddHoldings(const bootstrap::WorkerStatus& worker, Families* families) {
+  AddOfBoth("invoker_sessions", "Sessions that are open.", worker.shared.sessions,
+            worker.leased.sessions, families);
   AddOfBoth("invoker_requests_waiting",
             "Writes of requests that executors have taken from their fabrics, and not turned to "
             "yet.",

@@ -40,7 +40,8 @@ TEST(ConvertStatusTest, EverythingComesThrough) {
   open.lease = 27;
   open.open = true;
   status.open_leases = {open};
-  status.worker.sessions = 9;
+  status.worker.shared.sessions = 9;
+  status.worker.leased.sessions = 28;
   status.worker.leases_shared = 10;
   status.worker.leases_own = 11;
   status.worker.leases_waiting = 12;
@@ -62,6 +63,8 @@ TEST(ConvertStatusTest, EverythingComesThrough) {
   EXPECT_EQ(same.worker.leased.cold_starts, 22u);
   EXPECT_EQ(same.worker.leased.registered_bytes, 23u);
   EXPECT_EQ(same.worker.leased.requests_waiting, 24u);
+  EXPECT_EQ(same.worker.shared.sessions, 9u);
+  EXPECT_EQ(same.worker.leased.sessions, 28u);
   EXPECT_EQ(same.worker.leases_lost, 25u);
   ASSERT_EQ(same.worker.last_lost.size(), 1u);
   EXPECT_EQ(same.worker.last_lost[0].at, status.worker.last_lost[0].at);

@@ -20,6 +20,7 @@ void Fill(const ExecutorsStatus& executors, v1::GetStatusReply::Executors* messa
   message->set_cold_starts(executors.cold_starts);
   message->set_registered_bytes(executors.registered_bytes);
   message->set_requests_waiting(executors.requests_waiting);
+  message->set_sessions(executors.sessions);
   for (const auto& [key, counts] : executors.functions.rows()) {
     v1::GetStatusReply::Executors::Function* function = message->add_functions();
     function->set_name(key.first);
@@ -42,6 +43,7 @@ ExecutorsStatus Take(const v1::GetStatusReply::Executors& message) {
   executors.cold_starts = message.cold_starts();
   executors.registered_bytes = message.registered_bytes();
   executors.requests_waiting = message.requests_waiting();
+  executors.sessions = message.sessions();
   for (const auto& function : message.functions()) {
     FunctionCounts counts;
     counts.calls = function.calls();
@@ -84,7 +86,6 @@ v1::GetStatusReply ToProto(const ServerStatus& status) {
   const WorkerStatus& worker = status.worker;
   Fill(worker.shared, message.mutable_shared());
   Fill(worker.leased, message.mutable_leased());
-  message.set_sessions(worker.sessions);
   message.set_leases_shared(worker.leases_shared);
   message.set_leases_own(worker.leases_own);
   message.set_leases_waiting(worker.leases_waiting);
@@ -131,7 +132,6 @@ ServerStatus FromProto(const v1::GetStatusReply& message) {
   WorkerStatus& worker = status.worker;
   worker.shared = Take(message.shared());
   worker.leased = Take(message.leased());
-  worker.sessions = message.sessions();
   worker.leases_shared = message.leases_shared();
   worker.leases_own = message.leases_own();
   worker.leases_waiting = message.leases_waiting();

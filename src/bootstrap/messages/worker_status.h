@@ -49,7 +49,8 @@ class FunctionTable {
 struct ExecutorsStatus {
   uint32_t starting = 0;
   uint32_t idle = 0;
-  uint32_t busy = 0;  // run a function
+  uint32_t busy = 0;      // run a function
+  uint32_t sessions = 0;  // open
   // Leases have got so many processes. The server had to start the cold ones first.
   uint64_t starts = 0;
   uint64_t cold_starts = 0;
@@ -70,7 +71,6 @@ struct LostLease {
 struct WorkerStatus {
   ExecutorsStatus shared;
   ExecutorsStatus leased;
-  uint32_t sessions = 0;        // open, on shared executors
   uint32_t leases_shared = 0;   // open, without executors of their own
   uint32_t leases_own = 0;      // open, with executors
   uint32_t leases_waiting = 0;  // in line

@@ -20,6 +20,12 @@ std::shared_ptr<ExecutorEndpoint> EndpointSet::current() const {
   return current_;
 }
 
+// Once, however many sessions it refuses.
+void EndpointSet::CountGivenUp(const ExecutorEndpoint& endpoint) {
+  if (std::exchange(counted_, &endpoint) == &endpoint) return;
+  shared_->endpoints_given_up.fetch_add(1, std::memory_order_relaxed);
+}
+
 absl::Status EndpointSet::Refusal(const absl::Status& reason, absl::string_view why) const {
   return absl::Status(
       reason.code(),
@@ -33,6 +39,7 @@ absl::Status EndpointSet::Refusal(const absl::Status& reason, absl::string_view 
 
 absl::StatusOr<std::string> EndpointSet::Replace(const absl::Status& reason) {
   if (!current()->worth_replacing()) {
+    CountGivenUp(*current());
     return Refusal(reason, "another one would have no room either");
   }
   return PutAnotherInPlace(reason, !current()->reactor()->health().ok());
@@ -51,6 +58,7 @@ absl::StatusOr<std::string> EndpointSet::ReplaceSilent(const absl::Status& reaso
 absl::StatusOr<std::string> EndpointSet::PutAnotherInPlace(const absl::Status& reason,
                                                            bool sessions_end) {
   const std::shared_ptr<ExecutorEndpoint> full = current();
+  CountGivenUp(*full);
   if (others_.load(std::memory_order_relaxed) == kMostOthers) {
     return Refusal(reason, absl::StrCat("there are ", kMostOthers, " endpoints before it already"));
   }
@@ -63,6 +71,7 @@ absl::StatusOr<std::string> EndpointSet::PutAnotherInPlace(const absl::Status& r
   {
     absl::MutexLock lock(&mutex_);
     current_ = std::move(next);
+    counted_ = nullptr;
   }
   shared_->rearrange = true;
   return absl::StrCat("an endpoint of provider ", profile().provider, " takes no more sessions (",

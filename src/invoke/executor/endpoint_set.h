@@ -85,6 +85,7 @@ class EndpointSet {
   ExecutorCounters Counters() const;
 
  private:
+  void CountGivenUp(const ExecutorEndpoint& endpoint);
   absl::Status Refusal(const absl::Status& reason, absl::string_view why) const;
   absl::StatusOr<std::string> PutAnotherInPlace(const absl::Status& reason, bool sessions_end);
 
@@ -100,6 +101,8 @@ class EndpointSet {
   std::atomic<size_t> others_{0};  // retired and quarantined
   std::vector<std::shared_ptr<ExecutorEndpoint>> releasable_;
   ExecutorCounters released_;  // Counters() of closed endpoints
+  // The last one that CountGivenUp has counted, as long as it is the current one.
+  const ExecutorEndpoint* counted_ = nullptr;
 };
 
 }  // namespace invoker

@@ -114,6 +114,9 @@ class Executor {
   uint32_t live_sessions() const { return shared_.live_sessions.load(std::memory_order_relaxed); }
   // ExecutorWatch::waiting.
   uint64_t requests_waiting() const { return shared_.watch->waiting(); }
+  uint64_t endpoints_given_up() const {
+    return shared_.endpoints_given_up.load(std::memory_order_relaxed);
+  }
   // Whether it is running functions now. A hint.
   bool busy() const { return shared_.busy.load(std::memory_order_relaxed); }
   // False once the fabric takes no more sessions: its endpoint has failed (Reactor::health), or has

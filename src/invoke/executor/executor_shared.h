@@ -43,7 +43,8 @@ struct ExecutorShared {
   TickScale scale;
   UsageCounters usage;  // all sessions, those that have ended included
   std::atomic<uint32_t> live_sessions{0};
-  std::atomic<bool> busy{false};  // functions run
+  std::atomic<uint64_t> endpoints_given_up{0};  // that take no more sessions
+  std::atomic<bool> busy{false};                // functions run
   std::atomic<bool> draining{false};
   ThreadCheck thread;  // the executor's thread, for assertions
 };

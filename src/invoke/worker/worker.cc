@@ -123,7 +123,6 @@ void Worker::set_on_endpoint(EndpointNote callback) {
 }
 
 void Worker::Note(absl::string_view note) {
-  endpoints_given_up_.fetch_add(1, std::memory_order_relaxed);
   EndpointNote callback;
   {
     absl::MutexLock lock(&mutex_);

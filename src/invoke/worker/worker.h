@@ -178,8 +178,7 @@ class Worker final : public bootstrap::SessionHost {
   const ServedFabrics served_;
   const std::shared_ptr<BulkBudget> bulk_budget_;
   std::atomic<uint64_t> downgrades_{0};
-  std::atomic<uint64_t> endpoints_given_up_{0};  // that EndpointNote told
-  std::vector<std::atomic<int>> late_;           // by executor: see SessionClosing
+  std::vector<std::atomic<int>> late_;  // by executor: see SessionClosing
   // Held while functions are added, so that they get the same ids on every executor.
   absl::Mutex adding_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable absl::Mutex mutex_;
