@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/probes.h"
 #include "src/invoke/executor/session/call_control.h"
 #include "src/invoke/wire/sequence_window.h"
 
@@ -173,18 +174,21 @@ bool BulkSession::Continue(int64_t now_ns, bool draining) {
 void BulkSession::Run(BulkCall* call, int64_t now_ns) {
   const RequestHeader& header = call->request();
   const absl::Span<const std::byte> input = call->input();
+  INVOKER_PROBE2(run, header.function_id, input.size());
   const int64_t output_size = functions_->Run(
       *functions_->Find(header.function_id), header.function_id, input, call->output(),
       call->flags(), call->deadline_ns(), usage_->counters().executed);
   usage_->CountRun(header.function_id, input.size());
   if (output_size < 0) {
     if (deferrals_->Keep(header, input.size(), call->flags())) return call->Defer();
+    INVOKER_PROBE2(response, header.function_id, int64_t{-1});
     usage_->CountUntimedOf(header.function_id);
     responses_->RespondFailure(header, functions_->failure(), functions_->error(), now_ns);
     functions_->ClearError();
     call->EndAnswered();
     return;
   }
+  INVOKER_PROBE2(response, header.function_id, output_size);
   usage_->CountUntimedOf(header.function_id);
   usage_->CountOutput(header.function_id, static_cast<uint64_t>(output_size));
   call->Write(static_cast<uint64_t>(output_size));

@@ -62,12 +62,16 @@ std::shared_ptr<DeferredCall> DeferredCall::Make(std::shared_ptr<DeferredCallSet
   own.error_capacity = deferred->error_.size();
   own.services = &kServices;
   own.worker = deferred.get();
+  deferred->began_ticks_ = ReadTicks();
   deferred->calls_->Add(deferred);
   return deferred;
 }
 
-void DeferredCall::Begin(bool counts_time) {
-  if (counts_time) began_ticks_ = ReadTicks();
+void DeferredCall::Begin(bool on_own_thread) {
+  if (on_own_thread) {
+    on_own_thread_ = true;
+    began_ticks_ = ReadTicks();
+  }
   calls_->Begin(this);
 }
 
@@ -83,7 +87,7 @@ void DeferredCall::Refuse(StatusCode status, std::string reason) {
 }
 
 void DeferredCall::End() {
-  if (began_ticks_ != 0) run_ticks_ = ReadTicks() - began_ticks_;
+  answer_.ticks = ReadTicks() - began_ticks_;
   // May be the last that refers to them.
   const std::shared_ptr<DeferredCallSet> calls = calls_;
   calls->Completed(this);

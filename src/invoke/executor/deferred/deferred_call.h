@@ -69,9 +69,9 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
     return facts_.deadline_ns != 0 && now_ns > facts_.deadline_ns;
   }
 
-  // Any thread. It counts as running from now on, and the time until Complete as its own if
-  // `counts_time`.
-  void Begin(bool counts_time);
+  // Any thread. It counts as running from now on. `on_own_thread`: it runs nothing before, and all
+  // the time until Complete counts as function time.
+  void Begin(bool on_own_thread);
 
   // The rest is the executor's thread's.
 
@@ -98,7 +98,10 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   absl::Span<const std::byte> output() const { return {output_.get(), output_capacity_}; }
   absl::Span<char> error() { return absl::MakeSpan(error_); }
   uint64_t input_size() const { return input_size_; }
-  uint64_t run_ticks() const { return run_ticks_; }
+  // How long it took: since its function deferred it, or since it began on a thread of its own.
+  uint64_t ticks() const { return answer_.ticks; }
+  // The part of it that is function time.
+  uint64_t run_ticks() const { return on_own_thread_ ? answer_.ticks : 0; }
   uint64_t sequence() const { return facts_.sequence; }
 
  private:
@@ -109,6 +112,7 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   using Memory = std::unique_ptr<std::byte[], Free>;
   struct Answer {
     int64_t returned = 0;
+    uint64_t ticks = 0;
     bool tells_of_failure = false;
     StatusCode refusal = StatusCode::kOk;  // why the function has not run
     std::string reason;
@@ -138,8 +142,8 @@ class DeferredCall : public std::enable_shared_from_this<DeferredCall> {
   RequestHeader header_;
   const std::byte* flags_ = nullptr;
   std::weak_ptr<DeferredOwner> owner_;
-  uint64_t began_ticks_ = 0;  // 0: its time does not count
-  uint64_t run_ticks_ = 0;
+  uint64_t began_ticks_ = 0;
+  bool on_own_thread_ = false;
   Answer answer_;
 };
 

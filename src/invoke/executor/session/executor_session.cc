@@ -122,6 +122,7 @@ void ExecutorSession::RefuseUnknown(RequestHeader header) {
 void ExecutorSession::RespondFailure(RequestHeader header, const std::byte* flags) {
   usage_.CountRun(header.function_id, header.payload_bytes);
   if (deferrals_.Keep(header, header.payload_bytes, flags)) return;
+  INVOKER_PROBE2(response, header.function_id, int64_t{-1});
   usage_.CountUntimedOf(header.function_id);
   responses_.RespondFailure(header, functions_.failure(), functions_.error(), turn_.clock_ns());
   functions_.ClearError();
@@ -170,10 +171,10 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void ExecutorSession::Run(const RequestHeade
   const int64_t output_size =
       functions_.Run(*function, header.function_id, {payload, header.payload_bytes},
                      responses_.PayloadOf(header), flags, deadline_ns, usage_.counters().executed);
-  INVOKER_PROBE2(response, header.function_id, output_size);
   const int64_t took_ns = turn_.EndRun(clocked);
   if (clocked) times_->Add(header.function_id, took_ns);
   if (ABSL_PREDICT_FALSE(output_size < 0)) return RespondFailure(header, flags);
+  INVOKER_PROBE2(response, header.function_id, output_size);
   FunctionMeter* const meter = usage_.CountCall(header.function_id, header.payload_bytes,
                                                 static_cast<uint64_t>(output_size));
   if (waits) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/base/probes.h"
 #include "src/invoke/executor/session/call_control.h"
 #include "src/invoke/function/function_registry.h"
 
@@ -33,7 +34,7 @@ bool SessionDeferrals::Keep(const RequestHeader& header, uint64_t bytes_in,
   call->Place(header, flags, owner_);
   calls_[header.sequence] = call;
   // On a thread of its own it begins when one has time for it.
-  if (functions_->Find(header.function_id)->concurrency == 0) call->Begin(/*counts_time=*/false);
+  if (functions_->Find(header.function_id)->concurrency == 0) call->Begin(/*on_own_thread=*/false);
   return true;
 }
 
@@ -56,7 +57,7 @@ std::vector<std::shared_ptr<DeferredCall>> SessionDeferrals::Take() {
     if (!call->has_run()) continue;
     usage_->CountRun(call->header().function_id, call->input_size());
     if (call->tells_of_failure()) usage_->CountFailure(call->header().function_id);
-    usage_->CountDeferred(call->header().function_id, call->run_ticks());
+    usage_->CountDeferred(call->header().function_id, call->ticks());
   }
   return std::exchange(finished_, {});
 }
@@ -71,6 +72,7 @@ absl::Span<const std::byte> SessionDeferrals::OutputOrAnswer(DeferredCall* call,
   }
   const absl::Span<const std::byte> output = call->output();
   const int64_t returned = call->returned();
+  INVOKER_PROBE2(response, header.function_id, returned);
   if (returned >= 0 && static_cast<uint64_t>(returned) <= output.size()) {
     return output.first(static_cast<size_t>(returned));
   }
