@@ -5,6 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "src/base/printable.h"
 
 namespace invoker::tools {
 namespace {
@@ -42,9 +43,12 @@ std::string ShowTime(double seconds) {
 }
 
 std::string ShowName(absl::string_view name, size_t width) {
-  std::string escaped = absl::Utf8SafeCEscape(name);
-  if (escaped.size() > width) escaped = absl::StrCat(escaped.substr(0, width - 3), "...");
-  return escaped;
+  std::string escaped = WithoutControls(absl::Utf8SafeCEscape(name));
+  if (escaped.size() <= width) return escaped;
+  size_t end = width - 3;
+  // A character of several bytes is not cut.
+  while (end > 0 && (escaped[end] & 0xc0) == 0x80) --end;
+  return absl::StrCat(escaped.substr(0, end), "...");
 }
 
 }  // namespace invoker::tools

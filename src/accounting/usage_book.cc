@@ -91,6 +91,9 @@ void UsageBook::OpenLease(uint64_t lease, absl::string_view tenant, uint32_t exe
   if (open_.contains(lease)) return;
   account.number = ++leases_;
   account.sum = SumFor(account.tenant);
+  LogDebug(absl::StrCat("a lease is open, with ", executors, " executors, for tenant \"",
+                        account.tenant, "\""),
+           {account.number, 0});
   open_.emplace(lease, std::move(account));
 }
 
@@ -179,6 +182,7 @@ ResourceUsage UsageBook::CloseLease(uint64_t lease, const UsageReading& last) {
     closed = on_lease_closed_;
   }
   if (!message.empty()) LogWarning(message);
+  LogDebug(absl::StrCat("a lease is closed; calls: ", bill.calls), {account.number, 0});
   if (closed) closed();
   if (file_ == nullptr || (account.executors == 0 && UsedNothing(bill))) return bill;
   if (const absl::Status status = file_->Append(account.tenant, account.executors, bill);

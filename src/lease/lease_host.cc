@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/lease/usage_reading.h"
+#include "src/log/log.h"
 
 namespace invoker {
 namespace {
@@ -139,6 +140,7 @@ ExecutorLease::Events LeaseHost::EventsFor(uint64_t lease,
     }
   };
   own.on_downgraded = [this](absl::string_view provider, absl::string_view reason) {
+    downgrades_.fetch_add(1, std::memory_order_relaxed);
     if (const Events told = events(); told.on_downgraded) told.on_downgraded(provider, reason);
   };
   return own;
@@ -249,8 +251,14 @@ std::shared_ptr<ExecutorLease> LeaseHost::Find(uint64_t lease) const {
 absl::StatusOr<bootstrap::OpenSessionReply> LeaseHost::OpenSession(
     uint64_t lease, const bootstrap::OpenSessionRequest& request) {
   const std::shared_ptr<ExecutorLease> executors = Find(lease);
-  if (executors == nullptr) return shared_.host->OpenSession(lease, request);
-  return executors->OpenSession(request);
+  absl::StatusOr<bootstrap::OpenSessionReply> reply =
+      executors == nullptr ? shared_.host->OpenSession(lease, request)
+                           : executors->OpenSession(request);
+  LogDebug(absl::StrCat("a session on ", request.fabric.provider,
+                        reply.ok() ? " is open" : " was refused: ",
+                        reply.ok() ? "" : reply.status().message()),
+           {book_->NumberOf(lease), reply.ok() ? reply->handle : 0});
+  return reply;
 }
 
 absl::Status LeaseHost::SwitchNotification(uint64_t lease, uint64_t handle,
@@ -264,6 +272,7 @@ absl::Status LeaseHost::SwitchNotification(uint64_t lease, uint64_t handle,
 
 absl::Status LeaseHost::CloseSession(uint64_t lease, uint64_t handle) {
   const std::shared_ptr<ExecutorLease> executors = Find(lease);
+  LogDebug("a client closes a session", {book_->NumberOf(lease), handle});
   if (executors == nullptr) return shared_.host->CloseSession(lease, handle);
   return executors->CloseSession(handle);
 }

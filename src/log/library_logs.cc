@@ -12,14 +12,35 @@
 namespace invoker {
 namespace {
 
+constexpr absl::Duration kStretch = absl::Minutes(1);
+
+// The messages of one library. Errors are not left out for others.
+class LibraryLog {
+ public:
+  explicit LibraryLog(const std::string& library)
+      : prefix_(absl::StrCat(library, ": ")),
+        errors_(absl::StrCat("errors of ", library), 1, kStretch),
+        others_(absl::StrCat("messages of ", library), 1, kStretch) {}
+
+  void Log(LogLevel level, absl::string_view message) {
+    LogThrottle& throttle = level == LogLevel::kError ? errors_ : others_;
+    throttle.Log(level, absl::StrCat(prefix_, message));
+  }
+
+ private:
+  const std::string prefix_;
+  LogThrottle errors_;
+  LogThrottle others_;
+};
+
 // Never destroyed: their threads may have a message while the process ends.
-LogThrottle& Protobuf() {
-  static auto* const log = new LogThrottle("messages of protobuf", 1, absl::Minutes(1));
+LibraryLog& Protobuf() {
+  static auto* const log = new LibraryLog("protobuf");
   return *log;
 }
 
-LogThrottle& Grpc() {
-  static auto* const log = new LogThrottle("messages of gRPC", 1, absl::Minutes(1));
+LibraryLog& Grpc() {
+  static auto* const log = new LibraryLog("gRPC");
   return *log;
 }
 
@@ -34,14 +55,13 @@ LogLevel LevelOf(gpr_log_severity severity) {
 }
 
 void OfProtobuf(google::protobuf::LogLevel level, const char*, int, const std::string& message) {
-  const std::string text = absl::StrCat("protobuf: ", message);
-  if (level == google::protobuf::LOGLEVEL_FATAL) return LogError(text);
-  Protobuf().Log(LevelOf(level), text);
+  if (level == google::protobuf::LOGLEVEL_FATAL) return LogError("protobuf: " + message);
+  Protobuf().Log(LevelOf(level), message);
 }
 
 // gRPC has left out what is below GRPC_VERBOSITY.
 void OfGrpc(gpr_log_func_args* message) {
-  Grpc().Log(LevelOf(message->severity), absl::StrCat("gRPC: ", message->message));
+  Grpc().Log(LevelOf(message->severity), message->message);
 }
 
 }  // namespace

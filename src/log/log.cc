@@ -10,10 +10,10 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
+#include "src/base/printable.h"
 #include "src/log/library_logs.h"
 
 namespace invoker {
@@ -162,18 +162,13 @@ ProcessLog& TheLog() {
 
 }  // namespace
 
+bool IsLogged(LogLevel level) { return TheLog().logger.should_log(LevelOf(level)); }
+
 void Log(LogLevel level, absl::string_view message, LogIds ids) {
-  spdlog::logger& logger = TheLog().logger;
-  if (!logger.should_log(LevelOf(level))) return;
-  // What a peer has said may be in it, and is not to command a terminal.
-  std::string text(message);
-  for (char& byte : text) {
-    if (absl::ascii_iscntrl(static_cast<unsigned char>(byte)) && byte != '\n' && byte != '\t') {
-      byte = '?';
-    }
-  }
+  if (!IsLogged(level)) return;
+  // What a peer has said may be in it.
   current_ids = ids;
-  logger.log(LevelOf(level), text);
+  TheLog().logger.log(LevelOf(level), WithoutControls(message));
   current_ids = {};
 }
 

@@ -19,6 +19,9 @@ struct LogIds {
   uint64_t session = 0;
 };
 
+// Whether messages of this level are not below the log's.
+bool IsLogged(LogLevel level);
+
 void Log(LogLevel level, absl::string_view message, LogIds ids = {});
 
 inline void LogDebug(absl::string_view message, LogIds ids = {}) {

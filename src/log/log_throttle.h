@@ -27,6 +27,7 @@ class LogThrottle {
 
   void Log(LogLevel level, absl::string_view message, LogIds ids = {}, absl::Time now = absl::Now())
       ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (!IsLogged(level)) return;
     absl::MutexLock lock(&mutex_);
     if (now - began_ >= stretch_ || now < began_) {
       TellLeftOut();

@@ -35,6 +35,15 @@ TEST(LogThrottleTest, TheLastOnesAreToldAtTheEnd) {
   EXPECT_THAT(log.messages(), Contains("ends, not written one by one: 3"));
 }
 
+TEST(LogThrottleTest, WhatIsBelowTheLevelTakesNobodysPlace) {
+  const CapturedLog log;
+  LogThrottle throttle("ends", 1);
+  for (int i = 0; i < 5; ++i) throttle.Log(LogLevel::kDebug, "unseen", {}, absl::UnixEpoch());
+  throttle.Log(LogLevel::kError, "an error", {}, absl::UnixEpoch());
+  throttle.Finish();
+  EXPECT_THAT(log.messages(), ElementsAre("an error"));
+}
+
 // A clock that is set back must not silence the log until it has caught up.
 TEST(LogThrottleTest, AClockThatIsSetBackBeginsAnew) {
   const CapturedLog log;
