@@ -1,9 +1,12 @@
 // `invoker top`: which functions run how often and how long, on one server or several, again and
 // again. Rates and times are those since the look before.
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,23 +16,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
-#include "src/bootstrap/client/client.h"
 #include "src/cluster/member_watch.h"
 #include "src/status/status_json.h"
 #include "tools/interrupt.h"
 #include "tools/invoker_cli.h"
 #include "tools/status_text.h"
+#include "tools/watched_servers.h"
 
 namespace invoker::tools {
 namespace {
 
-using bootstrap::BootstrapClient;
 using bootstrap::FunctionCounts;
 using bootstrap::FunctionTable;
-using bootstrap::ServerStatus;
 
 constexpr char kRow[] = "%-29s %-14s %8s %8s %8s %8s\n";
+constexpr size_t kHead = 4;  // lines before the first function's
+// A screen waits no longer for a server that does not answer, unless the interval is longer.
+constexpr absl::Duration kPatience = absl::Seconds(1);
 
 struct Settings {
   ServerSettings server;
@@ -38,51 +41,13 @@ struct Settings {
   uint32_t looks = 0;  // 0: until it is interrupted
 };
 
-// One server, and what it said last.
-struct Watched {
-  std::unique_ptr<BootstrapClient> client;
-  FunctionTable functions;
-};
-using Servers = std::map<std::string, Watched>;  // by address
+using Looks = std::map<std::string, absl::StatusOr<ServerLook>>;  // by address
 
 struct Row {
   FunctionTable::Key key;
   FunctionCounts since;  // the look before
   double rate = 0;
 };
-
-// What has been counted since. A server that was started again begins at 0.
-uint64_t Since(uint64_t now, uint64_t before) { return now >= before ? now - before : now; }
-
-FunctionCounts Since(const FunctionCounts& now, const FunctionCounts& before) {
-  FunctionCounts since;
-  since.calls = Since(now.calls, before.calls);
-  since.failures = Since(now.failures, before.failures);
-  for (size_t i = 0; i < now.time.counts.size(); ++i) {
-    since.time.counts[i] = Since(now.time.counts[i], before.time.counts[i]);
-  }
-  return since;
-}
-
-// The status of a server; connects again if it has to. nullopt, and in `trouble` why not.
-absl::optional<ServerStatus> Look(const Settings& settings, const std::string& name,
-                                  Watched* server, std::string* trouble) {
-  const absl::Duration timeout = settings.server.client.connect_timeout;
-  if (server->client == nullptr) {
-    auto client = BootstrapClient::Connect(name, timeout, settings.server.client.credentials);
-    if (client.ok()) {
-      server->client = *std::move(client);
-    } else {
-      absl::StrAppend(trouble, ShowName(client.status().message(), 80), "\n");
-      return absl::nullopt;
-    }
-  }
-  absl::StatusOr<ServerStatus> status = server->client->GetStatus(timeout);
-  if (status.ok()) return *std::move(status);
-  absl::StrAppend(trouble, ShowName(status.status().message(), 80), "\n");
-  server->client.reset();
-  return absl::nullopt;
-}
 
 void Sort(const std::string& by, std::vector<Row>* rows) {
   const auto key = [&by](const Row& row) {
@@ -95,84 +60,94 @@ void Sort(const std::string& by, std::vector<Row>* rows) {
                    [&key](const Row& a, const Row& b) { return key(a) > key(b); });
 }
 
-// One screen.
-std::string Compose(const Settings& settings, Servers* servers, double seconds) {
-  std::string trouble;
-  bootstrap::WorkerStatus sum;
-  size_t answered = 0;
-  std::map<FunctionTable::Key, FunctionCounts> since;
-  for (auto& [name, server] : *servers) {
-    const absl::optional<ServerStatus> status = Look(settings, name, &server, &trouble);
-    if (!status.has_value()) continue;
-    ++answered;
-    const bootstrap::WorkerStatus& worker = status->worker;
-    for (const auto& [part, all] :
-         {std::pair(&worker.shared, &sum.shared), std::pair(&worker.leased, &sum.leased)}) {
-      all->busy += part->busy;
-      all->idle += part->idle;
-    }
-    sum.sessions += worker.sessions;
-    sum.leases_own += worker.leases_own;
-    sum.leases_waiting += worker.leases_waiting;
-    FunctionTable now = worker.shared.functions;
-    now.Add(worker.leased.functions);
-    for (const auto& [key, counts] : now.rows()) {
-      const auto before = server.functions.rows().find(key);
-      since[key].Add(before == server.functions.rows().end() ? counts
-                                                             : Since(counts, before->second));
-    }
-    server.functions = std::move(now);
-  }
-  std::vector<Row> rows;
-  for (auto& [key, counts] : since) {
-    const double rate = seconds > 0 ? static_cast<double>(counts.calls) / seconds : 0;
-    rows.push_back({key, counts, rate});
-  }
-  Sort(settings.sort, &rows);
-  std::string text = absl::StrFormat(
-      "%d of %d servers; executors busy: %d of %d shared, %d of %d leased\n"
-      "%d sessions, %d leases with executors, %d waiting\n\n",
-      answered, servers->size(), sum.shared.busy, sum.shared.busy + sum.shared.idle,
-      sum.leased.busy, sum.leased.busy + sum.leased.idle, sum.sessions, sum.leases_own,
-      sum.leases_waiting);
-  absl::StrAppendFormat(&text, kRow, "FUNCTION", "FABRIC", "CALLS/S", "FAILED", "P50", "P99");
-  for (const Row& row : rows) {
+// The rows of a screen, of at most so many lines; the others are counted.
+std::string ComposeRows(const std::vector<Row>& all, size_t most) {
+  std::string text = absl::StrFormat(kRow, "FUNCTION", "FABRIC", "CALLS/S", "FAILED", "P50", "P99");
+  // The last line says how many are left out.
+  const size_t shown = all.size() <= most ? all.size() : most - 1;
+  for (size_t i = 0; i < shown; ++i) {
+    const Row& row = all[i];
     absl::StrAppendFormat(&text, kRow, ShowName(row.key.first, 29), ShowName(row.key.second, 14),
                           ShowCount(row.rate), ShowCount(static_cast<double>(row.since.failures)),
                           ShowTime(status::QuantileSeconds(row.since.time, 0.5)),
                           ShowTime(status::QuantileSeconds(row.since.time, 0.99)));
   }
-  return text + trouble;
+  if (shown < all.size()) absl::StrAppend(&text, "and ", all.size() - shown, " more\n");
+  return text;
 }
 
-// Those that there are now; what was seen of them before stays.
-void Keep(const std::vector<cluster::Member>& members, Servers* servers) {
-  Servers now;
-  for (const cluster::Member& member : members) {
-    now[member.server] = std::move((*servers)[member.server]);
+// One screen, of so many lines.
+std::string Compose(const Settings& settings, const Looks& looks, size_t lines) {
+  std::string trouble;
+  bootstrap::WorkerStatus sum;
+  size_t answered = 0;
+  std::map<FunctionTable::Key, Row> by_key;
+  for (const auto& [address, look] : looks) {
+    if (!look.ok()) {
+      absl::StrAppend(&trouble, ShowName(look.status().message(), 80), "\n");
+      continue;
+    }
+    ++answered;
+    const bootstrap::WorkerStatus& worker = look->status.worker;
+    for (const auto& [part, all] :
+         {std::pair(&worker.shared, &sum.shared), std::pair(&worker.leased, &sum.leased)}) {
+      all->busy += part->busy;
+      all->idle += part->idle;
+      all->sessions += part->sessions;
+    }
+    sum.leases_own += worker.leases_own;
+    sum.leases_waiting += worker.leases_waiting;
+    for (const auto& [key, counts] : look->since) {
+      Row& row = by_key[key];
+      row.key = key;
+      row.since.Add(counts);
+      if (look->seconds > 0) row.rate += static_cast<double>(counts.calls) / look->seconds;
+    }
   }
-  *servers = std::move(now);
+  std::vector<Row> rows;
+  for (auto& [key, row] : by_key) rows.push_back(std::move(row));
+  Sort(settings.sort, &rows);
+  std::string text =
+      absl::StrFormat("%d of %d servers; executors busy: %d of %d shared, %d of %d leased\n",
+                      answered, looks.size(), sum.shared.busy, sum.shared.busy + sum.shared.idle,
+                      sum.leased.busy, sum.leased.busy + sum.leased.idle);
+  absl::StrAppend(&text, sum.shared.sessions + sum.leased.sessions, " sessions, ", sum.leases_own,
+                  " leases with executors, ", sum.leases_waiting, " waiting\n\n");
+  const auto taken = static_cast<size_t>(std::count(trouble.begin(), trouble.end(), '\n')) + kHead;
+  return text + ComposeRows(rows, lines > taken ? lines - taken : 1) + trouble;
+}
+
+// How many lines a terminal has; as many as there may be where there is none.
+size_t LinesOf(int descriptor) {
+  winsize size = {};
+  const bool known = ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+  return known ? size.ws_row : SIZE_MAX;
+}
+
+std::vector<std::string> AddressesOf(const std::vector<cluster::Member>& members) {
+  std::vector<std::string> addresses;
+  for (const cluster::Member& member : members) addresses.push_back(member.server);
+  return addresses;
 }
 
 int Run(const Settings& settings) {
   absl::StatusOr<std::unique_ptr<cluster::MemberWatch>> watch =
       cluster::MemberWatch::Start(settings.server.server, settings.server.client.cluster);
   if (!watch.ok()) return FailConnect(watch.status());
-  Servers servers;
-  const absl::StatusOr<std::vector<cluster::Member>> members =
-      (*watch)->AwaitMembers(settings.server.client.connect_timeout);
+  const absl::Duration timeout = settings.server.client.connect_timeout;
+  const absl::StatusOr<std::vector<cluster::Member>> members = (*watch)->AwaitMembers(timeout);
   if (!members.ok()) return FailConnect(members.status());
-  Keep(*members, &servers);
+  WatchedServers servers(settings.server.client.credentials, timeout);
+  servers.Keep(AddressesOf(*members));
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   Interrupt interrupt;
-  Compose(settings, &servers, 0);
-  absl::Time before = absl::Now();
+  servers.Look(timeout);
   for (uint32_t looks = 0; settings.looks == 0 || looks < settings.looks; ++looks) {
     if (interrupt.WaitFor(settings.interval)) break;
-    Keep((*watch)->Now(), &servers);
-    const absl::Time now = absl::Now();
-    std::string text = Compose(settings, &servers, absl::ToDoubleSeconds(now - before));
-    before = now;
+    servers.Keep(AddressesOf((*watch)->Now()));
+    const Looks answers = servers.Look(std::max(settings.interval, kPatience));
+    // A line feed behind the last line would move all of them.
+    std::string text = Compose(settings, answers, LinesOf(STDOUT_FILENO) - 1);
     // Home, and then each line over the one that is there: without a flicker.
     if (terminal) {
       text = absl::StrCat("\x1b[H", absl::StrReplaceAll(text, {{"\n", "\x1b[K\n"}}), "\x1b[J");
