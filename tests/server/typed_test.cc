@@ -278,7 +278,7 @@ TEST_P(TypedTest, AFunctionLearnsAboutItsCall) {
   EXPECT_TRUE(std::get<3>(*second));
   EXPECT_FALSE(std::get<4>(*second));
   EXPECT_NE(std::get<1>(*second), std::get<1>(*first));
-  EXPECT_EQ(std::get<1>(*second).size(), std::get<1>(*first).size());
+  EXPECT_FALSE(std::get<1>(*second).empty());
 }
 
 }  // namespace

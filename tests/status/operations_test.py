@@ -1,5 +1,6 @@
 """What an operator does: lists and ends leases, drains servers, reads logs."""
 
+import base64
 import datetime
 import hashlib
 import json
@@ -8,6 +9,8 @@ import re
 import shutil
 import signal
 import subprocess
+import urllib.error
+import urllib.request
 
 import invoker
 import pytest
@@ -122,7 +125,30 @@ def test_a_log_of_json_has_times_levels_and_leases_and_no_secrets(tmp_path):
     token = "a-token-of-many-characters"
     (tmp_path / "token").write_text(token)
     (tmp_path / "token").chmod(0o600)
-    logged = Logged(tmp_path, *LEASES, "--log-format=json", "--token-file=%s" % (tmp_path / "token"))
+    logged = Logged(
+        tmp_path,
+        *LEASES,
+        "--log-format=json",
+        "--log-level=debug",
+        "--metrics=127.0.0.1:0",
+        "--token-file=%s" % (tmp_path / "token"),
+    )
+    wrong = "a-token-that-nobody-was-given"
+    (tmp_path / "wrong").write_text(wrong)
+    (tmp_path / "wrong").chmod(0o600)
+    with pytest.raises(invoker.InvokerError) as refused:
+        invoker.connect(logged.server.address, token_file=tmp_path / "wrong")
+    assert wrong not in str(refused.value)
+    for authorization in ("Bearer " + wrong, "Bearer " + token, "Basic " + base64.b64encode(b"x:" + wrong.encode()).decode()):
+        request = urllib.request.Request(
+            "http://%s/metrics" % logged.server.ready["metrics"], headers={"Authorization": authorization}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20) as reply:
+                said = reply.read().decode()
+        except urllib.error.HTTPError as error:
+            said = error.read().decode()
+        assert token not in said and wrong not in said
     with invoker.connect(logged.server.address, token_file=tmp_path / "token") as client:
         with client.lease(executors=1, call_limit=0.1) as lease:
             lease.call("echo", b"abc")
@@ -137,7 +163,11 @@ def test_a_log_of_json_has_times_levels_and_leases_and_no_secrets(tmp_path):
     for entry in entries():
         assert datetime.datetime.fromisoformat(entry["time"]).utcoffset() is not None
         assert entry["thread"] > 0
-    assert token not in logged.text()
+    for secret in (token, wrong, base64.b64encode(b"x:" + wrong.encode()).decode()):
+        assert secret not in logged.text()
+    debug = [entry for entry in entries() if entry["level"] == "debug"]
+    for said in ("a lease is open", "a session on tcp;ofi_rxm is open", "a client closes a session", "a lease is closed"):
+        assert any(entry["message"].startswith(said) and entry["lease"] > 0 for entry in debug), debug
 
 
 def test_a_log_of_text_leaves_out_what_is_below_the_level(tmp_path):
@@ -153,10 +183,16 @@ def test_a_log_of_text_leaves_out_what_is_below_the_level(tmp_path):
 
 
 def test_probes_are_there_for_tools():
-    done = subprocess.run(["readelf", "--notes", "tools/invoker_server"], stdout=subprocess.PIPE, text=True, check=True)
-    assert re.findall(r"Provider: invoker\n +Name: (\w+)", done.stdout) == ["run", "response"]
-    done = subprocess.run(["readelf", "--notes", "tools/invoker"], stdout=subprocess.PIPE, text=True, check=True)
-    assert set(re.findall(r"Provider: invoker\n +Name: (\w+)", done.stdout)) == {"post", "completion"}
+    worker, client = {"run", "response"}, {"post", "completion"}
+    for program, probes in {
+        "tools/invoker_server": worker,
+        "tools/invoker_executor": worker,
+        "tools/invoker": client,
+        "src/invoke/libinvoker.so": worker | client,
+        invoker._native._invoker.__file__: worker | client,
+    }.items():
+        done = subprocess.run(["readelf", "--notes", program], stdout=subprocess.PIPE, text=True, check=True)
+        assert set(re.findall(r"Provider: invoker\n +Name: (\w+)", done.stdout)) == probes, program
 
 
 @pytest.mark.skipif(
@@ -173,11 +209,12 @@ def test_bpftrace_counts_every_call_by_a_probe(tmp_path):
             )
             heard = lambda: (tmp_path / "said").read_text()
             assert comes_true(lambda: "ready" in heard() or tracing.poll() is not None) and tracing.poll() is None, heard()
-            for _ in range(17):
+            for _ in range(16):
                 client.call("echo", b"abc")
+            client.call("echo", b"x" * (3 << 20))  # larger than a window
             tracing.send_signal(signal.SIGINT)
             assert tracing.wait(60) == 0, heard()
-            assert "@calls: 17\n" in heard() and "@bytes: 51\n" in heard()
+            assert "@calls: 17\n" in heard() and "@bytes: %d\n" % (48 + (3 << 20)) in heard()
     finally:
         server.stop()
 

@@ -1,5 +1,6 @@
 """A worker's metrics as a real Prometheus reads them, and its page in a real browser."""
 
+import asyncio
 import hashlib
 import http.server
 import json
@@ -17,7 +18,7 @@ import urllib.request
 
 import invoker
 import pytest
-from conftest import OWN_USER, WITH_THE_TEST, Server, comes_true
+from conftest import OWN_USER, WITH_THE_TEST, Rendezvous, Server, comes_true
 
 BROWSER = shutil.which("chromium-headless-shell")
 
@@ -243,10 +244,11 @@ def test_invoker_top_shows_what_ran_since_the_look_before_on_all_servers(worker)
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            assert process.stdout.readline().startswith("2 of 2 servers; executors busy: ")
+            assert re.match(r"[012] of 2 servers; executors busy: ", process.stdout.readline())
             # What ran before it was started does not count.
             for line in process.stdout:
                 if line.startswith("echo "):
+                    # A look that a server did not answer in time has no row of it.
                     assert line.split()[2:] == ["0", "0", "-", "-"]
                     break
             for line in process.stdout:
@@ -288,11 +290,18 @@ def test_a_policy_hides_what_others_do(tmp_path):
         server.stop()
 
 
+# How much wider than the window the page is.
+MEASURES = b"""<script>
+setInterval(() => { document.documentElement.dataset.beyond = document.documentElement.scrollWidth -
+  document.documentElement.clientWidth; }, 50);
+</script>"""
+
+
 class Doctored:
     """A worker's page with a status of the test's."""
 
     def __init__(self, worker, status):
-        page = fetch(worker.ready["metrics"], "/").encode()
+        page = fetch(worker.ready["metrics"], "/").encode() + MEASURES
         pages = {"/": ("text/html", page), "/status.json": ("application/json", json.dumps(status).encode())}
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -315,7 +324,7 @@ class Doctored:
         self.server.server_close()
 
 
-def browse(address, folder):
+def browse(address, folder, *options):
     """The page's content in a browser, once its script has shown a status."""
     done = subprocess.run(
         [
@@ -325,6 +334,7 @@ def browse(address, folder):
             "--user-data-dir=%s" % (folder / "profile"),
             "--virtual-time-budget=3000",
             "--dump-dom",
+            *options,
             "http://%s/" % address,
         ],
         stdout=subprocess.PIPE,
@@ -338,12 +348,71 @@ def browse(address, folder):
 @pytest.mark.skipif(BROWSER is None, reason="there is no chromium-headless-shell")
 def test_the_page_shows_what_the_worker_does(worker, tmp_path):
     with invoker.connect(worker.address) as client:
-        client.call("echo", b"x")
+        ends = threading.Event()
+
+        def call_on():
+            while not ends.is_set():
+                client.call("echo", b"x")
+
+        caller = threading.Thread(target=call_on)
+        caller.start()
         shown = browse(worker.ready["metrics"], tmp_path)
+        ends.set()
+        caller.join()
     assert '<h1 id="server">%s</h1>' % worker.address in shown
     assert '<span id="state" class="">serving</span>' in shown
     assert "<td>echo</td><td>tcp;ofi_rxm</td><td>shared</td>" in shown
-    assert re.search(r'<polyline class="p99" points="\d+,', shown)
+    # What ran between two looks, and no more.
+    assert re.search(r'<path class="p99" d="M[\d.]+,', shown)
+
+
+def in_three_states(worker):
+    """Statuses with nothing running, with load, and with leases that hold and that have failed."""
+    nothing = status_of(worker)
+    nothing["functions"] = []
+    load = json.loads(json.dumps(nothing))
+    load["functions"] = [
+        {
+            "function": "a.function.with.a.name.as.long.as.names.may.be.%02d.%s" % (number, "x" * 70),
+            "fabric": "verbs;ofi_rxm",
+            "executors": executors,
+            "calls": 10**12 + number,
+            "failures": 10**9,
+            "bytes_in": 10**15,
+            "bytes_out": 10**15,
+            "p50_us": 1234567.0,
+            "p99_us": 98765432.0,
+            "times": [0, 5, 10**9],
+        }
+        for number in range(12)
+        for executors in ("shared", "leased")
+    ]
+    failing = json.loads(json.dumps(load))
+    failing["leases"]["open"] = [
+        {"lease": 10**6, "tenant": "t" * 60, "executors": 64, "held_s": 1e6, "cpu_s": 1e7, "calls": 10**12}
+    ] * 20
+    failing["leases"]["last_lost"] = [
+        {"lease": 10**6, "tenant": "t" * 60, "at": "2026-01-01T00:00:00Z", "reason": "signal 9 in " + "x" * 300}
+    ] * 16
+    failing["dropped"] = {"a reason of drops": 10**9}
+    return {"nothing": nothing, "load": load, "failing": failing}
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no chromium-headless-shell")
+@pytest.mark.parametrize("width", [420, 1000])
+def test_the_page_fits_telephones_and_screens_whatever_it_shows(worker, tmp_path, width):
+    pictures = os.environ.get("TEST_UNDECLARED_OUTPUTS_DIR", str(tmp_path))
+    for state, status in in_three_states(worker).items():
+        doctored = Doctored(worker, status)
+        picture = os.path.join(pictures, "page_%s_%d.png" % (state, width))
+        try:
+            shown = browse(doctored.address, tmp_path, "--window-size=%d,1400" % width)
+            browse(doctored.address, tmp_path, "--window-size=%d,1400" % width, "--screenshot=" + picture)
+        finally:
+            doctored.stop()
+        assert 'data-beyond="0"' in shown, state
+        assert shown.count("signal 9 in ") == (16 if state == "failing" else 0)
+        assert os.path.getsize(picture) > 1000
 
 
 def test_open_leases_and_those_that_were_lost_are_shown(worker, tmp_path):
@@ -364,6 +433,39 @@ def test_open_leases_and_those_that_were_lost_are_shown(worker, tmp_path):
     if shown:
         assert "<td>%d</td><td>miller</td><td>1</td>" % mine["lease"] in shown
         assert "<td>%d</td><td>miller</td><td>%s</td>" % (lost["lease"], lost["at"]) in shown
+
+
+def test_a_scrape_does_not_wait_for_an_executor(worker, tmp_path):
+    held = Rendezvous(str(tmp_path))
+    with invoker.connect(worker.address) as client:
+        call = client.submit("test.rendezvous", held.path)
+        held.wait_until_running()
+        # Each of these would wait for ever.
+        executors = lambda kind: status_of(worker)["executors"][kind]
+        assert (executors("shared")["busy"], executors("shared")["sessions"]) == (1, 1)
+        assert 'invoker_executors{executors="shared",state="busy"} 1\n' in fetch(worker.ready["metrics"], "/metrics")
+        assert "executors   shared: 1 of 1 busy" in invoker_status(worker).stdout
+        held.release()
+        assert bytes(call.result()) == b"held"
+        with client.lease() as lease:
+            call = lease.submit("test.rendezvous", held.path)
+            held.wait_until_running()
+            assert (executors("leased")["busy"], executors("leased")["sessions"]) == (1, 1)
+            held.release()
+            assert bytes(call.result()) == b"held"
+    assert comes_true(lambda: executors("leased")["sessions"] == executors("shared")["sessions"] == 0)
+    held.close()
+
+
+def test_the_time_of_a_call_that_is_answered_later_is_counted(worker):
+    async def waits(_):
+        await asyncio.sleep(0.05)
+
+    with invoker.connect(worker.address) as client, client.lease() as lease:
+        lease.register(waits, name="waits")(0)
+        row = row_of(worker, "waits", "leased")
+    # In microseconds. A bucket begins at two thirds of its end.
+    assert row["calls"] == 1 and row["p50_us"] > 30_000
 
 
 def test_requests_that_wait_are_shown(worker):
@@ -393,6 +495,7 @@ def test_names_are_text_on_the_page_and_nothing_runs(worker, tmp_path):
             "bytes_out": 0,
             "p50_us": 1,
             "p99_us": 2,
+            "times": [1],
         }
     ]
     status["dropped"] = {hostile: 3}
@@ -406,4 +509,4 @@ def test_names_are_text_on_the_page_and_nothing_runs(worker, tmp_path):
     finally:
         doctored.stop()
     assert "<title>Invoker %s</title>" % worker.address in shown
-    assert "<img" not in shown and shown.count("&lt;img src=x") == 6
+    assert "<img" not in shown and shown.count("&lt;img src=x") == 8
