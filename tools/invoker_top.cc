@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "src/cluster/member_watch.h"
 #include "src/status/status_json.h"
@@ -30,7 +32,8 @@ using bootstrap::FunctionCounts;
 using bootstrap::FunctionTable;
 
 constexpr char kRow[] = "%-29s %-14s %8s %8s %8s %8s\n";
-constexpr size_t kHead = 4;  // lines before the first function's
+constexpr size_t kHead = 4;         // lines before the first function's
+constexpr size_t kMostTrouble = 5;  // servers that are named because they do not answer
 // A screen waits no longer for a server that does not answer, unless the interval is longer.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
@@ -78,13 +81,13 @@ std::string ComposeRows(const std::vector<Row>& all, size_t most) {
 
 // One screen, of so many lines.
 std::string Compose(const Settings& settings, const Looks& looks, size_t lines) {
-  std::string trouble;
+  std::vector<std::string> trouble;
   bootstrap::WorkerStatus sum;
   size_t answered = 0;
   std::map<FunctionTable::Key, Row> by_key;
   for (const auto& [address, look] : looks) {
     if (!look.ok()) {
-      absl::StrAppend(&trouble, ShowName(look.status().message(), 80), "\n");
+      trouble.push_back(absl::StrCat(ShowName(look.status().message(), 80), "\n"));
       continue;
     }
     ++answered;
@@ -113,8 +116,14 @@ std::string Compose(const Settings& settings, const Looks& looks, size_t lines) 
                       sum.leased.busy, sum.leased.busy + sum.leased.idle);
   absl::StrAppend(&text, sum.shared.sessions + sum.leased.sessions, " sessions, ", sum.leases_own,
                   " leases with executors, ", sum.leases_waiting, " waiting\n\n");
-  const auto taken = static_cast<size_t>(std::count(trouble.begin(), trouble.end(), '\n')) + kHead;
-  return text + ComposeRows(rows, lines > taken ? lines - taken : 1) + trouble;
+  if (trouble.size() > kMostTrouble) {
+    const size_t more = trouble.size() - kMostTrouble;
+    trouble.resize(kMostTrouble);
+    trouble.push_back(absl::StrCat("and ", more, " other servers that did not answer\n"));
+  }
+  const size_t taken = kHead + trouble.size();
+  return absl::StrCat(text, ComposeRows(rows, lines > taken ? lines - taken : 1),
+                      absl::StrJoin(trouble, ""));
 }
 
 // How many lines a terminal has; as many as there may be where there is none.
@@ -141,11 +150,13 @@ int Run(const Settings& settings) {
   servers.Keep(AddressesOf(*members));
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   Interrupt interrupt;
-  servers.Look(timeout);
+  const absl::Duration patience = std::max(settings.interval, kPatience);
+  servers.Look(patience);
   for (uint32_t looks = 0; settings.looks == 0 || looks < settings.looks; ++looks) {
-    if (interrupt.WaitFor(settings.interval)) break;
+    // At once, whatever a server owes.
+    if (interrupt.WaitFor(settings.interval)) std::_Exit(kExitOk);
     servers.Keep(AddressesOf((*watch)->Now()));
-    const Looks answers = servers.Look(std::max(settings.interval, kPatience));
+    const Looks answers = servers.Look(patience);
     // A line feed behind the last line would move all of them.
     std::string text = Compose(settings, answers, LinesOf(STDOUT_FILENO) - 1);
     // Home, and then each line over the one that is there: without a flicker.

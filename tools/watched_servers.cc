@@ -1,5 +1,6 @@
 #include "tools/watched_servers.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,8 +16,7 @@ using bootstrap::FunctionCounts;
 using bootstrap::FunctionTable;
 using bootstrap::ServerStatus;
 
-// What has been counted since. A server that was started again begins at 0.
-uint64_t Since(uint64_t now, uint64_t before) { return now >= before ? now - before : now; }
+uint64_t Since(uint64_t now, uint64_t before) { return now - std::min(now, before); }
 
 FunctionCounts Since(const FunctionCounts& now, const FunctionCounts& before) {
   FunctionCounts since;
@@ -76,6 +76,9 @@ class WatchedServers::Server {
     if (!status.ok()) return status.status();
     const absl::Time now = absl::Now();
     ServerLook look;
+    // One that was started again has counted from 0.
+    if (before_.has_value() && status->started != started_) before_ = FunctionTable();
+    started_ = status->started;
     FunctionTable functions = status->worker.shared.functions;
     functions.Add(status->worker.leased.functions);
     for (const auto& [key, counts] : functions.rows()) {
@@ -96,6 +99,7 @@ class WatchedServers::Server {
   std::unique_ptr<BootstrapClient> client_;
   std::optional<FunctionTable> before_;
   absl::Time answered_at_;
+  absl::Time started_;
 
   absl::Mutex mutex_;
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;

@@ -91,9 +91,6 @@ void UsageBook::OpenLease(uint64_t lease, absl::string_view tenant, uint32_t exe
   if (open_.contains(lease)) return;
   account.number = ++leases_;
   account.sum = SumFor(account.tenant);
-  LogDebug(absl::StrCat("a lease is open, with ", executors, " executors, for tenant \"",
-                        account.tenant, "\""),
-           {account.number, 0});
   open_.emplace(lease, std::move(account));
 }
 

@@ -254,10 +254,12 @@ absl::StatusOr<bootstrap::OpenSessionReply> LeaseHost::OpenSession(
   absl::StatusOr<bootstrap::OpenSessionReply> reply =
       executors == nullptr ? shared_.host->OpenSession(lease, request)
                            : executors->OpenSession(request);
-  LogDebug(absl::StrCat("a session on ", request.fabric.provider,
-                        reply.ok() ? " is open" : " was refused: ",
-                        reply.ok() ? "" : reply.status().message()),
-           {book_->NumberOf(lease), reply.ok() ? reply->handle : 0});
+  if (IsLogged(LogLevel::kDebug)) {
+    LogDebug(absl::StrCat("a session on ", request.fabric.provider,
+                          reply.ok() ? " is open" : " was refused: ",
+                          reply.ok() ? "" : reply.status().message()),
+             {book_->NumberOf(lease), reply.ok() ? reply->handle : 0});
+  }
   return reply;
 }
 
@@ -272,7 +274,9 @@ absl::Status LeaseHost::SwitchNotification(uint64_t lease, uint64_t handle,
 
 absl::Status LeaseHost::CloseSession(uint64_t lease, uint64_t handle) {
   const std::shared_ptr<ExecutorLease> executors = Find(lease);
-  LogDebug("a client closes a session", {book_->NumberOf(lease), handle});
+  if (IsLogged(LogLevel::kDebug)) {
+    LogDebug("a client closes a session", {book_->NumberOf(lease), handle});
+  }
   if (executors == nullptr) return shared_.host->CloseSession(lease, handle);
   return executors->CloseSession(handle);
 }

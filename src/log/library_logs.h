@@ -5,8 +5,8 @@
 
 namespace invoker {
 
-// From now on their messages are in the log: one of each library a minute at most, since anyone who
-// reaches a server can cause them. Fatal ones are always there.
+// From now on their messages are in the log: of each library one error and one other message a
+// minute at most, since any client can cause them. Fatal ones are always there.
 void RouteLibraryLogs();
 
 }  // namespace invoker

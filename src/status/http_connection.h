@@ -5,6 +5,7 @@
 
 #include <openssl/ssl.h>
 
+#include <array>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
@@ -78,8 +79,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Stream
   // What a request that cannot be read is answered with; nothing if there is nobody to answer.
   static std::optional<boost::beast::http::status> Refusal(const Error& error) {
     namespace http = boost::beast::http;
-    if (error == http::error::header_limit) return http::status::request_header_fields_too_large;
-    if (error == http::error::body_limit) return http::status::payload_too_large;
+    if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+      return http::status::request_header_fields_too_large;
+    }
     if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
     if (error.category() != make_error_code(http::error::bad_method).category()) return {};
     return http::status::bad_request;
@@ -98,11 +100,21 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Stream
 
   void Close() {
     if constexpr (kTls) {
-      stream_.async_shutdown([self = this->shared_from_this()](Error) {});
+      stream_.async_shutdown([self = this->shared_from_this()](Error) { self->Linger(); });
     } else {
       Error ignored;
       stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+      Linger();
     }
+  }
+
+  // Until the client closes too. A socket that is closed with something unread takes back what was
+  // sent.
+  void Linger() {
+    boost::beast::get_lowest_layer(stream_).async_read_some(
+        boost::asio::buffer(unread_), [self = this->shared_from_this()](Error error, size_t) {
+          if (!error) self->Linger();
+        });
   }
 
   const SSL* Tls() {
@@ -114,6 +126,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection<Stream
   const HttpHandler* const handler_;
   const std::function<void()> ended_;
   boost::beast::flat_buffer buffer_{HttpLimits::kMostRequestBytes};
+  std::array<char, 4096> unread_;
   boost::beast::http::request_parser<boost::beast::http::empty_body> parser_;
   HttpResponse response_;
 };

@@ -1,5 +1,7 @@
 #include "src/status/http_server.h"
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -53,19 +55,25 @@ std::string AuthorizationOf(const HttpRequest& request) {
   return absl::StrCat(security::kTokenScheme, decoded.substr(colon + 1));
 }
 
-// Whether a browser that asks for this host knows that it asks this machine. It does not where a
-// name of another site's has been made to stand for this machine's address.
-bool NamesThisMachine(beast::string_view host) {
+// Whether a browser that asks for this host knows that it asks this machine, which listens at
+// `own`. It does not where a name of another site's has been made to stand for this machine's
+// address.
+bool NamesThisMachine(beast::string_view host, const std::string& own) {
   std::string name = Text(host);
   const size_t colon = name.rfind(':');
   if (colon != std::string::npos && name.find(']', colon) == std::string::npos) {
     name.resize(colon);
   }
   if (name.size() > 2 && name.front() == '[') name = name.substr(1, name.size() - 2);
+  if (!name.empty() && name.back() == '.') name.pop_back();
   beast::error_code error;
   asio::ip::make_address(name, error);
-  return name.empty() || name == "localhost" || !error;
+  return name.empty() || !error || absl::EqualsIgnoreCase(name, "localhost") ||
+         absl::EqualsIgnoreCase(name, own);
 }
+
+// No program that this process starts inherits it.
+void CloseInPrograms(int descriptor) { fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
 HttpResponse Answer(http::status status, std::string text) {
   HttpResponse response(status, 11, std::move(text));
@@ -96,6 +104,7 @@ class HttpServer::Impl {
     absl::StatusOr<bootstrap::HostPort> address = bootstrap::ResolveListenAddress(*wanted);
     if (!address.ok()) return address.status();
     on_loopback_ = bootstrap::IsLoopback(address->host);
+    own_name_ = wanted->host;
     if (absl::Status status = CheckEncryption(*address); !status.ok()) return status;
     beast::error_code error;
     Bind(address->host, address->port, &error);
@@ -133,6 +142,7 @@ class HttpServer::Impl {
     const tcp::endpoint endpoint(asio::ip::make_address(host, *error), port);
     if (*error) return;
     if (acceptor_.open(endpoint.protocol(), *error)) return;
+    CloseInPrograms(acceptor_.native_handle());
     if (acceptor_.set_option(asio::socket_base::reuse_address(true), *error)) return;
     if (acceptor_.bind(endpoint, *error)) return;
     acceptor_.listen(asio::socket_base::max_listen_connections, *error);
@@ -143,6 +153,7 @@ class HttpServer::Impl {
   void Accept() {
     acceptor_.async_accept(asio::make_strand(io_), [this](beast::error_code error, auto socket) {
       if (error) return AcceptLater();
+      CloseInPrograms(socket.native_handle());
       ++connections_;
       Serve(beast::tcp_stream(std::move(socket)));
       paused_ = connections_ == kMostConnections;
@@ -150,7 +161,7 @@ class HttpServer::Impl {
     });
   }
 
-  // Such as for want of descriptors.
+  // There may be no descriptor left, for example.
   void AcceptLater() {
     retry_.expires_after(std::chrono::milliseconds(100));
     retry_.async_wait([this](beast::error_code) { Accept(); });
@@ -199,10 +210,14 @@ class HttpServer::Impl {
   absl::optional<HttpResponse> Refuse(const HttpRequest& request, const SSL* tls) {
     if (options_.access == nullptr || !options_.access->required()) {
       // What any program of this machine may see is not for other sites that its browser shows.
-      if (!on_loopback_ || NamesThisMachine(request[http::field::host])) return absl::nullopt;
+      // Nor does a browser take a certificate of another name.
+      if (!on_loopback_ || tls != nullptr ||
+          NamesThisMachine(request[http::field::host], own_name_)) {
+        return absl::nullopt;
+      }
       return Answer(http::status::misdirected_request,
-                    "this port is asked by the names of this machine only: localhost, or an "
-                    "address in numbers\n");
+                    "this port is asked by the names of this machine only: localhost, an address "
+                    "in numbers, or the name that it was told to listen at\n");
     }
     const absl::StatusOr<security::Caller> caller =
         options_.access->Identify(AuthorizationOf(request), ShownOn(tls));
@@ -226,6 +241,7 @@ class HttpServer::Impl {
   TlsContext certificates_;
   asio::ssl::context tls_{asio::ssl::context::tls_server};
   bool on_loopback_ = false;
+  std::string own_name_;  // the host that was to be listened at
   std::string address_;
   std::atomic<bool> stopping_{false};
   asio::io_context io_;

@@ -1,4 +1,4 @@
-// Serves pages that are made when they are asked for, over HTTP or HTTPS, to those whom the
+// Serves pages that are made when they are asked for, over HTTP or HTTPS, to clients that the
 // server's bootstrap would answer too.
 //
 // Each request has a connection of its own, which is closed when it takes too long, and a few

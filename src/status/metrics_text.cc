@@ -17,7 +17,8 @@ void AddFunctions(const bootstrap::WorkerStatus& worker, Families* families) {
   CallFamilies calls({"invoker_", "Functions run.", "Functions run that said that they failed.",
                       "Payloads of the requests that ran.", "Payloads of the responses to these.",
                       "Time that an executor spent on a call, from its turning to it to the "
-                      "function's end."});
+                      "function's end; of calls that are answered later, from when their function "
+                      "put them off."});
   calls.Add(worker.shared.functions, {{"executors", kShared}});
   calls.Add(worker.leased.functions, {{"executors", kLeased}});
   families->Add(std::move(calls));
@@ -118,7 +119,8 @@ void AddServer(const ServerStatus& status, Families* families) {
                        "Sessions whose clients gave up write-with-immediate.",
                        status.worker.downgrades);
   families->AddCounter("invoker_endpoints_given_up_total",
-                       "Endpoints that take no more sessions; replaced where that is possible.",
+                       "Endpoints of shared executors that take no more sessions; replaced where "
+                       "that is possible.",
                        status.worker.endpoints_given_up);
   families->AddGauge("invoker_bulk_bytes",
                      "Memory in use for payloads that are larger than the windows.",

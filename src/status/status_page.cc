@@ -56,6 +56,7 @@ path { fill: none; stroke-width: 2; vector-effect: non-scaling-stroke; }
 <script>
 "use strict";
 const kPoints = 120;
+const kChoices = 200;
 const past = [];  // what ran between two looks: p50 and p99 by function
 const choices = [undefined];  // undefined: the slowest function
 let before = null;
@@ -106,12 +107,11 @@ function quantile(counts, ends, share) {
   }
   return 0;
 }
-// What has been counted since. A server that was started again begins at 0.
-function since(now, old) { return now.map((count, i) => count >= (old[i] || 0) ? count - (old[i] || 0) : count); }
 function look_back(status) {
   const ran = new Map();
-  for (const each of status.functions) {
-    const counts = since(each.times, before.times.get(nameOf(each)) || []);
+  for (const each of before === null ? [] : status.functions) {
+    const old = before.times.get(nameOf(each)) || [];
+    const counts = each.times.map((count, i) => Math.max(0, count - (old[i] || 0)));
     if (counts.some((count) => count > 0)) {
       ran.set(nameOf(each), { p50: quantile(counts, status.bucket_ends_us, 0.5),
                               p99: quantile(counts, status.bucket_ends_us, 0.99) });
@@ -122,7 +122,7 @@ function look_back(status) {
 }
 function choose(functions) {
   for (const name of functions.map(nameOf)) {
-    if (choices.includes(name)) continue;
+    if (choices.includes(name) || choices.length > kChoices) continue;
     choices.push(name);
     element("which").appendChild(document.createElement("option")).textContent = name;
   }
@@ -147,10 +147,11 @@ function draw() {
 function show(status, at) {
   const functions = status.functions;
   const calls = functions.reduce((sum, each) => sum + each.calls, 0);
+  if (before !== null && status.uptime_s < before.uptime_s) before = null;  // it was started again
   const seconds = before === null ? 0 : (at - before.at) / 1000;
   const rate = seconds > 0 ? Math.max(0, (calls - before.calls) / seconds) : 0;
-  if (before !== null) look_back(status);
-  before = { at, calls, times: new Map(functions.map((each) => [nameOf(each), each.times])) };
+  look_back(status);
+  before = { at, calls, uptime_s: status.uptime_s, times: new Map(functions.map((each) => [nameOf(each), each.times])) };
   document.title = "Invoker " + status.server;
   element("server").textContent = status.server;
   element("state").textContent = status.draining ? "draining" : "serving";
@@ -191,12 +192,15 @@ function show(status, at) {
 }
 async function look() {
   try {
-    const reply = await fetch("/status.json", { cache: "no-store", signal: AbortSignal.timeout(5000) });
+    const reply = await fetch("/status.json", { cache: "no-store", signal: AbortSignal.timeout ? AbortSignal.timeout(5000) : undefined });
     if (!reply.ok) throw new Error("the server says " + reply.status);
     show(await reply.json(), performance.now());
   } catch (error) {
     element("state").textContent = "no answer: " + error.message;
     element("state").className = "bad";
+    before = null;
+    look_back(null);
+    draw();
   }
   setTimeout(look, 1000);
 }

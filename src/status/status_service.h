@@ -1,6 +1,6 @@
 // The service Status of proto/bootstrap.proto: what a server does and has.
 //
-// Anyone who may ask the bootstrap may ask here, unless a policy hides from them what others do.
+// Any client that may ask the bootstrap may ask here, unless a policy hides what others do.
 
 #ifndef INVOKER_SRC_STATUS_STATUS_SERVICE_H_
 #define INVOKER_SRC_STATUS_STATUS_SERVICE_H_

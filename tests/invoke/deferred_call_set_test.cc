@@ -122,8 +122,8 @@ TEST_F(DeferredCallSetTest, TheWatchShowsTheCallThatHasRunLongest) {
   const std::shared_ptr<DeferredCall> first = Defer("", 1);
   const std::shared_ptr<DeferredCall> second = Defer("", 2);
   EXPECT_FALSE(watch_.Longest().running());
-  second->Begin(/*counts_time=*/false);
-  first->Begin(/*counts_time=*/true);
+  second->Begin(/*on_own_thread=*/false);
+  first->Begin(/*on_own_thread=*/true);
   EXPECT_EQ(watch_.Longest().function(), 2);
   EXPECT_FALSE(watch_.Now().running());
   second->Complete(0);

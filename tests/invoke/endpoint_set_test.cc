@@ -180,6 +180,9 @@ TEST_P(EndpointSetTest, ThereAreSoManyEndpointsAndNoMore) {
   const absl::Status refused = set->Replace(full).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_TRUE(absl::StrContains(refused.message(), "restart of the server")) << refused;
+  // The last one once, however many sessions it refuses.
+  EXPECT_FALSE(set->Replace(full).ok());
+  EXPECT_EQ(shared_.endpoints_given_up.load(), EndpointSet::kMostOthers + 1);
   // Sessions of the first of them are as they were.
   EXPECT_NE(set->Find(stay.front()), nullptr);
   EndSession(set, stay.front());
@@ -214,6 +217,7 @@ TEST_P(EndpointSetTest, WhatAllKeepTogetherHasALimit) {
   // Another one in its place would have no room.
   const absl::Status refused = other->Replace(full).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_EQ(shared_.endpoints_given_up.load(), 1u);
   ASSERT_EQ(one->Replace(full).ok(), closable_);
   if (!closable_) return;
   std::vector<std::shared_ptr<ExecutorEndpoint>> released;

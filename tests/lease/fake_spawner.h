@@ -82,6 +82,7 @@ class FakeLife {
   void CloseSession(uint64_t handle, absl::string_view reason) {
     events_.on_session_closed(handle, reason);
   }
+  void Downgrade() { events_.on_downgraded("fabric", "a reason"); }
 
  private:
   FakeMachine* const machine_;

@@ -263,6 +263,12 @@ TEST_F(LeaseHostTest, ADeadExecutorEndsItsLeaseAndNoOther) {
   EXPECT_EQ(doomed->Line(0), "granted 2");
   const auto other = Open(2);
   EXPECT_EQ(other->Line(0), "granted 2");
+  OpenSession(1, 0);
+  Life(1)->Downgrade();
+  bootstrap::WorkerStatus before;
+  host_.AddStatus(&before);
+  EXPECT_EQ(before.downgrades, 1u);
+  EXPECT_EQ(before.leased.sessions, 1u);
   Life(1)->End({LeaseEndCause::kCrashed, "signal 11 in f", absl::ZeroDuration()});
   EXPECT_THAT(doomed->Line(1), AllOf(HasSubstr("ended "), HasSubstr("signal 11 in f")));
   bootstrap::WorkerStatus status;

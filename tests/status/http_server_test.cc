@@ -1,10 +1,11 @@
-// Whom the pages are served to, over plain HTTP and over TLS.
+// The clients that the pages are served to, over plain HTTP and over TLS.
 
 #include "src/status/http_server.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <httplib.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -71,7 +72,8 @@ TEST(HttpServerTest, ASiteWhoseNameStandsForThisMachineIsToldNothing) {
   };
   EXPECT_EQ(status_of("site.example"), 421);
   EXPECT_EQ(status_of("site.example:80"), 421);
-  for (const char* own : {"localhost", "localhost:9100", "127.0.0.1", "[::1]:9100", "[::1]"}) {
+  for (const char* own :
+       {"localhost", "LOCALHOST.:9100", "127.0.0.1", "127.0.1.1:9100", "[::1]:9100", "[::1]"}) {
     EXPECT_EQ(status_of(own), 200) << own;
   }
 }
@@ -90,6 +92,7 @@ class RawClient {
     return send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
   }
+  void EndSending() { shutdown(socket_.get(), SHUT_WR); }
   // All that comes until the server closes the connection.
   std::string Receive() {
     std::string all;
@@ -129,10 +132,9 @@ TEST(HttpServerTest, ARequestThatIsTooLongIsRefused) {
   EXPECT_TRUE(client.Send("GET /page HTTP/1.1\r\n"));
   const std::string header = "Header: " + std::string(1000, 'x') + "\r\n";
   // The header never ends.
-  for (int i = 0; i < 1'000'000 && client.Send(header); ++i) {
-  }
-  EXPECT_FALSE(client.Send(header));
-  EXPECT_EQ(httplib::Client("127.0.0.1", PortOf(*server)).Get("/page")->status, 200);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(client.Send(header));
+  client.EndSending();
+  EXPECT_THAT(client.Receive(), HasSubstr("431"));
 }
 
 TEST(HttpServerTest, GarbageIsAnsweredWithAnError) {
@@ -144,11 +146,47 @@ TEST(HttpServerTest, GarbageIsAnsweredWithAnError) {
 }
 
 TEST(HttpServerTest, ManyConnectionsThatAskNothingDoNotKeepOthersOutForLong) {
-  const auto server = Start(ImpatientOptions());
+  HttpOptions options = Options();
+  options.patience = absl::Seconds(1);
+  const auto server = Start(options);
   ASSERT_NE(server, nullptr);
   std::vector<std::unique_ptr<RawClient>> silent;
   for (int i = 0; i < 300; ++i) silent.push_back(std::make_unique<RawClient>(*server));
-  EXPECT_EQ(httplib::Client("127.0.0.1", PortOf(*server)).Get("/page")->status, 200);
+  // A machine that is busy for a second may cut it off, but not for ever.
+  int status = 0;
+  while (status == 0) {
+    const httplib::Result result = httplib::Client("127.0.0.1", PortOf(*server)).Get("/page");
+    if (result) status = result->status;
+  }
+  EXPECT_EQ(status, 200);
+}
+
+TEST(HttpServerTest, ProgramsThatAreStartedInheritNothing) {
+  const auto sockets = [] {
+    size_t inherited = 0;
+    for (int fd = 3; fd < 1024; ++fd) {
+      sockaddr_storage address = {};
+      socklen_t size = sizeof(address);
+      const bool is_tcp = getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+                          address.ss_family == AF_INET;
+      if (is_tcp && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) ++inherited;
+    }
+    return inherited;
+  };
+  size_t inside = 99;
+  const size_t before = sockets();
+  HttpOptions options = Options();
+  options.pages["/page"].make = [&] {
+    inside = sockets();
+    return std::string();
+  };
+  const auto server = Start(options);
+  ASSERT_NE(server, nullptr);
+  RawClient client(*server);
+  const size_t own = sockets() - before;  // the client's
+  EXPECT_TRUE(client.Send("GET /page HTTP/1.1\r\n\r\n"));
+  EXPECT_THAT(client.Receive(), HasSubstr("200"));
+  EXPECT_EQ(inside, before + own);
 }
 
 TEST(HttpServerTest, ItEndsWhileConnectionsAreOpen) {

@@ -298,15 +298,19 @@ setInterval(() => { document.documentElement.dataset.beyond = document.documentE
 
 
 class Doctored:
-    """A worker's page with a status of the test's."""
+    """A worker's page with a status of the test's, or with what a function of the test's makes at each look."""
 
     def __init__(self, worker, status):
         page = fetch(worker.ready["metrics"], "/").encode() + MEASURES
-        pages = {"/": ("text/html", page), "/status.json": ("application/json", json.dumps(status).encode())}
+        pages = {
+            "/": ("text/html", lambda: page),
+            "/status.json": ("application/json", lambda: json.dumps(status() if callable(status) else status).encode()),
+        }
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                kind, content = pages.get(self.path, ("text/plain", b""))
+                kind, make = pages.get(self.path, ("text/plain", bytes))
+                content = make()
                 self.send_response(200)
                 self.send_header("Content-Type", kind)
                 self.end_headers()
@@ -348,22 +352,38 @@ def browse(address, folder, *options):
 @pytest.mark.skipif(BROWSER is None, reason="there is no chromium-headless-shell")
 def test_the_page_shows_what_the_worker_does(worker, tmp_path):
     with invoker.connect(worker.address) as client:
-        ends = threading.Event()
-
-        def call_on():
-            while not ends.is_set():
-                client.call("echo", b"x")
-
-        caller = threading.Thread(target=call_on)
-        caller.start()
+        client.call("echo", b"x")
         shown = browse(worker.ready["metrics"], tmp_path)
-        ends.set()
-        caller.join()
     assert '<h1 id="server">%s</h1>' % worker.address in shown
     assert '<span id="state" class="">serving</span>' in shown
     assert "<td>echo</td><td>tcp;ofi_rxm</td><td>shared</td>" in shown
-    # What ran between two looks, and no more.
-    assert re.search(r'<path class="p99" d="M[\d.]+,', shown)
+    # Nothing ran between two looks.
+    assert '<path class="p99" d=""' in shown
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no chromium-headless-shell")
+def test_the_chart_shows_what_ran_between_two_looks_and_no_more(worker, tmp_path):
+    with invoker.connect(worker.address) as client:
+        client.call("echo", b"x")
+    status = status_of(worker)
+    row = row_of(worker, "echo", "shared")
+    # Many calls in the first bucket before, and from look to look some in the twentieth.
+    row["times"] = [10**9] + [0] * 19
+    status["functions"] = [row]
+
+    def look():
+        row["times"][19] += 100
+        return status
+
+    doctored = Doctored(worker, look)
+    try:
+        shown = browse(doctored.address, tmp_path)
+    finally:
+        doctored.stop()
+    assert re.search(r'<path class="p99" d="M[\d.]+,[\d.]+H', shown)
+    top = re.search(r"The top is ([\d.]+) µs\.", shown)
+    ends = status["bucket_ends_us"]
+    assert ends[18] < float(top[1]) <= ends[19], (top[0], ends[18:20])
 
 
 def in_three_states(worker):

@@ -73,7 +73,7 @@ void ConcurrentFunction::Run(DeferredCall* call) {
     return call->Refuse(StatusCode::kDeadlineExpired,
                         "the deadline passed before the function could begin; it did not run");
   }
-  call->Begin(/*counts_time=*/true);
+  call->Begin(/*on_own_thread=*/true);
   int64_t returned = INVOKER_FAILED;
   try {
     returned = entry_.function(call->call());
