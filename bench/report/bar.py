@@ -289,16 +289,85 @@ def _python_rates(results):
 
 def _instructions(counts):
     """`counts`: of each fabric, what tests/budget has recorded."""
-    worst, fabric = max(((count, name) for name, count in (counts or {}).items()), default=(None, ""))
     return [
         Row(
-            "instructions of ours per hot call, both ends together, without libfabric",
-            600,
-            300,
-            worst,
-            detail=f"recorded by tests/budget; the most: {fabric}" if fabric else "",
+            f"instructions of ours per hot call, both ends together, without libfabric, {provider}",
+            least,
+            400,
+            (counts or {}).get(provider),
+            detail="recorded by tests/budget",
         )
+        for provider, least in ((TCP, 900), (SHM, 800))
     ]
+
+
+def _outstanding(results):
+    rows = []
+    for provider, least in ((TCP, 8), (SHM, 6)):
+        found = results.rows(
+            "parallel_invocations", "closed_loop", provider=provider, executors=1, outstanding=64, bytes=64
+        )
+        calls, row = _pick(max, found, "calls_per_s")
+        raw = row.get("raw_calls_per_s")
+        measured = calls / raw if calls and raw else None
+        rows.append(
+            Row(
+                f"64 B, 64 outstanding, calls/s over raw messages/s, {provider}",
+                least,
+                None,
+                measured,
+                more_is_better=True,
+            )
+        )
+    return rows
+
+
+def _lease(results):
+    rows = []
+    for what, executor, least, aim in (
+        ("lease of a prestarted executor", "native_pool", 5, 3),
+        ("lease of an executor that is forked for it", "native_fork", 20, 10),
+    ):
+        # The worst fabric counts.
+        measured, row = _pick(max, results.rows("cold_start", "lease_totals", executor=executor), "p50_us")
+        rows.append(
+            Row(
+                f"{what}, to its first result, p50",
+                least,
+                aim,
+                None if measured is None else measured / 1000,
+                unit="ms",
+                detail=row.get("provider", ""),
+            )
+        )
+    return rows
+
+
+def _silence(results):
+    rows = []
+    for provider, aim in ((TCP, 25), (SHM, 15)):
+        found = results.rows(
+            "wake_up", "latency", provider=provider, subject="invoker", pause_ms=1000, call="after silence"
+        )
+        measured, row = _pick(max, found, "p50_us")
+        ratio = row.get("p50_over_tcp_blocking")
+        beside = f"{number(ratio)} times a blocking TCP socket's, which this machine wakes as well" if ratio else ""
+        rows.append(
+            Row(
+                f"first call after 1 s of silence to a sleeping executor, {provider}, p50",
+                60,
+                aim,
+                measured,
+                unit="us",
+                detail=beside,
+            )
+        )
+    for provider in (TCP, SHM):
+        measured, _ = _pick(max, results.rows("wake_up", "idle", provider=provider, pause_ms=1000), "core_percent")
+        rows.append(
+            Row(f"processor time of an idle executor's server, {provider}", 0.3, None, measured, unit="% of a core")
+        )
+    return rows
 
 
 def _memory(results):
@@ -348,6 +417,9 @@ def compute(reports, instructions=None):
         *_warm(results),
         *_python(results),
         *_python_rates(results),
+        *_outstanding(results),
+        *_lease(results),
+        *_silence(results),
         *_instructions(instructions),
         *_memory(results),
     ]

@@ -13,6 +13,7 @@ LESS = {
     "peer_scale": ["--peers=1000", "--sessions=10"],
     "invoke_latency": ["--bytes=64,4096"],
     "data_auth": ["--bytes=64,4096"],
+    "wake_up": ["--pause-ms=1,10"],
 }
 # By a program of tables: its tables that have a row for each fabric at least.
 TABLES = {
@@ -27,6 +28,7 @@ TABLES = {
     "peer_scale": ["sessions", "latency"],
     "stages": ["stages"],
     "data_auth": ["latency"],
+    "wake_up": ["latency", "idle"],
 }
 
 
@@ -61,15 +63,6 @@ def test_notification_measures_both_fabrics(tmp_path):
     results = json.loads(result.read_text())["results"]
     assert {row["provider"] for row in results} == set(FABRICS)
     assert all(row["median_us"] > 0 for row in results)
-
-
-def test_idle_cost_measures_both_fabrics(tmp_path):
-    result = tmp_path / "result.json"
-    less = ["--seconds=0.2", "--pings=50", "--wakes=3", "--pause=20ms"]
-    run(["bench/idle_cost", *FABRICS, *less, "--programs=tools", f"--json={result}"])
-    rows = [json.loads(line) for line in result.read_text().splitlines()]
-    assert [row["fabric"] for row in rows] == FABRICS
-    assert all(row["hot_p50_us"] > 0 and row["woken_p50_us"] > 0 for row in rows)
 
 
 def test_polling_measures_every_way(tmp_path):

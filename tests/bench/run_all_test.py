@@ -122,7 +122,9 @@ def test_what_is_missing_is_never_met(reports):
         ["preallocated", TCP],  # a figure that is not a number
         ["preallocated", "shm"],
         ["calls per second", TCP],  # a program that is missing
-        ["instructions"],
+        ["instructions", TCP],
+        ["prestarted"],
+        ["silence", "shm"],
         ["inserted peer"],
         ["idle session"],
     ):
@@ -162,10 +164,45 @@ def test_bandwidth_is_that_of_the_default_window_in_the_worst_direction():
     assert (got.measured, got.met) == (0.96, "yes")
 
 
-def test_instructions_are_those_of_the_fabric_with_the_most():
-    row = find(bar.compute({}, {TCP: 310, "shm": 290}), "instructions")
-    assert (row.measured, row.met) == (310, "yes")
-    assert find(bar.compute({}, {TCP: 300}), "instructions").met == "aim"
+def test_instructions_have_a_bar_on_each_fabric():
+    rows = bar.compute({}, {TCP: 850, "shm": 850})
+    assert [find(rows, "instructions", fabric).met for fabric in (TCP, "shm")] == ["yes", "no"]
+    assert find(bar.compute({}, {TCP: 400}), "instructions", TCP).met == "aim"
+
+
+def test_calls_are_held_against_the_messages_of_the_raw_fabric():
+    row = {"provider": "shm", "executors": 1, "outstanding": 64, "bytes": 64, "calls_per_s": 6e6, "raw_calls_per_s": 1e6}
+    rows = bar.compute({"parallel_invocations": {"tables": {"closed_loop": [row]}}})
+    assert find(rows, "over raw messages", "shm").met == "yes"
+
+
+def test_a_lease_is_that_of_the_worst_fabric_in_milliseconds():
+    totals = [
+        {"provider": TCP, "executor": "native_pool", "p50_us": 5100.0},
+        {"provider": "shm", "executor": "native_pool", "p50_us": 2000.0},
+        {"provider": "shm", "executor": "native_fork", "p50_us": 9000.0},
+    ]
+    rows = bar.compute({"cold_start": {"tables": {"lease_totals": totals}}})
+    pooled = find(rows, "prestarted")
+    assert (pooled.measured, pooled.met, pooled.detail) == (5.1, "no", TCP)
+    assert find(rows, "forked").met == "aim"
+
+
+def test_silence_is_a_second_s_and_the_first_call_s():
+    def call(when, pause_ms, p50):
+        return {
+            "provider": TCP, "subject": "invoker", "call": when, "pause_ms": pause_ms, "p50_us": p50,
+            "p50_over_tcp_blocking": 2.0,
+        }
+
+    tables = {
+        "latency": [call("after silence", 1000, 55.0), call("after silence", 10, 99.0), call("right behind", 1000, 99.0)],
+        "idle": [{"provider": TCP, "pause_ms": 1000, "core_percent": 0.4}],
+    }
+    rows = bar.compute({"wake_up": {"tables": tables}})
+    first = find(rows, "first call", TCP)
+    assert (first.measured, first.met) == (55.0, "yes") and "2 times" in first.detail
+    assert find(rows, "processor time", TCP).met == "no"
 
 
 def test_memory_per_peer_is_that_of_the_largest_table_and_per_session_has_its_windows():
