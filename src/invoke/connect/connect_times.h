@@ -16,11 +16,9 @@ struct ConnectTimes {
   absl::Duration worker_info;  // the bootstrap's channel, and what the worker tells of itself
   absl::Duration discovery;    // which of the worker's fabrics this machine has
   absl::Duration lease;
-  // Opening our endpoint, and allocating and registering the windows' memory, as far as that is not
-  // done while the lease is asked for.
-  absl::Duration endpoint;
-  absl::Duration session;  // the worker allocates and registers its half and answers with it
-  absl::Duration probe;    // the first bytes through the data path, and back
+  absl::Duration endpoint;  // opening ours, and allocating and registering the windows' memory
+  absl::Duration session;   // the worker allocates and registers its half and answers with it
+  absl::Duration probe;     // the first bytes through the data path, and back
 };
 
 // Adds the time of a scope to one step. Without times, does nothing.

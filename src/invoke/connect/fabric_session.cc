@@ -123,41 +123,31 @@ void FabricSession::Close() {
 
 absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) {
   ConnectStep step(options().times, &ConnectTimes::endpoint);
-  absl::optional<EndpointAhead::Opened> ahead;
-  if (setting_.ahead != nullptr) ahead = setting_.ahead->Take();
-  EndpointAhead::Opened driver =
-      ahead.has_value() ? *std::move(ahead) : OpenDriver(choice, options(), *setting_.info);
-  if (!driver.ok()) return driver.status();
-  driver_ = *std::move(driver);
-  return absl::OkStatus();
-}
-
-EndpointAhead::Opened FabricSession::OpenDriver(const transport::FabricChoice& choice,
-                                                const ClientOptions& options,
-                                                const bootstrap::WorkerInfo& info) {
   absl::StatusOr<transport::FabricChoice> copy = transport::CopyOf(choice);
   if (!copy.ok()) return copy.status();
   transport::ReactorOptions reactor_options;
-  if (options.hot_timeout >= kHotFrom) reactor_options.use = transport::ReactorUse::kHot;
+  if (options().hot_timeout >= kHotFrom) reactor_options.use = transport::ReactorUse::kHot;
   reactor_options.spin_limit =
-      std::clamp(options.peer_timeout / 2, kLeastSpinLimit, kMostSpinLimit);
+      std::clamp(options().peer_timeout / 2, kLeastSpinLimit, kMostSpinLimit);
   absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =
       transport::Reactor::Open(*std::move(copy), reactor_options);
   if (!reactor.ok()) return reactor.status();
-  if (absl::Status status = CheckPieces(options, (*reactor)->profile()); !status.ok()) {
+  if (absl::Status status = CheckPieces(options(), (*reactor)->profile()); !status.ok()) {
     return status;
   }
   ClientSession::Options session;
-  session.window_bytes = options.window_bytes == 0 ? info.window_bytes : options.window_bytes;
+  session.window_bytes =
+      options().window_bytes == 0 ? setting_.info->window_bytes : options().window_bytes;
   // A peer that reaches the endpoint can ring its doorbells, but has to guess this.
   const absl::StatusOr<uint64_t> number = transport::DrawRandom();
   if (!number.ok()) return number.status();
   session.number = static_cast<uint16_t>(*number);
-  session.first_sequence = options.first_sequence;
-  session.data_auth = options.data_auth;
-  auto driver = std::make_shared<CallDriver>(*std::move(reactor), options.hot_timeout);
+  session.first_sequence = options().first_sequence;
+  session.data_auth = options().data_auth;
+  auto driver = std::make_shared<CallDriver>(*std::move(reactor), options().hot_timeout);
   if (absl::Status status = driver->Prepare(session); !status.ok()) return status;
-  return driver;
+  driver_ = std::move(driver);
+  return absl::OkStatus();
 }
 
 absl::Status FabricSession::OpenSession(Notification wanted, absl::string_view downgrade_reason) {

@@ -16,7 +16,6 @@
 #include "invoker/client_options.h"
 #include "src/bootstrap/client/client.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/invoke/connect/endpoint_ahead.h"
 #include "src/invoke/connect/session_watch.h"
 #include "src/invoke/session/driver/call_driver.h"
 #include "src/transport/discovery/discovery.h"
@@ -33,7 +32,6 @@ class FabricSession {
     const bootstrap::WorkerInfo* info = nullptr;
     const ClientOptions* options = nullptr;
     SessionWatch* watch = nullptr;
-    EndpointAhead* ahead = nullptr;  // what OpenDriver has returned for this fabric; nullptr: none
   };
 
   struct Opened {
@@ -47,12 +45,6 @@ class FabricSession {
   // a function. Any thread.
   static Opened Open(const Setting& setting, const bootstrap::FabricOffer& offer,
                      const transport::FabricChoice& choice);
-
-  // Opens an endpoint and registers its windows, for a session. Blocks for some milliseconds. Any
-  // thread.
-  static EndpointAhead::Opened OpenDriver(const transport::FabricChoice& choice,
-                                          const ClientOptions& options,
-                                          const bootstrap::WorkerInfo& info);
 
   // Closes as Close does.
   ~FabricSession();

@@ -37,7 +37,6 @@ absl::StatusOr<std::shared_ptr<const WorkerContact>> WorkerContact::Find(
     if (!status.ok()) return status;
   }
   if (absl::Status status = contact->FindFabricsHere(options); !status.ok()) return status;
-  contact->OpenFirstEndpoint(options);
   return contact;
 }
 
@@ -84,13 +83,6 @@ absl::Status WorkerContact::FindFabricsHere(const ClientOptions& options) {
   return absl::OkStatus();
 }
 
-void WorkerContact::OpenFirstEndpoint(const ClientOptions& options) {
-  if (plan_.order.empty()) return;
-  const transport::FabricChoice& choice = *found_[plan_.order.front()].choice;
-  ahead_ = std::make_unique<EndpointAhead>(
-      [this, &choice, options] { return FabricSession::OpenDriver(choice, options, info_); });
-}
-
 absl::Status WorkerContact::Usable() const {
   if (!plan_.order.empty()) return absl::OkStatus();
   return ExplainFailure(target(), info_.fabrics, plan_, {});
@@ -98,11 +90,10 @@ absl::Status WorkerContact::Usable() const {
 
 absl::StatusOr<WorkerContact::Opened> WorkerContact::OpenSession(
     uint64_t lease, uint32_t executor, SessionWatch* watch, const ClientOptions* options) const {
-  FabricSession::Setting setting = {bootstrap_.get(), lease, executor,    &info_,
-                                    options,          watch, ahead_.get()};
+  const FabricSession::Setting setting = {bootstrap_.get(), lease,   executor,
+                                          &info_,           options, watch};
   std::vector<FabricFailure> failed;
   for (const size_t offer : plan_.order) {
-    if (offer != plan_.order.front()) setting.ahead = nullptr;
     FabricSession::Opened opened =
         FabricSession::Open(setting, info_.fabrics[offer], *found_[offer].choice);
     if (opened.session != nullptr) {

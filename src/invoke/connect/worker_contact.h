@@ -17,7 +17,6 @@
 #include "invoker/client_options.h"
 #include "src/bootstrap/client/client.h"
 #include "src/bootstrap/messages/messages.h"
-#include "src/invoke/connect/endpoint_ahead.h"
 #include "src/invoke/connect/fabric_session.h"
 #include "src/invoke/connect/session_watch.h"
 #include "src/invoke/fabrics/fabric_choice.h"
@@ -27,9 +26,9 @@ namespace invoker {
 
 class WorkerContact {
  public:
-  // Asks the worker what it offers and looks for that on this machine. The endpoint of the first
-  // session opens behind it. Blocks: connect_timeout, and some milliseconds for each fabric.
-  // FAILED_PRECONDITION if the worker does not offer the provider that the options name.
+  // Asks the worker what it offers and looks for that on this machine. Blocks: connect_timeout, and
+  // some milliseconds for each fabric. FAILED_PRECONDITION if the worker does not offer the
+  // provider that the options name.
   static absl::StatusOr<std::shared_ptr<const WorkerContact>> Find(absl::string_view server,
                                                                    const ClientOptions& options);
   WorkerContact(const WorkerContact&) = delete;
@@ -59,14 +58,12 @@ class WorkerContact {
 
   absl::Status KeepNamedOffer(const std::string& provider);
   absl::Status FindFabricsHere(const ClientOptions& options);
-  void OpenFirstEndpoint(const ClientOptions& options);
 
   const std::unique_ptr<bootstrap::BootstrapClient> bootstrap_;
   bootstrap::WorkerInfo info_;
   bool named_ = false;              // the user left no choice
   std::vector<FoundFabric> found_;  // one for each of info_.fabrics
   FabricPlan plan_;
-  std::unique_ptr<EndpointAhead> ahead_;  // the plan's first; declared last: it uses the rest
 };
 
 }  // namespace invoker
