@@ -135,13 +135,11 @@ absl::Status Run(const Settings& settings, Report* report) {
       return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
     }
   }
-  Plot plot;
-  plot.title = "Calls after silence (p50, us)";
-  plot.table = "latency";
-  plot.x = "pause_ms";
-  plot.y = "p50_us";
-  plot.series = {"provider", "subject", "call"};
-  report->AddPlot(std::move(plot));
+  report->AddPlot({"Calls after silence (p50, us)",
+                   "latency",
+                   "pause_ms",
+                   "p50_us",
+                   {"provider", "subject", "call"}});
   return absl::OkStatus();
 }
 

@@ -26,6 +26,15 @@ constexpr uint64_t kStartRequest = 1;
 // more for ever.
 constexpr int kMostLastMessages = 64;
 
+// Names go into metrics and logs.
+std::vector<bootstrap::FunctionInfo> WithPrintableNames(
+    std::vector<bootstrap::FunctionInfo> functions) {
+  for (bootstrap::FunctionInfo& function : functions) {
+    function.name = bootstrap::PrintableText(function.name, INVOKER_MAX_NAME);
+  }
+  return functions;
+}
+
 absl::Status StatusOf(const FromExecutor& answer) {
   return absl::Status(static_cast<absl::StatusCode>(answer.status()),
                       bootstrap::PrintableText(answer.text(), 2048));
@@ -133,12 +142,8 @@ void ExecutorRecord::Take(const ExecutorTerms& terms, ExecutorProcess::Events ev
 }
 
 void ExecutorRecord::SetFunctions(std::vector<bootstrap::FunctionInfo> functions) {
-  // Names go into metrics and logs.
-  for (bootstrap::FunctionInfo& function : functions) {
-    function.name = bootstrap::PrintableText(function.name, INVOKER_MAX_NAME);
-  }
   absl::MutexLock lock(&mutex_);
-  known_.functions = std::move(functions);
+  known_.functions = WithPrintableNames(std::move(functions));
 }
 
 std::vector<bootstrap::FunctionInfo> ExecutorRecord::Functions() const {
@@ -237,15 +242,13 @@ bool ExecutorRecord::OnReadable() {
 
 void ExecutorRecord::OnMessage(const FromExecutor& message, pid_t sender) {
   ExecutorProcess::Events events;
-  if (message.id() == kStartRequest && !ready()) {
-    SetFunctions(bootstrap::FromProto(message.ready().functions()));
-  }
   {
     absl::MutexLock lock(&mutex_);
     if (message.id() == kStartRequest && !ready_) {
       start_status_ = StatusOf(message);
       ready_ = start_status_.ok();
       limits_.ClearStartLimit();
+      known_.functions = WithPrintableNames(bootstrap::FromProto(message.ready().functions()));
       known_.providers = page_->function_meters.Providers();
       // It is not what was forked where a sandbox's program is between.
       if (sender != 0) pid_ = sender;
