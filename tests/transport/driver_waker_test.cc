@@ -23,7 +23,7 @@ class DriverWakerTest : public testing::TestWithParam<const char*> {
     ASSERT_TRUE(waker_.Open(&*fabric_->cq).ok());
   }
 
-  bool Arm(bool retries = false) { return waker_.Arm(waker_.OwnSleep(), retries); }
+  bool Arm(bool retries = false) { return waker_.Arm(waker_.OwnSleep(), retries, /*peers=*/0); }
 
   std::unique_ptr<LocalFabric> fabric_;
   DriverWaker waker_{kLong};
@@ -78,13 +78,29 @@ TEST_P(DriverWakerTest, PostsToTryAgainEndASleepByThemselves) {
   waker_.Disarm();
 }
 
+TEST_P(DriverWakerTest, AnEmptyQueueIsReadAgainBehindATaskAPostOrATime) {
+  constexpr int64_t kLongNs = int64_t{600} * 1'000'000'000;
+  EXPECT_TRUE(waker_.MayHaveEvents(/*posts=*/1));
+  waker_.NoteEmpty(/*posts=*/1, kLongNs);
+  // Without a descriptor to ask, it is read every time.
+  const bool asks = fabric_->cq->file_descriptor() >= 0;
+  EXPECT_EQ(waker_.MayHaveEvents(/*posts=*/1), !asks);
+  EXPECT_TRUE(waker_.MayHaveEvents(/*posts=*/2));
+  waker_.Submit([] {});
+  EXPECT_TRUE(waker_.MayHaveEvents(/*posts=*/1));
+  waker_.RunTasks();
+  EXPECT_EQ(waker_.MayHaveEvents(/*posts=*/1), !asks);
+  waker_.NoteEmpty(/*posts=*/1, /*limit_ns=*/0);
+  EXPECT_TRUE(waker_.MayHaveEvents(/*posts=*/1));
+}
+
 TEST_P(DriverWakerTest, OneSleepOnSeveralEndsWithATaskOfAny) {
   const std::unique_ptr<LocalFabric> fabric = LocalFabric::Open(GetParam());
   ASSERT_NE(fabric, nullptr);
   DriverWaker second(kLong);
   ASSERT_TRUE(second.Open(&*fabric->cq).ok());
-  ASSERT_TRUE(waker_.Arm(Asleep::kInPoll, false));
-  ASSERT_TRUE(second.Arm(Asleep::kInPoll, false));
+  ASSERT_TRUE(waker_.Arm(Asleep::kInPoll, false, /*peers=*/0));
+  ASSERT_TRUE(second.Arm(Asleep::kInPoll, false, /*peers=*/0));
   second.Submit([] {});
   DriverWaker* const both[] = {&waker_, &second};
   DriverWaker::SleepOnAll(both, kLong);

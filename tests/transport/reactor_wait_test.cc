@@ -296,6 +296,30 @@ TEST_P(ReactorWait, IncomingWriteEndsTheSleep) {
   EXPECT_EQ(idle().tokens.size(), 20u) << "each exactly once";
 }
 
+TEST_P(ReactorWait, AQueueWhoseDescriptorIsAskedFirstLosesNothing) {
+  auto sender = Node::Open(GetParam(), 4096);
+  ASSERT_NE(sender, nullptr);
+  const RemoteWindow window = sender->WindowTo(idle());
+  ASSERT_NO_FATAL_FAILURE(Connect(sender.get(), &idle(), window));
+  const bool asks = idle().reactor().completion_queue().file_descriptor() >= 0;
+  const ReactorCounters& counters = idle().reactor().counters();
+  for (uint32_t token = 2; token <= 20; ++token) {
+    // Until it has asked, and so makes no turn. Without a descriptor it makes one every time.
+    uint64_t turns;
+    do {
+      turns = counters.turns;
+      idle().reactor().PollIfReady();
+    } while (asks && counters.turns != turns);
+    ASSERT_EQ(counters.turns != turns, !asks);
+    ASSERT_TRUE(sender->Write(kWriteImm, window, 0, 64, token));
+    ASSERT_TRUE(PollUntil({sender.get()}, [&] {
+      idle().reactor().PollIfReady();
+      return idle().tokens.back() == token && sender->outstanding() == 0;
+    }));
+  }
+  EXPECT_EQ(idle().tokens.size(), 20u) << "each exactly once";
+}
+
 // A client's driver does so: a thread sleeps that is not the driver, and meanwhile the driver
 // posts.
 TEST_P(ReactorWait, DriverMayPostWhileAnotherThreadSleeps) {

@@ -31,6 +31,7 @@ uint64_t Draw() {
 transport::ReactorOptions ReactorOptionsOf(const ExecutorOptions& options) {
   transport::ReactorOptions reactor = options.reactor;
   if (options.hot_timeout == absl::InfiniteDuration()) reactor.use = transport::ReactorUse::kHot;
+  reactor.shows_sleep = true;
   return reactor;
 }
 

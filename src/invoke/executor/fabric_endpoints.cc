@@ -7,9 +7,6 @@ namespace {
 
 using transport::ReactorUse;
 
-// With this many sessions a poll without a wait object is as slow as a poll with one.
-constexpr uint32_t kFewSessions = 16;
-
 }  // namespace
 
 FabricEndpoints::FabricEndpoints(std::vector<transport::FabricChoice> fabrics,
@@ -41,7 +38,9 @@ EndpointSet& FabricEndpoints::ForNewSession(size_t fabric, bool always_hot) cons
   if (second == nullptr) return *first;
   EndpointSet* const hot = first->use() == ReactorUse::kHot ? first : second;
   EndpointSet* const other = hot == first ? second : first;
-  const bool hot_is_better = always_hot && hot->current()->live_sessions() < kFewSessions;
+  // With more, a poll without a wait object is as slow as a poll with one.
+  const bool hot_is_better =
+      always_hot && hot->current()->live_sessions() < SessionScheduler::kFewSessions;
   return hot->healthy() && (hot_is_better || !other->healthy()) ? *hot : *other;
 }
 

@@ -27,13 +27,17 @@ class HotTimeout {
 
   // Something has happened: the time begins anew.
   void Restart() { idle_turns_ = 0; }
-  // Nothing has happened in this turn. Returns whether the time is over. Reads the clock in the
-  // first idle turn and then now and then.
+  // Nothing has happened in this turn. Returns whether the time is over, as it is then in every
+  // turn until something happens. Reads the clock in the first idle turn and then now and then.
   bool IsOver() {
-    const int64_t ns = ns_.load(std::memory_order_relaxed);
-    if (idle_turns_++ == 0) idle_since_ns_ = transport::MonotonicNs();
-    if (idle_turns_ % kTurnsPerReading != 0 && ns > 0) return false;
-    return transport::MonotonicNs() - idle_since_ns_ >= ns;
+    if (idle_turns_ == 0) {
+      idle_since_ns_ = transport::MonotonicNs();
+      idle_ns_ = 0;
+    } else if (idle_turns_ % kTurnsPerReading == 0) {
+      idle_ns_ = transport::MonotonicNs() - idle_since_ns_;
+    }
+    ++idle_turns_;
+    return idle_ns_ >= ns_.load(std::memory_order_relaxed);
   }
 
  private:
@@ -42,6 +46,7 @@ class HotTimeout {
   std::atomic<bool> infinite_{false};
   std::atomic<int64_t> ns_{0};
   int64_t idle_since_ns_ = 0;
+  int64_t idle_ns_ = 0;  // as last read
   uint32_t idle_turns_ = 0;
 };
 

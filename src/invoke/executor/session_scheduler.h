@@ -10,6 +10,7 @@
 #define INVOKER_SRC_INVOKE_EXECUTOR_SESSION_SCHEDULER_H_
 
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +27,9 @@ namespace invoker {
 
 class SessionScheduler {
  public:
+  // More make a fabric's queue slow to poll, on fabrics that look at each connection.
+  static constexpr size_t kFewSessions = 16;
+
   // Both outlive the scheduler.
   SessionScheduler(ExecutorShared* shared, const SessionNumbers* sessions)
       : shared_(shared), sessions_(sessions) {}
@@ -43,7 +47,8 @@ class SessionScheduler {
   bool Turn() {
     assert(shared_->thread.IsSame());
     turn_began_ = false;
-    int events = reactor_->Poll();
+    const bool crowded = sessions_->live().size() > kFewSessions;
+    int events = ABSL_PREDICT_FALSE(crowded) ? reactor_->PollIfReady() : reactor_->Poll();
     if (ABSL_PREDICT_FALSE(!ring_.empty())) events = ServeRing(events);
     if (gathering_ != nullptr) FlushGathering();
     if (ABSL_PREDICT_FALSE(!unfinished_.empty())) moving_ = Continue();

@@ -24,6 +24,9 @@ void RequestSender::Attach(const bootstrap::OpenSessionReply& reply, fi_addr_t w
                                           reply.eager_bytes};
   batch_.emplace(reactor_, &staging_, window, geometry_, reply.request_session,
                  transport::GetNotifier(notification_, reactor_->profile().send_order), owner);
+  if (!reactor_->profile().file_scheme.empty()) {
+    batch_->set_peer_waker(transport::PeerWaker::Open(reply.endpoint_address));
+  }
 }
 
 void RequestSender::SetNotification(Notification notification) {

@@ -95,7 +95,7 @@ bool MessageBatch::InjectRepeat(MessageKind kind, uint32_t cell, const std::byte
   write.source = payload;
   if (!reactor_->TryInject(notifier_, window_, write)) return false;
   ++messages_;
-  CountWrite(run);
+  NoteWritten(run);
   return true;
 }
 

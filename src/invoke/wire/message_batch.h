@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
@@ -106,6 +108,10 @@ class MessageBatch {
   const transport::RemoteWindow& window() const { return window_; }
 
   void set_notifier(const transport::Notifier* notifier);
+  // Wakes the receiver behind each write, if it sleeps; nullptr: nothing has to.
+  void set_peer_waker(std::unique_ptr<transport::PeerWaker> waker) {
+    peer_waker_ = std::move(waker);
+  }
   // Whether messages may go in pieces.
   bool may_send_pieces() const { return notifier_->may_send_pieces(reactor_->profile()); }
   // Whether a message may come to lie over a transfer to its place that was posted after it.
@@ -187,13 +193,14 @@ class MessageBatch {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool Post(size_t place) {
     const StagedRun staged = {this, place};
     const bool taken = reactor_->PostWrite(staged);
-    if (taken) CountWrite(staged.run());
+    if (taken) NoteWritten(staged.run());
     return taken;
   }
 
-  void CountWrite(const Run& run) {
+  void NoteWritten(const Run& run) {
     ++writes_;
     if (ABSL_PREDICT_FALSE(run.repeat != 0)) ++repeats_;
+    if (peer_waker_ != nullptr) peer_waker_->WakeIfAsleep();
   }
 
   transport::Reactor* reactor_;
@@ -203,6 +210,7 @@ class MessageBatch {
   uint16_t session_;
   const transport::Notifier* notifier_;
   transport::OperationOwner* owner_;
+  std::unique_ptr<transport::PeerWaker> peer_waker_;
   Run run_;
   bool repeats_headers_ = false;
   // The lengths that are not plain. No message has UINT32_MAX bytes.

@@ -157,11 +157,13 @@ std::string NewSharedFileName(absl::string_view last) {
 
 bool NamesSharedFile(absl::string_view address) { return MakerOf(NameIn(address)).has_value(); }
 
+std::string SharedFilePath(absl::string_view address) {
+  return NamesSharedFile(address) ? absl::StrCat(kPlace, "/", NameIn(address)) : "";
+}
+
 void RemoveFileOf(absl::string_view address) {
-  const absl::string_view name = NameIn(address);
-  if (const auto maker = MakerOf(name); maker.has_value() && maker->pid == getpid()) {
-    unlink(absl::StrCat(kPlace, "/", name).c_str());
-  }
+  const auto maker = MakerOf(NameIn(address));
+  if (maker.has_value() && maker->pid == getpid()) unlink(SharedFilePath(address).c_str());
 }
 
 void RemoveFilesOfTheDead(uid_t owner) {
@@ -174,7 +176,7 @@ void RemoveFilesOfTheDead(uid_t owner) {
     struct stat info;
     if (!maker.has_value() || maker->space != space ||
         fstatat(dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(info.st_mode) || info.st_uid != owner) {
+        !(S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode)) || info.st_uid != owner) {
       continue;
     }
     auto found = dead.find(*maker);

@@ -32,6 +32,9 @@ std::string NewSharedFileName(absl::string_view last = "");
 // Whether an endpoint's address, "SCHEME://NAME", is a name of this form, whatever a peer has sent.
 bool NamesSharedFile(absl::string_view address);
 
+// Where the file of the endpoint with this address is. Empty if the address names none of ours.
+std::string SharedFilePath(absl::string_view address);
+
 // Removes the file of an endpoint of this process's that is never closed, by its address, where
 // that names one. Processes that have it mapped keep it.
 void RemoveFileOf(absl::string_view address);

@@ -1,5 +1,7 @@
 #include "src/transport/fabric/completion_queue.h"
 
+#include <poll.h>
+
 #include <utility>
 
 #include "src/transport/base/status.h"
@@ -88,6 +90,11 @@ void CompletionQueue::ReadEmpty() {
 bool CompletionQueue::Armed() {
   fid* object = &cq_->fid;
   return fi_trywait(fabric_, &object, 1) == FI_SUCCESS;
+}
+
+bool CompletionQueue::HasSignal() const {
+  pollfd descriptor = {fd_, POLLIN, 0};
+  return poll(&descriptor, 1, 0) > 0;
 }
 
 void CompletionQueue::Sleep(int milliseconds) {

@@ -69,6 +69,8 @@ class CompletionQueue {
   // For kFd: whether it is right to sleep on the descriptor now. False: completions are there
   // already.
   bool Armed();
+  // For kFd: whether the descriptor is readable.
+  bool HasSignal() const;
 
   // For kSread: blocks until there is a completion, Signal is called, or `milliseconds` have
   // passed. One thread at a time, which need not be the driver. The entry that fi_cq_sread reads is

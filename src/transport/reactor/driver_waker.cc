@@ -22,6 +22,8 @@ constexpr int64_t kLastBackoffNs = 1'000'000;
 // A sleep without a wait object is this part of the wait so far. So the end of a long wait is
 // noticed at most that much later, and a wait of any length takes few looks.
 constexpr int64_t kBackoffPart = 16;
+// Sleeps shorter than this end by themselves sooner than a peer could end them.
+constexpr int64_t kLongestUnheardNs = 100'000;
 // The longest sleep on several reactors.
 constexpr int64_t kLongestSleepNs = 50'000'000;
 // A sleep in fi_cq_sread is at most this part of others. It bounds the cost of a signal that comes
@@ -63,22 +65,41 @@ void DriverWaker::Submit(Inbox::Task task) {
   if (asleep == Asleep::kInQueue) queue_->Signal();
 }
 
-bool DriverWaker::Arm(Asleep asleep, bool retries) {
+// The next sleep without a wait object. Beyond kLongestUnheardNs the peers are asked to end it, if
+// all can; then it may be as long as any.
+int64_t DriverWaker::BackoffNs(int64_t now_ns, size_t peers) {
+  if (waiting_since_ns_ == 0) waiting_since_ns_ = now_ns;
+  const int64_t part_ns = (now_ns - waiting_since_ns_) / kBackoffPart;
+  if (flag_ != nullptr && part_ns > kLongestUnheardNs && flag_->wakers() >= peers) {
+    flag_->Raise(now_ns);
+    return flag_->IsSettled(now_ns) ? longest_sleep_ns_ : kLongestUnheardNs;
+  }
+  return std::clamp(part_ns, kFirstBackoffNs, kLastBackoffNs);
+}
+
+bool DriverWaker::Arm(Asleep asleep, bool retries, size_t peers) {
   sleep_limit_ns_ = retries ? kFirstBackoffNs : longest_sleep_ns_;
   const bool has_fd = queue_->file_descriptor() >= 0;
   if (asleep == Asleep::kInQueue && queue_->can_signal()) {
     sleep_limit_ns_ = std::min(sleep_limit_ns_, longest_sleep_ns_ / kQueueSleepDivisor);
   } else if (!has_fd) {
-    const int64_t now_ns = MonotonicNs();
-    if (waiting_since_ns_ == 0) waiting_since_ns_ = now_ns;
-    const int64_t part_ns = (now_ns - waiting_since_ns_) / kBackoffPart;
-    sleep_limit_ns_ =
-        std::min(sleep_limit_ns_, std::clamp(part_ns, kFirstBackoffNs, kLastBackoffNs));
+    sleep_limit_ns_ = std::min(sleep_limit_ns_, BackoffNs(MonotonicNs(), peers));
   }
   // Announced before this looks at the inbox, and Submit looks after it has put: one of the two
   // sees the other.
   asleep_.store(asleep, std::memory_order_seq_cst);
   return !inbox_.HasTasks() && (!has_fd || queue_->Armed());
+}
+
+void DriverWaker::NoteEmpty(uint64_t posts, int64_t limit_ns) {
+  const bool ask = queue_->file_descriptor() >= 0 && queue_->Armed();
+  ask_until_ns_ = ask ? MonotonicNs() + limit_ns : 0;
+  ask_at_posts_ = posts;
+}
+
+bool DriverWaker::MayHaveEvents(uint64_t posts) const {
+  return ask_until_ns_ == 0 || posts != ask_at_posts_ || HasTasks() ||
+         MonotonicNs() >= ask_until_ns_ || queue_->HasSignal();
 }
 
 void DriverWaker::Sleep(absl::Duration limit) {
@@ -99,12 +120,14 @@ void DriverWaker::SleepOnAll(absl::Span<DriverWaker* const> wakers, absl::Durati
     waits.push_back({waker->wake_fd_, POLLIN, 0});
     const int queue_fd = waker->queue_->file_descriptor();
     if (queue_fd >= 0) waits.push_back({queue_fd, POLLIN, 0});
+    if (waker->flag_ != nullptr) waits.push_back({waker->flag_->file_descriptor(), POLLIN, 0});
   }
   PollFor(absl::MakeSpan(waits), sleep_ns);
 }
 
 void DriverWaker::Disarm() {
   asleep_.store(Asleep::kNo, std::memory_order_seq_cst);
+  if (flag_ != nullptr && flag_->TakeWake()) waiting_since_ns_ = 0;
   // A signal that has been written and is not announced yet ends the next sleep instead.
   if (signalled_.load(std::memory_order_relaxed) && signalled_.exchange(false)) {
     uint64_t wakes;

@@ -7,13 +7,17 @@
 #define INVOKER_SRC_TRANSPORT_REACTOR_DRIVER_WAKER_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "src/base/inbox.h"
 #include "src/transport/fabric/completion_queue.h"
+#include "src/transport/reactor/sleep_flag.h"
 
 namespace invoker::transport {
 
@@ -27,6 +31,8 @@ class DriverWaker {
 
   // Before everything else. `queue` is read by no sleep that begins after it has gone.
   absl::Status Open(CompletionQueue* queue);
+  // Peers are to end sleeps: for a queue without a wait object. nullptr: they do not.
+  void set_sleep_flag(std::unique_ptr<SleepFlag> flag) { flag_ = std::move(flag); }
 
   // Puts a task and wakes the driver from its sleep.
   void Submit(Inbox::Task task);
@@ -41,18 +47,28 @@ class DriverWaker {
   }
 
   // False: there is something to do already, do not sleep. With `retries`, posts wait to be tried
-  // again, so that the sleep is short: no event says that they may succeed.
-  bool Arm(Asleep asleep, bool retries);
+  // again, so that the sleep is short: no event says that they may succeed. So many `peers` may
+  // post something: the sleep is long where each of them looks at the flag.
+  bool Arm(Asleep asleep, bool retries, size_t peers);
   void Sleep(absl::Duration limit);
   void Disarm();
   // One sleep in poll(2) for the driver of all of these, each of which is armed so.
   static void SleepOnAll(absl::Span<DriverWaker* const> wakers, absl::Duration limit);
 
+  // For a driver that does not sleep, and asks the queue's descriptor whether to read the queue.
+  // The queue was empty: ask, but no longer than so, and not behind further posts.
+  void NoteEmpty(uint64_t posts, int64_t limit_ns);
+  // False: nothing has come, been submitted or been posted since NoteEmpty.
+  bool MayHaveEvents(uint64_t posts) const;
+
   // The wait is over: without a wait object, the next sleep begins short again.
   void NoteCompletion() { waiting_since_ns_ = 0; }
 
  private:
+  int64_t BackoffNs(int64_t now_ns, size_t peers);
+
   CompletionQueue* queue_ = nullptr;
+  std::unique_ptr<SleepFlag> flag_;
   Inbox inbox_;
   std::atomic<Asleep> asleep_{Asleep::kNo};
   int wake_fd_ = -1;
@@ -60,6 +76,9 @@ class DriverWaker {
   const int64_t longest_sleep_ns_;
   int64_t waiting_since_ns_ = 0;  // for a driver without a wait object; 0: it does not wait
   int64_t sleep_limit_ns_ = 0;    // set by Arm
+  // Until when the queue's descriptor is asked; 0: it is not. And the posts until then.
+  int64_t ask_until_ns_ = 0;
+  uint64_t ask_at_posts_ = 0;
 };
 
 }  // namespace invoker::transport

@@ -85,6 +85,9 @@ absl::Status Reactor::OpenEndpoint(const ReactorOptions& options) {
   absl::StatusOr<Endpoint> endpoint = Endpoint::Open(fabric_, domain_, *cq_, *av_);
   if (!endpoint.ok()) return endpoint.status();
   endpoint_ = *std::move(endpoint);
+  if (options.shows_sleep && !profile().file_scheme.empty()) {
+    waker_.set_sleep_flag(SleepFlag::Open(endpoint_->address()));
+  }
   endpoint_->Guard(profile(), options.spin_limit, &*cq_);
   av_->set_example(endpoint_->address());
   if (profile().injected_is_placed) limits_.inject_bytes = profile().inject_bytes;
@@ -143,6 +146,16 @@ int Reactor::Poll() {
   if (ABSL_PREDICT_FALSE(waker_.HasTasks())) waker_.RunTasks();
   if (ABSL_PREDICT_FALSE(turn_.End())) SlowTurn();
   return taken;
+}
+
+int Reactor::PollIfReady() {
+  if (!waker_.MayHaveEvents(counters_.posts)) return 0;
+  const int events = Poll();
+  if (events == 0 && retries_.empty()) {
+    waker_.NoteEmpty(counters_.posts, 2 * DriverTurn::kTickNs);
+    turn_.MakeNextSlow();  // it comes a tick later
+  }
+  return events;
 }
 
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline void Reactor::HandleEntry(const fi_cq_data_entry& entry) {
@@ -282,7 +295,7 @@ void WaitAny(absl::Span<Reactor* const> reactors, absl::Duration limit) {
   bool sleep = true;
   for (size_t i = 0; i < reactors.size() && sleep; ++i) {
     armed.push_back(&reactors[i]->waker_);
-    sleep = armed.back()->Arm(DriverWaker::Asleep::kInPoll, !reactors[i]->retries_.empty());
+    sleep = reactors[i]->Arm(DriverWaker::Asleep::kInPoll);
   }
   if (sleep) DriverWaker::SleepOnAll(armed, limit);
   // Also the one that has something to do.

@@ -116,19 +116,25 @@ class Reactor {
   // Returns how many completions there were.
   int Poll();
 
+  // Poll for an endpoint that has so many peers that reading its queue takes long: where the queue
+  // was empty and has a descriptor, asks that first. Reads all the same behind a post, a task or
+  // two ticks, since a provider may have other things to do.
+  int PollIfReady();
+
   // For the handler: how many more completions this turn has in hand.
   int entries_left() const { return turn_.entries_left(); }
 
   // Sleeps until a completion or a task is there, or `limit` has passed, or now and then for no
   // reason. Where there is no wait object, sleeps in steps of 50 us to 1 ms, each 1/16 of the wait
-  // so far, and the driver polls the queue in between; a task ends such a sleep at once. The next
-  // turn has a tick if one is due. The same as `if (Arm()) Sleep(limit); Disarm();`.
+  // so far, and the driver polls the queue in between; a task ends such a sleep at once, and a peer
+  // does where it sees that the driver sleeps (SleepFlag), so that steps grow longer. The next turn
+  // has a tick if one is due. The same as `if (Arm()) Sleep(limit); Disarm();`.
   void Wait(absl::Duration limit);
 
   // Wait in three parts, for a driver that lets others drive while it sleeps. The driver calls Arm
   // and Disarm; any one thread at a time calls Sleep. False: there is something to do already, do
   // not sleep.
-  bool Arm() { return waker_.Arm(waker_.OwnSleep(), !retries_.empty()); }
+  bool Arm() { return Arm(waker_.OwnSleep()); }
   void Sleep(absl::Duration limit) { waker_.Sleep(limit); }
   void Disarm();
 
@@ -299,6 +305,9 @@ class Reactor {
     return !profile().bind_region_to_endpoint && !profile().close_needs_quiet;
   }
 
+  bool Arm(DriverWaker::Asleep asleep) {
+    return waker_.Arm(asleep, !retries_.empty(), peers_->live());
+  }
   void HandleEntry(const fi_cq_data_entry& entry);
   void HandleForeign(const fi_cq_data_entry& entry);
   void HandleCompletion(Operation* operation);

@@ -42,6 +42,9 @@ struct ReactorOptions {
   // How long Wait sleeps at most: how late a tick may be while nothing happens.
   absl::Duration longest_sleep = absl::Milliseconds(50);
   ReactorUse use = ReactorUse::kBlocking;
+  // Whether peers are to wake a driver that sleeps where the fabric does not, and endpoints are
+  // files that they share (SleepFlag).
+  bool shows_sleep = false;
 };
 
 }  // namespace invoker::transport
