@@ -10,6 +10,7 @@
 #define INVOKER_SRC_INVOKE_SESSION_DRIVER_HELPER_THREAD_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <thread>
@@ -28,6 +29,10 @@ class HelperThread {
   // How long the helper watches: at first, and after others have driven again and again.
   static constexpr int64_t kFirstWatchNs = 50'000;
   static constexpr int64_t kLastWatchNs = 200'000;
+  // And beside other helpers of the process that watch, for each of them: a thread that has calls
+  // under way on many sessions comes to each that much later, and helpers that woke up all the time
+  // would keep it from its processor.
+  static constexpr int64_t kWatchBesideNs = 1'000'000;
 
   // Another thread drives.
   void OthersDrive() {
@@ -77,7 +82,13 @@ class HelperThread {
     awake_ = watches;
     watches_ = true;
     lock.Unlock();
-    waiter_.Wait(watches ? absl::Nanoseconds(watch_ns_) : absl::InfiniteDuration());
+    if (watches) {
+      const int watching = watching_.fetch_add(1, std::memory_order_relaxed) + 1;
+      waiter_.Wait(absl::Nanoseconds(watching > 1 ? kWatchBesideNs * watching : watch_ns_));
+      watching_.fetch_sub(1, std::memory_order_relaxed);
+    } else {
+      waiter_.Wait(absl::InfiniteDuration());
+    }
     lock.Lock();
     watches_ = false;
     if (watches && visits_ == visits) return true;
@@ -92,6 +103,8 @@ class HelperThread {
   }
 
  private:
+  static inline std::atomic<int> watching_{0};  // helpers of this process
+
   std::thread thread_;
   CallWaiter waiter_;
   bool stopped_ = false;
