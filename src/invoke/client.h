@@ -85,7 +85,9 @@ class INVOKER_EXPORT Future {
   // and for a call with a CallDone, which gets the result.
   absl::StatusOr<Response> Get();
 
-  // Blocks until the call has ended or `limit` has passed. True if Get would not block.
+  // Blocks until the call has ended or `limit` has passed. True if Get would not block. With a
+  // limit of zero it looks once whether something has come, for all calls of the session, so that a
+  // loop that does nothing else still makes progress.
   bool Wait(absl::Duration limit);
 
   // Ends the call as CANCELLED, unless it has ended; true if so. A request that has not left is

@@ -215,7 +215,11 @@ absl::StatusOr<Response> CallDriver::Await(Call* call) {
 bool CallDriver::AwaitEnd(Call* call, int64_t deadline_ns) {
   Visit visit(this);
   ++running_;
-  while (!call->ended() && transport::MonotonicNs() < deadline_ns) {
+  while (!call->ended()) {
+    if (transport::MonotonicNs() >= deadline_ns) {
+      LookLocked(call);
+      break;
+    }
     DriveOrWaitLocked(call, deadline_ns);
   }
   --running_;

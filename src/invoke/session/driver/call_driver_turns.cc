@@ -132,6 +132,22 @@ void CallDriver::WaitForRoomLocked(int64_t deadline_ns) {
 void CallDriver::DriveHereLocked(Call* call, int64_t deadline_ns) {
   helper_.OthersDrive();
   DriveLocked(call, deadline_ns, kTurnsPerClock);
+  AfterDrivingLocked(call);
+}
+
+void CallDriver::LookLocked(const Call* call) {
+  if (!role_.TryTake()) return;
+  helper_.OthersDrive();
+  // Requests that were left to the next driver to post.
+  session_->Flush();
+  session_->Turn();
+  flush_.OnTurn();
+  role_.Leave();
+  AfterDrivingLocked(call);
+}
+
+// The thread has driven, for this call or for none.
+ABSL_ATTRIBUTE_ALWAYS_INLINE inline void CallDriver::AfterDrivingLocked(const Call* call) {
   HandOnFreeRoleLocked();
   if (callbacks_due_locked() && RunsCallbacksFor(call)) {
     RunCallbacksLocked(/*waits_for_call=*/call != nullptr);
