@@ -65,7 +65,11 @@ absl::Status PinToCore(int core) {
                                                  "; this process may use: ", cores));
 }
 
-int Finish(const CommonOptions& options, const Report& report) {
+int Finish(const CommonOptions& options, const Report& report, const absl::Status& measured) {
+  if (!measured.ok()) {
+    LogError(measured.message());
+    return tools::kExitFailed;
+  }
   report.Print();
   int code = tools::kExitOk;
   const auto check = [&](const absl::Status& status) {

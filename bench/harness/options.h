@@ -33,8 +33,10 @@ absl::Status PinToCore(int core);
 // CPU, cores, kernel, libfabric, build, clock source, load, cores used, rounds.
 void GatherConditions(const CommonOptions& options, Report* report);
 
-// Prints the report and writes the files that were asked for. The program's exit status.
-int Finish(const CommonOptions& options, const Report& report);
+// Prints the report and writes the files that were asked for; if the measurement failed, says why
+// instead. The program's exit status.
+int Finish(const CommonOptions& options, const Report& report,
+           const absl::Status& measured = absl::OkStatus());
 
 }  // namespace invoker::bench
 

@@ -30,7 +30,6 @@
 #include "src/bootstrap/messages/host_port.h"
 #include "src/launch/listener.h"
 #include "src/launch/program.h"
-#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -319,9 +318,5 @@ int main(int argc, char** argv) {
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   if (options.quick) sizes = {5, 2, 5, 40, absl::Seconds(1)};
   bench::Report report(bench::kProgram, "What does a cluster cost?");
-  if (absl::Status status = bench::Run(options, sizes, &report); !status.ok()) {
-    LogError(status.message());
-    return tools::kExitFailed;
-  }
-  return bench::Finish(options, report);
+  return bench::Finish(options, report, bench::Run(options, sizes, &report));
 }

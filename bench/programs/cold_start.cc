@@ -24,7 +24,6 @@
 #include "bench/programs/lease_start.h"
 #include "invoker/client.h"
 #include "src/invoke/connect/connect_times.h"
-#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -288,9 +287,5 @@ int main(int argc, char** argv) {
   bench::AddCommonOptions(&app, &options);
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   bench::Report report(bench::kProgram, "How long from nothing to the first result?");
-  if (absl::Status status = bench::Run(options, &report); !status.ok()) {
-    LogError(status.message());
-    return tools::kExitFailed;
-  }
-  return bench::Finish(options, report);
+  return bench::Finish(options, report, bench::Run(options, &report));
 }

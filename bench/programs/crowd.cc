@@ -126,7 +126,6 @@ absl::StatusOr<std::unique_ptr<Crowd>> Crowd::Start(const CrowdOptions& options)
     crowd->holder_ = std::move(held->holder);
     crowd->idle_ = held->figures.held;
     crowd->refused_ = held->figures.refused;
-    crowd->bytes_per_session_ = held->figures.bytes_each;
   }
   crowd->name_ = absl::StrCat(crowd->idle_, " idle");
   return crowd;

@@ -43,8 +43,6 @@ class Crowd final : public Contender {
   // Sessions that idle; fewer than were asked for if `refused` says why.
   uint32_t idle() const { return idle_; }
   const std::string& refused() const { return refused_; }
-  // What the worker's process grew by, for each of them.
-  double bytes_per_session() const { return bytes_per_session_; }
 
  private:
   Crowd() = default;
@@ -56,7 +54,6 @@ class Crowd final : public Contender {
   std::unique_ptr<ServerProcess> holder_;
   uint32_t idle_ = 0;
   std::string refused_;
-  double bytes_per_session_ = 0;
   std::string request_;
   absl::Status ended_;  // the last End's, which cannot say it
 };

@@ -1,58 +1,19 @@
 #include "bench/programs/open_loop.h"
 
 #include <algorithm>
-#include <optional>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "bench/programs/lane.h"
 #include "bench/raw/round_trips.h"
 
 namespace invoker::bench {
 namespace {
 
-// Calls under way at most, on one caller. Far more than a system that keeps up has.
-constexpr size_t kMostUnderWay = 1024;
-
-// The calls under way of one caller, oldest first.
-class Lane {
- public:
-  explicit Lane(const Caller* caller) : caller_(caller), calls_(kMostUnderWay) {}
-
-  bool empty() const { return count_ == 0; }
-  bool full() const { return count_ == calls_.size(); }
-  int64_t oldest_ns() const { return calls_[first_].intended_ns; }
-
-  void Start(Bytes payload, const CallOptions& options, int64_t intended_ns) {
-    Pending& pending = calls_[(first_ + count_++) % calls_.size()];
-    pending.future.emplace(caller_->client->InvokeAsync(caller_->function, payload, options));
-    pending.intended_ns = intended_ns;
-  }
-
-  // Whether the oldest has ended, after `limit` at most.
-  bool Wait(absl::Duration limit) { return calls_[first_].future->Wait(limit); }
-
-  absl::StatusOr<Response> TakeOldest() {
-    Pending& pending = calls_[first_];
-    absl::StatusOr<Response> response = pending.future->Get();
-    pending.future.reset();
-    first_ = (first_ + 1) % calls_.size();
-    --count_;
-    return response;
-  }
-
- private:
-  struct Pending {
-    std::optional<Future> future;
-    int64_t intended_ns = 0;
-  };
-
-  const Caller* caller_;
-  std::vector<Pending> calls_;
-  size_t first_ = 0;
-  size_t count_ = 0;
-};
+// Calls that are due are started without a look at what has ended, up to so many.
+constexpr int kMostAtOnce = 32;
 
 class OpenLoop {
  public:
@@ -67,6 +28,7 @@ class OpenLoop {
     const int64_t stop_ns = begin_ns + 2 * turn_ns;
     OpenLoopResult result;
     size_t next = 0;
+    int started_at_once = 0;
     while (true) {
       const int64_t now_ns = ClockNs();
       if (now_ns >= stop_ns) next = schedule.size();
@@ -83,7 +45,12 @@ class OpenLoop {
         } else if (now_ns >= due_ns) {
           lane.Start(Bytes(payload_), options_, due_ns);
           ++next;
-          // The next one may be due already; what has ended meanwhile is taken before it.
+          // The next one may be due already: then it leaves along with this one.
+          if (++started_at_once < kMostAtOnce && next < schedule.size() &&
+              ClockNs() >= begin_ns + schedule[next]) {
+            continue;
+          }
+          started_at_once = 0;
           pause = absl::ZeroDuration();
           oldest = Oldest();
         } else {

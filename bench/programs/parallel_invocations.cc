@@ -1,9 +1,9 @@
 // How many calls a second, and how long do they take, when many are under way? A closed loop,
-// beside the raw fabric's own message rate, and an open loop at fractions of the closed loop's
-// rate.
+// beside the raw fabric's own message rate.
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +14,6 @@
 #include "bench/harness/report.h"
 #include "bench/harness/server_process.h"
 #include "bench/programs/closed_loop.h"
-#include "bench/programs/open_loop.h"
 #include "bench/programs/throughput.h"
 #include "src/log/log.h"
 #include "tools/options.h"
@@ -26,11 +25,6 @@ constexpr char kProgram[] = "parallel_invocations";
 constexpr int64_t kTurnNs = 100'000'000;
 constexpr size_t kHeaderBytes = 32;  // an Invoker message's (docs/reference/wire_format.md)
 constexpr size_t kSlotBytes = 64;    // messages of the raw fabric begin at multiples of it
-// Times that are kept of a turn.
-constexpr size_t kTimesPerTurn = 50'000;
-constexpr int kLoadPercents[] = {10, 25, 50, 75, 90};
-// The share of the offered calls that a system completes within the turn if it keeps up.
-constexpr double kKeptUp = 0.98;
 
 struct Settings {
   CommonOptions common;
@@ -38,32 +32,15 @@ struct Settings {
   std::vector<int> outstanding = {1, 4, 16, 64};
   size_t bytes = 64;
   bool default_room = false;
-  std::vector<std::string> ways = {"future", "callback", "raw", "open"};
-  std::string arrivals = "poisson";
-  uint64_t seed = 1;
+  std::vector<std::string> ways = {"future", "callback", "raw"};
 
   bool Has(absl::string_view way) const {
     return std::find(ways.begin(), ways.end(), way) != ways.end();
   }
 };
 
-// One line of a table, as it grows round by round.
-struct Cell {
-  std::vector<double> rates;
-  Rounds times;
-
-  void Add(double rate, const std::vector<int64_t>& times_ns) {
-    rates.push_back(rate);
-    std::vector<int64_t> kept;
-    const size_t step = times_ns.size() / kTimesPerTurn + 1;
-    for (size_t i = 0; i < times_ns.size(); i += step) kept.push_back(times_ns[i]);
-    times.push_back(std::move(kept));
-  }
-};
-
 struct Tables {
   Table* closed;
-  Table* open;
   Table* raw;
 };
 
@@ -81,12 +58,6 @@ class Measurement {
     if (settings_.Has("future")) AddClosedRows(Api::kFuture, futures_, tables->closed);
     if (settings_.Has("callback")) AddClosedRows(Api::kCallback, callbacks_, tables->closed);
     if (settings_.Has("raw")) AddRawRows(tables->raw);
-    if (!settings_.Has("future") || !settings_.Has("open")) return absl::OkStatus();
-    const double most = BandOf(futures_.back().rates).median;
-    for (int round = 0; round <= settings_.common.rounds; ++round) {
-      if (absl::Status status = OpenRound(round, most); !status.ok()) return status;
-    }
-    AddOpenRows(tables->open, most);
     return absl::OkStatus();
   }
 
@@ -101,6 +72,12 @@ class Measurement {
         ConnectCallers(server_, provider_, executors_, "noop");
     if (!callers.ok()) return callers.status();
     callers_ = *std::move(callers);
+    std::set<uint32_t> reached;
+    for (const Caller& caller : callers_) reached.insert(caller.client->executor());
+    if (reached.size() != callers_.size()) {
+      return absl::InternalError(absl::StrCat(executors_, " clients share ", reached.size(),
+                                              " executors; each ought to have one of its own"));
+    }
     absl::StatusOr<RawPair> raw = StartRawPair(
         provider_, common.address,
         Shape(StreamPattern::kAnswered, Most()).slot_bytes * InFlight(Most()), common.server_core);
@@ -109,7 +86,6 @@ class Measurement {
     futures_.resize(settings_.outstanding.size());
     callbacks_.resize(settings_.outstanding.size());
     answered_.resize(settings_.outstanding.size());
-    loads_.resize(std::size(kLoadPercents));
     return absl::OkStatus();
   }
 
@@ -153,7 +129,7 @@ class Measurement {
     return RawTurnOf(round, StreamPattern::kOutward, Most(), &one_way_);
   }
 
-  absl::Status ClosedTurn(int round, Api api, int outstanding, Cell* cell) {
+  absl::Status ClosedTurn(int round, Api api, int outstanding, RatedTimes* cell) {
     if (!settings_.Has(ApiName(api))) return absl::OkStatus();
     ClosedLoop loop;
     loop.api = api;
@@ -167,7 +143,7 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  absl::Status RawTurnOf(int round, StreamPattern pattern, int outstanding, Cell* cell) {
+  absl::Status RawTurnOf(int round, StreamPattern pattern, int outstanding, RatedTimes* cell) {
     if (!settings_.Has("raw")) return absl::OkStatus();
     if (absl::Status status = server_.process->Pause(); !status.ok()) return status;
     times_ns_.clear();
@@ -179,26 +155,7 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  absl::Status OpenRound(int round, double most) {
-    const size_t loads = loads_.size();
-    for (size_t i = 0; i < loads; ++i) {
-      const size_t at = (i + static_cast<size_t>(round)) % loads;
-      const std::vector<int64_t> schedule =
-          MakeSchedule(most * kLoadPercents[at] / 100, settings_.arrivals == "poisson",
-                       settings_.seed + static_cast<uint64_t>(round), kTurnNs);
-      times_ns_.clear();
-      absl::StatusOr<OpenLoopResult> result =
-          RunOpenLoop(callers_, settings_.bytes, schedule, kTurnNs, &times_ns_);
-      if (!result.ok()) return result.status();
-      if (round == 0) continue;
-      offered_[at].push_back(static_cast<double>(schedule.size()) * 1e9 / kTurnNs);
-      loads_[at].Add(static_cast<double>(result->completed) * 1e9 / static_cast<double>(result->ns),
-                     times_ns_);
-    }
-    return absl::OkStatus();
-  }
-
-  void AddClosedRows(Api api, const std::vector<Cell>& cells, Table* table) const {
+  void AddClosedRows(Api api, const std::vector<RatedTimes>& cells, Table* table) const {
     for (size_t i = 0; i < cells.size(); ++i) {
       const Band rate = BandOf(cells[i].rates);
       Row row;
@@ -219,26 +176,8 @@ class Measurement {
     }
   }
 
-  void AddOpenRows(Table* table, double most) const {
-    for (size_t i = 0; i < loads_.size(); ++i) {
-      const double offered = BandOf(offered_[i]).median;
-      const Band achieved = RatioOf(loads_[i].rates, offered_[i]);
-      Row row;
-      row.Label("provider", provider_)
-          .Label("executors", int64_t{executors_})
-          .Label("load_percent", int64_t{kLoadPercents[i]})
-          .Label("arrivals", settings_.arrivals)
-          .Value("closed_calls_per_s", most)
-          .Value("offered_calls_per_s", offered)
-          .Value("achieved_calls_per_s", BandOf(loads_[i].rates).median)
-          .Value("kept_up", achieved.median >= kKeptUp ? 1 : 0)
-          .Times(Summarize(loads_[i].times));
-      table->rows.push_back(std::move(row));
-    }
-  }
-
   void AddRawRows(Table* table) const {
-    const auto add = [&](absl::string_view pattern, int outstanding, const Cell& cell) {
+    const auto add = [&](absl::string_view pattern, int outstanding, const RatedTimes& cell) {
       const Band rate = BandOf(cell.rates);
       Row row;
       row.Label("provider", provider_)
@@ -264,13 +203,10 @@ class Measurement {
   std::vector<Caller> callers_;  // end before the server does
   RawPair raw_;
   // By number of calls outstanding.
-  std::vector<Cell> futures_;
-  std::vector<Cell> callbacks_;
-  std::vector<Cell> answered_;
-  Cell one_way_;
-  // By load.
-  std::vector<Cell> loads_;
-  std::vector<double> offered_[std::size(kLoadPercents)];
+  std::vector<RatedTimes> futures_;
+  std::vector<RatedTimes> callbacks_;
+  std::vector<RatedTimes> answered_;
+  RatedTimes one_way_;
   std::vector<int64_t> times_ns_;
 };
 
@@ -294,18 +230,11 @@ void AddOptions(CLI::App* app, Settings* settings) {
   app->add_flag("--default-room", settings->default_room,
                 "closed loop: leave the room for responses to the default (1/64 of the window) and "
                 "do not ask for as much as comes back, which lets responses share messages");
-  app->add_option("--ways", settings->ways,
-                  "what to measure; a profiler wants only one of them. open needs future")
+  app->add_option("--ways", settings->ways, "what to measure; a profiler wants only one of them")
       ->delimiter(',')
-      ->check(CLI::IsMember({"future", "callback", "raw", "open"}))
+      ->check(CLI::IsMember({"future", "callback", "raw"}))
       ->type_name("WAY,...")
       ->capture_default_str();
-  app->add_option("--arrivals", settings->arrivals,
-                  "when calls of the open loop are to start: after exponentially distributed gaps, "
-                  "or equal ones")
-      ->check(CLI::IsMember({"poisson", "uniform"}))
-      ->capture_default_str();
-  app->add_option("--seed", settings->seed, "of the gaps")->capture_default_str();
 }
 
 void AddPlots(Report* report) {
@@ -319,21 +248,12 @@ void AddPlots(Report* report) {
                    "outstanding",
                    "messages_per_s",
                    {"provider", "pattern"}});
-  for (const char* percentile : {"p50_us", "p99_us"}) {
-    Plot plot = {absl::StrCat("Latency under load, open loop: ", percentile),
-                 "open_loop",
-                 "load_percent",
-                 percentile,
-                 {"provider", "executors"}};
-    plot.log_x = false;
-    report->AddPlot(std::move(plot));
-  }
 }
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Calls per second of clients that keep many calls under way, and their latency: in a closed "
-      "loop, beside the raw fabric's message rate, and in an open loop.",
+      "Calls per second of clients that keep many calls under way, beside the raw fabric's message "
+      "rate.",
       kProgram);
   Settings settings;
   AddOptions(&app, &settings);
@@ -349,27 +269,16 @@ int Main(int argc, char** argv) {
   report.Condition("room for responses", settings.default_room ? "default" : "the payload");
   report.Condition("raw message", absl::StrCat(kHeaderBytes + settings.bytes, " B"));
   report.Condition("turn", absl::StrCat(kTurnNs / 1'000'000, " ms"));
-  report.Condition("arrivals", absl::StrCat(settings.arrivals, ", seed ", settings.seed));
   Tables tables;
   tables.closed =
       &report.AddTable("closed_loop", "Closed loop: calls per second, and each call's time");
   tables.raw = &report.AddTable("raw_rate", "The raw fabric: messages per second, in the same run");
-  tables.open =
-      &report.AddTable("open_loop",
-                       "Open loop: each call's time from when it was to start, at fractions of the "
-                       "closed loop's rate");
   AddPlots(&report);
   report.Note(
       "closed_loop: one client thread; \"outstanding\" is for each executor. calls_per_s is the "
       "median of the rounds, ratio the median of the rounds' own ratios to the raw fabric's "
       "answered "
       "messages with as many under way.");
-  report.Note(
-      "open_loop: load_percent is of the closed loop's rate with futures and the most calls "
-      "outstanding. kept_up is 1 if the median round completed 98 % of the calls within its turn; "
-      "if "
-      "not, the times say how far the calls fell behind in one turn, and would grow with a longer "
-      "one.");
   report.Note(absl::StrCat("Times are those of at most ", kTimesPerTurn,
                            " calls of a turn, taken evenly."));
   if (settings.executors != std::vector<int>{1}) {

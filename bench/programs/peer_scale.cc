@@ -1,36 +1,27 @@
 // How far does it go: a million peers known to one endpoint, a thousand sessions of one executor?
 //
 // Peers: addresses of nobody go into a reactor's peer table and into a plain address vector.
-// Sessions: three workers with no, some and many idle sessions take turns with a client that calls;
-// what a session costs the worker's process is taken apart: ours (counted), the bootstrap's and the
-// provider's (each from a process that has nothing else).
+// Sessions: what an idle one costs the worker's process is taken apart: ours (counted), the
+// bootstrap's and the provider's (each from a process that has nothing else).
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "bench/harness/distribution.h"
-#include "bench/harness/interleave.h"
 #include "bench/harness/options.h"
 #include "bench/harness/report.h"
 #include "bench/programs/crowd.h"
 #include "bench/programs/peer_inserts.h"
-#include "src/log/log.h"
 #include "tools/options.h"
 
 namespace invoker::bench {
 namespace {
 
 constexpr char kProgram[] = "peer_scale";
-constexpr size_t kCallBytes = 64;
 // Linear look-ups in some providers would take hours for a million.
 constexpr int kPatienceSeconds = 20;
 constexpr uint32_t kQuickPeers = 100'000;
@@ -65,31 +56,18 @@ class Study {
       : settings_(settings),
         report_(report),
         peers_(report->AddTable("peers", "Addresses known to one endpoint, bytes per peer")),
-        sessions_(report->AddTable("sessions",
-                                   "What one idle session adds to the worker's process, in bytes")),
-        latency_(report->AddTable(
-            "latency", absl::StrCat("A call of ", kCallBytes, " B while others idle"))) {}
+        sessions_(report->AddTable(
+            "sessions", "What one idle session adds to the worker's process, in bytes")) {}
 
   absl::Status Sessions(const std::string& provider) {
-    std::vector<std::unique_ptr<Crowd>> crowds;
-    // The largest first: to open it takes longest, and the others' workers poll on the same core.
-    for (uint32_t idle : {settings_.sessions, settings_.sessions / 10, 0u}) {
-      absl::StatusOr<std::unique_ptr<Crowd>> crowd =
-          Crowd::Start(CrowdOf(settings_, provider, idle));
-      if (!crowd.ok()) return crowd.status();
-      if (!(*crowd)->refused().empty()) {
-        report_->Note(absl::StrCat(provider, ": of ", idle, " idle sessions there are ",
-                                   (*crowd)->idle(), ": ", (*crowd)->refused()));
-      }
-      crowds.push_back(*std::move(crowd));
+    const CrowdOptions options = CrowdOf(settings_, provider, settings_.sessions);
+    const absl::StatusOr<HeldFigures> sessions = MeasureIdleSessions(options);
+    if (!sessions.ok()) return sessions.status();
+    if (!sessions->refused.empty()) {
+      report_->Note(absl::StrCat(provider, ": of ", settings_.sessions, " idle sessions there are ",
+                                 sessions->held, ": ", sessions->refused));
     }
-    std::reverse(crowds.begin(), crowds.end());
-    for (const std::unique_ptr<Crowd>& crowd : crowds) crowd->End();
-    if (absl::Status status = Latency(provider, crowds); !status.ok()) return status;
-    const uint32_t most = crowds.back()->idle();
-    const double session = crowds.back()->bytes_per_session();
-    crowds.clear();
-    return Memory(provider, most, "small", session);
+    return Memory(provider, sessions->held, "small", sessions->bytes_each);
   }
 
   // With the buffers that users have.
@@ -137,25 +115,6 @@ class Study {
   }
 
  private:
-  absl::Status Latency(const std::string& provider,
-                       const std::vector<std::unique_ptr<Crowd>>& crowds) {
-    std::vector<Contender*> contenders;
-    for (const std::unique_ptr<Crowd>& crowd : crowds) contenders.push_back(crowd.get());
-    InterleavePlan plan;
-    plan.sizes = {kCallBytes};
-    plan.rounds = settings_.common.rounds;
-    const absl::StatusOr<std::vector<Measured>> measured = Interleave(contenders, plan);
-    if (!measured.ok()) return measured.status();
-    for (size_t i = 0; i < measured->size(); ++i) {
-      Row& row = latency_.rows.emplace_back();
-      row.Label("provider", provider).Label("idle_sessions", int64_t{crowds[i]->idle()});
-      row.Times(Summarize((*measured)[i].rounds));
-      row.Value("p50_over_none",
-                Compare((*measured)[i].rounds, measured->front().rounds, 50).median);
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status Memory(const std::string& provider, uint32_t sessions, const std::string& buffers,
                       double process) {
     const CrowdOptions options = CrowdOf(settings_, provider, sessions);
@@ -183,7 +142,6 @@ class Study {
   Report* report_;
   Table& peers_;
   Table& sessions_;
-  Table& latency_;
 };
 
 absl::Status Run(const Settings& settings, Report* report) {
@@ -236,24 +194,9 @@ int Main(int argc, char** argv) {
         "bootstrap: growth of a worker's process per lease without a session. "
         "provider_connection: growth of a process with one plain endpoint per peer that has "
         "exchanged a message with it. rest: what these do not explain.");
-    report.Note(
-        "In a turn the idle clients' process is stopped, since it shares a core with the client "
-        "that calls; their heartbeats, one a second each, come between the turns.");
-    Plot plot;
-    plot.title = "A call while other sessions idle (p50, us)";
-    plot.table = "latency";
-    plot.x = "idle_sessions";
-    plot.y = "p50_us";
-    plot.series = {"provider"};
-    plot.log_x = false;
-    report.AddPlot(std::move(plot));
     status = Run(settings, &report);
   }
-  if (!status.ok()) {
-    LogError(status.message());
-    return tools::kExitFailed;
-  }
-  return Finish(settings.common, report);
+  return Finish(settings.common, report, status);
 }
 
 }  // namespace

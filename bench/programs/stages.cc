@@ -24,7 +24,6 @@
 #include "invoker/client.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/worker/worker.h"
-#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -282,9 +281,5 @@ int main(int argc, char** argv) {
   bench::GatherConditions(options.common, &report);
   report.Condition("stamp_cost", absl::StrFormat("%.1f ns", bench::StampCostNs()));
   bench::ProbeThisThread();
-  if (absl::Status status = bench::RunAll(options, &report); !status.ok()) {
-    LogError(status.message());
-    return tools::kExitFailed;
-  }
-  return bench::Finish(options.common, report);
+  return bench::Finish(options.common, report, bench::RunAll(options, &report));
 }

@@ -1,31 +1,23 @@
 #include "bench/programs/throughput.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "bench/harness/client_options.h"
 
 namespace invoker::bench {
 
 absl::StatusOr<std::vector<Caller>> ConnectCallers(const InvokerServer& server,
-                                                   const std::string& provider, int executors,
+                                                   const std::string& provider, int clients,
                                                    const std::string& function) {
   std::vector<Caller> callers;
-  std::set<uint32_t> reached;
   const ClientOptions options = OptionsFor(provider);
-  for (int i = 0; i < executors; ++i) {
+  for (int i = 0; i < clients; ++i) {
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(server.target, options);
     if (!client.ok()) return client.status();
     absl::StatusOr<RemoteFunction> found = (*client)->Function(function);
     if (!found.ok()) return found.status();
-    reached.insert((*client)->executor());
     callers.push_back({*std::move(client), *std::move(found)});
-  }
-  if (reached.size() != callers.size()) {
-    return absl::InternalError(absl::StrCat(executors, " clients share ", reached.size(),
-                                            " executors; each ought to have one of its own"));
   }
   return callers;
 }
@@ -40,6 +32,14 @@ absl::StatusOr<double> RawTurn(const RawPair& pair, const StreamShape& shape, in
   if (!done.ok()) return done.status();
   if (*done != "done") return absl::InternalError(absl::StrCat("raw_peer said '", *done, "'"));
   return rate;
+}
+
+void RatedTimes::Add(double rate, const std::vector<int64_t>& times_ns) {
+  rates.push_back(rate);
+  std::vector<int64_t> kept;
+  const size_t step = times_ns.size() / kTimesPerTurn + 1;
+  for (size_t i = 0; i < times_ns.size(); i += step) kept.push_back(times_ns[i]);
+  times.push_back(std::move(kept));
 }
 
 Band BandOf(std::vector<double> rounds) {

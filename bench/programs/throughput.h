@@ -1,9 +1,10 @@
-// What parallel_invocations and bandwidth have in common: clients that keep calls under way, the
-// raw fabric's turn, and rates.
+// What programs that keep calls under way have in common: clients, the raw fabric's turn, and
+// rates.
 
 #ifndef INVOKER_BENCH_PROGRAMS_THROUGHPUT_H_
 #define INVOKER_BENCH_PROGRAMS_THROUGHPUT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bench/harness/distribution.h"
 #include "bench/harness/server_process.h"
 #include "bench/raw/raw_contender.h"
 #include "bench/raw/raw_stream.h"
@@ -24,14 +26,26 @@ struct Caller {
   RemoteFunction function;
 };
 
-// One client for each of a server's `executors`, with default options.
+// So many clients of a server, with default options.
 absl::StatusOr<std::vector<Caller>> ConnectCallers(const InvokerServer& server,
-                                                   const std::string& provider, int executors,
+                                                   const std::string& provider, int clients,
                                                    const std::string& function);
 
 // One turn of the raw fabric: messages per second. The peer blocks before and after it.
 absl::StatusOr<double> RawTurn(const RawPair& pair, const StreamShape& shape, int64_t turn_ns,
                                double expected_per_s, std::vector<int64_t>* times_ns);
+
+// Times that are kept of a turn.
+inline constexpr size_t kTimesPerTurn = 50'000;
+
+// The rate of each round, and the times of its calls.
+struct RatedTimes {
+  std::vector<double> rates;
+  Rounds times;
+
+  // Takes kTimesPerTurn of the times at most, evenly.
+  void Add(double rate, const std::vector<int64_t>& times_ns);
+};
 
 // The band of one number for each round.
 struct Band {

@@ -17,7 +17,6 @@
 #include "bench/harness/report.h"
 #include "bench/programs/python_contender.h"
 #include "invoker/client.h"
-#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -167,9 +166,5 @@ int main(int argc, char** argv) {
   bench::AddCommonOptions(&app, &options);
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   bench::Report report(bench::kProgram, "What do types add to a call?");
-  if (absl::Status status = bench::Run(options, &report); !status.ok()) {
-    LogError(status.message());
-    return tools::kExitFailed;
-  }
-  return bench::Finish(options, report);
+  return bench::Finish(options, report, bench::Run(options, &report));
 }

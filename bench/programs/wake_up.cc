@@ -22,7 +22,6 @@
 #include "bench/harness/server_process.h"
 #include "bench/programs/socket_contender.h"
 #include "invoker/client.h"
-#include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 #include "tools/options.h"
 
@@ -157,9 +156,5 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   bench::Report report(bench::kProgram, "What does the first call after silence take?");
-  if (absl::Status status = bench::Run(settings, &report); !status.ok()) {
-    LogError(status.message());
-    return tools::kExitFailed;
-  }
-  return bench::Finish(settings.common, report);
+  return bench::Finish(settings.common, report, bench::Run(settings, &report));
 }

@@ -1,13 +1,13 @@
 """Makes the Markdown of a report from what the programs wrote."""
 
-import bar
+from results import number
 
 _STATES = {"aim": "aim", "yes": "yes", "no": "**no**", "not measured": "not measured", "no bound": "-"}
 
 
 def _cell(value):
     if value is None or isinstance(value, (int, float)) and not isinstance(value, bool):
-        return bar.number(value)
+        return number(value)
     return str(value).replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
 
 
@@ -51,7 +51,7 @@ def bar_table(rows):
             row.what,
             bound(row, row.at_least),
             bound(row, row.aim),
-            bar.number(row.measured, row.unit),
+            number(row.measured, row.unit),
             _STATES[row.met],
             row.detail,
         ]

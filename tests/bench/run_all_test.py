@@ -126,7 +126,7 @@ def test_what_is_missing_is_never_met(reports):
         ["prestarted"],
         ["silence", "shm"],
         ["inserted peer"],
-        ["idle session"],
+        ["per idle session"],
     ):
         assert find(rows, *words).met == "not measured", words
     assert {row.met for row in bar.compute({})} == {"not measured"}
@@ -205,6 +205,39 @@ def test_silence_is_a_second_s_and_the_first_call_s():
     assert find(rows, "processor time", TCP).met == "no"
 
 
+def test_sessions_are_the_most_that_there_were_on_tcp():
+    def idle(provider, count, p50, p99):
+        return {"provider": provider, "idle_sessions": count, "p50_over_none": p50, "p99_over_none": p99}
+
+    tables = {
+        "idle": [idle(TCP, 0, 1.0, 1.0), idle(TCP, 800, 1.1, 2.5), idle("shm", 900, 9.0, 9.0)],
+        "active": [
+            {"provider": TCP, "sessions": 1, "calls_per_s": 10.0, "over_one": 1.0},
+            {"provider": TCP, "sessions": 1000, "calls_per_s": 9.5, "over_one": 0.95},
+        ],
+    }
+    rows = bar.compute({"many_sessions": {"tables": tables}})
+    assert [find(rows, "idle sessions", name).met for name in ("p50", "p99")] == ["yes", "no"]
+    assert (find(rows, "1,000 sessions").measured, find(rows, "1,000 sessions").met) == (0.95, "yes")
+
+
+def test_tails_and_neighbours_have_a_bar_on_each_fabric():
+    def load(provider, percent, ratio_to_alone):
+        return {"provider": provider, "load_percent": percent, "p999_over_alone_p50": ratio_to_alone, "p999_us": 1.0}
+
+    def short(provider, beside, ratio_to_alone):
+        return {"provider": provider, "tenant": "short", "beside": beside, "p99_over_alone": ratio_to_alone, "p99_us": 1.0}
+
+    rows = bar.compute(
+        {
+            "tails": {"tables": {"open_loop": [load(TCP, 70, 5.0), load(TCP, 90, 99.0), load("shm", 70, 7.0)]}},
+            "tenants": {"tables": {"latency": [short(TCP, "flood", 1.2), short(TCP, "all", 9.0), short("shm", "flood", 3.0)]}},
+        }
+    )
+    assert [find(rows, "open loop", fabric).met for fabric in (TCP, "shm")] == ["yes", "no"]
+    assert [find(rows, "short calls", fabric).met for fabric in (TCP, "shm")] == ["aim", "no"]
+
+
 def test_memory_per_peer_is_that_of_the_largest_table_and_per_session_has_its_windows():
     tables = {
         "peers": [
@@ -218,7 +251,7 @@ def test_memory_per_peer_is_that_of_the_largest_table_and_per_session_has_its_wi
     }
     rows = bar.compute({"peer_scale": {"tables": tables}})
     assert (find(rows, "inserted peer").measured, find(rows, "inserted peer").met) == (64, "yes")
-    session = find(rows, "idle session")
+    session = find(rows, "per idle session")
     assert (session.at_least, session.measured, session.met) == (12288, 12289, "no")
 
 
