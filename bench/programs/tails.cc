@@ -25,7 +25,8 @@ namespace {
 constexpr char kProgram[] = "tails";
 constexpr int64_t kTurnNs = 100'000'000;
 constexpr size_t kBytes = 64;
-// Of the closed loop whose rate is more than an open loop can do: it starts calls in groups.
+// A closed loop with so many calls under way does more than an open loop can: it starts them in
+// groups.
 constexpr int kOutstanding = 64;
 // The share of the offered calls that a system completes within the turn if it keeps up.
 constexpr double kKeptUp = 0.98;
@@ -149,7 +150,7 @@ class Measurement {
   std::vector<Caller> callers_;  // ends before the server does
   RatedTimes alone_;
   RatedTimes closed_;
-  RatedTimes most_;  // of the open loop, when more is offered than it can do
+  RatedTimes most_;  // open loop, when more is offered than it can do
   std::vector<double> most_offered_;
   // By load.
   std::vector<RatedTimes> loads_;

@@ -73,7 +73,7 @@ def _memory(results):
 
 
 def rows(results, instructions):
-    """Of the programs' results, and of instructions per hot call by fabric, or None."""
+    """The rows for the programs' results and for instructions per hot call by fabric, or None."""
     return [
         *_lease(results),
         *_instructions(instructions),

@@ -70,7 +70,7 @@ def _tenants(results):
 
 
 def rows(results):
-    """Of the programs' results."""
+    """The rows for the programs' results."""
     return [
         *_idle_sessions(results),
         *_active_sessions(results),

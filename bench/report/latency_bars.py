@@ -152,7 +152,7 @@ def _silence(results):
 
 
 def rows(results):
-    """Of the programs' results."""
+    """The rows for the programs' results."""
     return [
         *_small_sizes(results),
         *_large_sizes(results),

@@ -111,7 +111,7 @@ def _python_rates(results):
 
 
 def rows(results):
-    """Of the programs' results."""
+    """The rows for the programs' results."""
     return [
         *_rate(results),
         *_bandwidth(results),

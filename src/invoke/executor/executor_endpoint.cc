@@ -118,6 +118,7 @@ void ExecutorEndpoint::CountStrayMessages() {
 void ExecutorEndpoint::OnTick(int64_t now_ns) {
   static_cast<void>(now_ns);
   CountStrayMessages();
+  scheduler_.OnTick();
   const absl::Status& health = reactor_->health();
   if (!health.ok()) {
     healthy_.store(false, std::memory_order_relaxed);

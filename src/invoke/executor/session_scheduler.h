@@ -47,8 +47,7 @@ class SessionScheduler {
   bool Turn() {
     assert(shared_->thread.IsSame());
     turn_began_ = false;
-    const bool crowded = sessions_->live().size() > kFewSessions;
-    int events = ABSL_PREDICT_FALSE(crowded) ? reactor_->PollIfReady() : reactor_->Poll();
+    int events = ABSL_PREDICT_FALSE(crowded_) ? reactor_->PollIfReady() : reactor_->Poll();
     if (ABSL_PREDICT_FALSE(!ring_.empty())) events = ServeRing(events);
     if (gathering_ != nullptr) FlushGathering();
     if (ABSL_PREDICT_FALSE(!unfinished_.empty())) moving_ = Continue();
@@ -75,6 +74,9 @@ class SessionScheduler {
   void Publish();
   // The session is about to end: publishes its usage, and forgets it.
   void Remove(ExecutorSession* session);
+
+  // Now and then: counts the sessions.
+  void OnTick() { crowded_ = sessions_->live().size() > kFewSessions; }
 
   // Whether sessions have work that they could not finish yet.
   bool busy() const { return !unfinished_.empty() || !ring_.empty(); }
@@ -110,6 +112,7 @@ class SessionScheduler {
   std::vector<uint16_t> unpublished_;  // sessions that have been busy since Publish
   std::vector<uint16_t> unfinished_;   // sessions with bulk calls or pending responses, each once
   bool moving_ = false;                // one of unfinished_ can go on at once
+  bool crowded_ = false;               // there were more than kFewSessions at the last tick
   bool turn_began_ = false;            // a doorbell of this turn has been taken
   int64_t turn_began_ns_ = 0;          // when the first one was; 0: it came alone
 };
