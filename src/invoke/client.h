@@ -87,7 +87,7 @@ class INVOKER_EXPORT Future {
 
   // Blocks until the call has ended or `limit` has passed. True if Get would not block. With a
   // limit of zero it looks once whether something has come, for all calls of the session, so that a
-  // loop that does nothing else still makes progress.
+  // loop that does nothing else still makes progress; it runs no callbacks.
   bool Wait(absl::Duration limit);
 
   // Ends the call as CANCELLED, unless it has ended; true if so. A request that has not left is

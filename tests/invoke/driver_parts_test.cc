@@ -191,7 +191,8 @@ TEST(HelperThreadTest, ItLeadsAfterAWatchInWhichNobodyDrove) {
   HelperThread helper;
   lock.Lock();
   EXPECT_FALSE(helper.leads());
-  EXPECT_TRUE(helper.Rest(lock, /*under_way=*/true)) << "nobody drove while it watched";
+  EXPECT_TRUE(helper.Rest(lock, /*under_way=*/true, /*unsent=*/false))
+      << "nobody drove while it watched";
   helper.Watched(/*driven=*/false, /*needs_driver=*/true);
   EXPECT_TRUE(helper.leads());
   helper.OthersDrive();
@@ -208,7 +209,7 @@ TEST(HelperThreadTest, ItRestsUntilItIsWokenWhenNothingIsUnderWay) {
   lock.Lock();
   ASSERT_TRUE(helper.EnsureStarted([&] {
     lock.Lock();
-    EXPECT_FALSE(helper.Rest(lock, /*under_way=*/false));
+    EXPECT_FALSE(helper.Rest(lock, /*under_way=*/false, /*unsent=*/false));
     lock.Unlock();
     rested.Notify();
   }));

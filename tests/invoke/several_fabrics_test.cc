@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -241,6 +242,20 @@ TEST_F(IdleFabricTest, OnlyFabricsWithSessionsArePolled) {
   while (after[1].turns < before[1].turns + 10'000) after = executor->Uses();
   EXPECT_TRUE(after[0].open);
   EXPECT_EQ(after[0].turns, 0u);
+}
+
+// Else it would look once in a millisecond.
+TEST_F(IdleFabricTest, AnExecutorWhoseClientsWakeItOnShmSeldomLooks) {
+  ExecutorOptions options;
+  options.hot_timeout = absl::ZeroDuration();
+  std::unique_ptr<Executor> executor = Start(options);
+  const auto reply = executor->OpenSession(0, sessions_[0]->MakeRequest(Notification::kWriteImm),
+                                           Notification::kWriteImm);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  ASSERT_TRUE(sessions_[0]->Attach(*reply).ok());
+  const uint64_t before = executor->Uses()[0].turns;
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(executor->Uses()[0].turns - before, 200u);
 }
 
 // After its last session an endpoint is looked at on few turns, and at last on none.

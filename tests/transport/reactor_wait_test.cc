@@ -305,12 +305,15 @@ TEST_P(ReactorWait, AQueueWhoseDescriptorIsAskedFirstLosesNothing) {
   const ReactorCounters& counters = idle().reactor().counters();
   for (uint32_t token = 2; token <= 20; ++token) {
     // Until it has asked, and so makes no turn. Without a descriptor it makes one every time.
-    uint64_t turns;
-    do {
-      turns = counters.turns;
+    bool made_turn = false;
+    const auto look = [&] {
+      const uint64_t turns = counters.turns;
       idle().reactor().PollIfReady();
-    } while (asks && counters.turns != turns);
-    ASSERT_EQ(counters.turns != turns, !asks);
+      made_turn = counters.turns != turns;
+      return !asks || !made_turn;
+    };
+    ASSERT_TRUE(PollUntil({}, look));
+    ASSERT_EQ(made_turn, !asks);
     ASSERT_TRUE(sender->Write(kWriteImm, window, 0, 64, token));
     ASSERT_TRUE(PollUntil({sender.get()}, [&] {
       idle().reactor().PollIfReady();

@@ -47,24 +47,45 @@ TEST(SleepFlag, LetsAPeerWakeOnceAndOnlyWhereItIsUp) {
   EXPECT_EQ(BytesIn(*flag), 0);
   for (int i = 0; i < 3; ++i) {
     flag->Raise(/*now_ns=*/1000);
-    EXPECT_FALSE(flag->TakeWake());
+    EXPECT_FALSE(flag->AfterSleep(2000));
     waker->WakeIfAsleep();
     waker->WakeIfAsleep();
     EXPECT_EQ(BytesIn(*flag), 1);
-    EXPECT_TRUE(flag->TakeWake());
+    EXPECT_TRUE(flag->AfterSleep(3000));
     EXPECT_EQ(BytesIn(*flag), 0);
-    EXPECT_FALSE(flag->TakeWake());
+    EXPECT_FALSE(flag->AfterSleep(4000));
   }
 }
 
-TEST(SleepFlag, IsSettledAWhileAfterItWentUp) {
+TEST(SleepFlag, IsSettledBehindASleepThatEndsAWhileAfterItWentUp) {
   const std::unique_ptr<SleepFlag> flag = SleepFlag::Open(NewAddress());
   ASSERT_NE(flag, nullptr);
-  EXPECT_FALSE(flag->IsSettled(1'000'000'000));
+  EXPECT_FALSE(flag->AfterSleep(1'000'000'000));
+  EXPECT_FALSE(flag->settled());
   flag->Raise(1000);
   flag->Raise(2000);  // goes on
-  EXPECT_FALSE(flag->IsSettled(999 + SleepFlag::kSettleNs));
-  EXPECT_TRUE(flag->IsSettled(1000 + SleepFlag::kSettleNs));
+  EXPECT_FALSE(flag->AfterSleep(999 + SleepFlag::kSettleNs));
+  EXPECT_FALSE(flag->settled());
+  EXPECT_FALSE(flag->AfterSleep(1000 + SleepFlag::kSettleNs));
+  EXPECT_TRUE(flag->settled());
+}
+
+TEST(SleepFlag, AByteThatComesLateEndsOneSleep) {
+  const std::string address = NewAddress();
+  const std::unique_ptr<SleepFlag> flag = SleepFlag::Open(address);
+  ASSERT_NE(flag, nullptr);
+  const std::unique_ptr<PeerWaker> waker = PeerWaker::Open(address);
+  ASSERT_NE(waker, nullptr);
+  // The word was down, and the sleep had ended, before the byte came.
+  const int fifo = open(absl::StrCat(SharedFilePath(address), "-wake").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(fifo, 0);
+  for (const bool raised : {false, true}) {
+    if (raised) flag->Raise(1000);
+    ASSERT_EQ(write(fifo, "", 1), 1);
+    EXPECT_FALSE(flag->AfterSleep(2000));
+    EXPECT_EQ(BytesIn(*flag), 0);
+  }
+  close(fifo);
 }
 
 TEST(SleepFlag, CountsThePeersThatLookAtIt) {
@@ -161,10 +182,15 @@ class SleepingDriver : public testing::Test {
     ASSERT_TRUE(sleeper_->reactor().peers().Insert(peer_->reactor().address()).ok());
   }
 
-  // The driver, until it has heard of `messages`.
-  std::thread Drive(size_t messages) {
-    return std::thread([this, messages] {
-      while (sleeper_->tokens.size() < messages) {
+  ~SleepingDriver() override {
+    stop_.store(true);
+    if (sleeper_ != nullptr) sleeper_->reactor().Submit([] {});
+    if (driver_.joinable()) driver_.join();
+  }
+
+  void Drive() {
+    driver_ = std::thread([this] {
+      while (!stop_.load()) {
         if (sleeper_->reactor().Poll() == 0) sleeper_->reactor().Wait(absl::Minutes(10));
         heard_.store(sleeper_->tokens.size());
       }
@@ -173,33 +199,33 @@ class SleepingDriver : public testing::Test {
   void SendAndAwait(uint32_t token, PeerWaker* waker) {
     ASSERT_TRUE(peer_->Write(kWay, peer_->WindowTo(*sleeper_), 0, 8, token));
     if (waker != nullptr) waker->WakeIfAsleep();
-    while (heard_.load() < token) peer_->reactor().Poll();
+    ASSERT_TRUE(PollUntil({peer_.get()}, [&] { return heard_.load() >= token; })) << token;
   }
 
   std::unique_ptr<Node> sleeper_;
   std::unique_ptr<Node> peer_;
   std::atomic<size_t> heard_{0};
+  std::atomic<bool> stop_{false};
+  std::thread driver_;
 };
 
 TEST_F(SleepingDriver, IsWokenByAPeerThatLooksAtTheFlag) {
-  std::thread driver = Drive(20);
   const std::unique_ptr<PeerWaker> waker = PeerWaker::Open(sleeper_->reactor().address());
   ASSERT_NE(waker, nullptr);
+  Drive();
   for (uint32_t token = 1; token <= 20; ++token) {
     // Into its short sleeps, the moment in which the flag goes up, and its long sleep.
     std::this_thread::sleep_for(std::chrono::microseconds(250) * token);
-    SendAndAwait(token, waker.get());
+    ASSERT_NO_FATAL_FAILURE(SendAndAwait(token, waker.get()));
   }
-  driver.join();
 }
 
 TEST_F(SleepingDriver, LooksByItselfForAPeerThatDoesNot) {
-  std::thread driver = Drive(3);
+  Drive();
   for (uint32_t token = 1; token <= 3; ++token) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    SendAndAwait(token, nullptr);
+    ASSERT_NO_FATAL_FAILURE(SendAndAwait(token, nullptr));
   }
-  driver.join();
 }
 
 }  // namespace

@@ -94,6 +94,7 @@ void Executor::ThreadMain() {
   while (!stop_.load(std::memory_order_relaxed)) {
     thread_.RunTasks();
     polled_.Arrange();
+    shared_.thorough = awaits_first_ || !search_.idle();
     const int turns_per_look = search_.idle() ? kTurnsPerLook : LookForRequests();
     if (!polled_.live()) {
       // No call can come.

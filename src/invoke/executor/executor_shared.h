@@ -33,9 +33,10 @@ struct ExecutorShared {
   // A session has ended although no probe of its client ever came. Must not block; may be empty.
   std::function<void()> on_unheard;
   FunctionTimes times{0};
-  uint32_t index = 0;                         // the executor's
-  uint32_t next_epoch = 1;                    // no two sessions have the same, on whatever endpoint
-  bool rearrange = false;                     // the endpoints that are polled may be others now
+  uint32_t index = 0;       // the executor's
+  uint32_t next_epoch = 1;  // no two sessions have the same, on whatever endpoint
+  bool thorough = false;    // each turn reads every queue: something else than a message is awaited
+  bool rearrange = false;   // the endpoints that are polled may be others now
   std::shared_ptr<DeferredCallSet> deferred;  // nullptr: no call can be deferred
   std::shared_ptr<BulkBudget> bulk_budget;    // all executors of the worker share it
   std::shared_ptr<DataStore> store;           // nullptr: no data can be stored

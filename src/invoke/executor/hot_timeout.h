@@ -47,7 +47,7 @@ class HotTimeout {
   std::atomic<int64_t> ns_{0};
   int64_t idle_since_ns_ = 0;
   int64_t idle_ns_ = 0;  // by the last reading
-  uint32_t idle_turns_ = 0;
+  uint64_t idle_turns_ = 0;
 };
 
 }  // namespace invoker

@@ -27,7 +27,7 @@ namespace invoker {
 
 class SessionScheduler {
  public:
-  // More make a fabric's queue slow to poll, on fabrics that look at each connection.
+  // Beyond so many, a queue is slow to read where the provider looks at each connection.
   static constexpr size_t kFewSessions = 16;
 
   // Both outlive the scheduler.
@@ -47,7 +47,8 @@ class SessionScheduler {
   bool Turn() {
     assert(shared_->thread.IsSame());
     turn_began_ = false;
-    int events = ABSL_PREDICT_FALSE(crowded_) ? reactor_->PollIfReady() : reactor_->Poll();
+    int events = ABSL_PREDICT_FALSE(crowded_) && !shared_->thorough ? reactor_->PollIfReady()
+                                                                    : reactor_->Poll();
     if (ABSL_PREDICT_FALSE(!ring_.empty())) events = ServeRing(events);
     if (gathering_ != nullptr) FlushGathering();
     if (ABSL_PREDICT_FALSE(!unfinished_.empty())) moving_ = Continue();

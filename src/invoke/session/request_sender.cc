@@ -81,9 +81,11 @@ bool RequestSender::MarkCancelled(uint32_t cell) {
 
 bool RequestSender::PostMark(const Call& call) {
   const uint64_t offset = geometry_.OffsetOf(call.request.first) + kFlagsOffset;
-  return reactor_->PostTransfer(transport::TransferDirection::kWrite, batch_->window(), offset,
-                                staging_.data() + offset, staging_.descriptor(), /*length=*/1,
-                                owner_, kMarkTag | call.index);
+  const bool posted = reactor_->PostTransfer(
+      transport::TransferDirection::kWrite, batch_->window(), offset, staging_.data() + offset,
+      staging_.descriptor(), /*length=*/1, owner_, kMarkTag | call.index);
+  if (posted) batch_->WakeReceiver();
+  return posted;
 }
 
 }  // namespace invoker

@@ -62,6 +62,10 @@ class RequestSender {
   }
 
   bool pending() const { return batch_->pending(); }
+  // Now and then: the reactor may have posted something again, or a second step.
+  void OnTick() {
+    if (attached()) batch_->WakeReceiver();
+  }
   // Posts what Add has queued. FlushInline is for the one place where most requests leave.
   void Flush() { batch_->Flush(); }
   ABSL_ATTRIBUTE_ALWAYS_INLINE void FlushInline() { batch_->FlushInline(); }

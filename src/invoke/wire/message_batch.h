@@ -18,6 +18,7 @@
 #include "absl/functional/function_ref.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/reactor/reactor.h"
+#include "src/transport/reactor/sleep_flag.h"
 
 namespace invoker {
 
@@ -112,6 +113,10 @@ class MessageBatch {
   void set_peer_waker(std::unique_ptr<transport::PeerWaker> waker) {
     peer_waker_ = std::move(waker);
   }
+  // For what has been posted otherwise, or tried again.
+  void WakeReceiver() {
+    if (peer_waker_ != nullptr) peer_waker_->WakeIfAsleep();
+  }
   // Whether messages may go in pieces.
   bool may_send_pieces() const { return notifier_->may_send_pieces(reactor_->profile()); }
   // Whether a message may come to lie over a transfer to its place that was posted after it.
@@ -200,7 +205,7 @@ class MessageBatch {
   void NoteWritten(const Run& run) {
     ++writes_;
     if (ABSL_PREDICT_FALSE(run.repeat != 0)) ++repeats_;
-    if (peer_waker_ != nullptr) peer_waker_->WakeIfAsleep();
+    WakeReceiver();
   }
 
   transport::Reactor* reactor_;

@@ -72,12 +72,13 @@ int64_t DriverWaker::BackoffNs(int64_t now_ns, size_t peers) {
   const int64_t part_ns = (now_ns - waiting_since_ns_) / kBackoffPart;
   if (flag_ != nullptr && part_ns > kLongestUnheardNs && flag_->wakers() >= peers) {
     flag_->Raise(now_ns);
-    return flag_->IsSettled(now_ns) ? longest_sleep_ns_ : kLongestUnheardNs;
+    return flag_->settled() ? longest_sleep_ns_ : kLongestUnheardNs;
   }
   return std::clamp(part_ns, kFirstBackoffNs, kLastBackoffNs);
 }
 
 bool DriverWaker::Arm(Asleep asleep, bool retries, size_t peers) {
+  ask_until_ns_ = 0;
   sleep_limit_ns_ = retries ? kFirstBackoffNs : longest_sleep_ns_;
   const bool has_fd = queue_->file_descriptor() >= 0;
   if (asleep == Asleep::kInQueue && queue_->can_signal()) {
@@ -91,10 +92,11 @@ bool DriverWaker::Arm(Asleep asleep, bool retries, size_t peers) {
   return !inbox_.HasTasks() && (!has_fd || queue_->Armed());
 }
 
-void DriverWaker::NoteEmpty(uint64_t posts, int64_t limit_ns) {
-  const bool ask = queue_->file_descriptor() >= 0 && queue_->Armed();
-  ask_until_ns_ = ask ? MonotonicNs() + limit_ns : 0;
+bool DriverWaker::NoteEmpty(uint64_t posts, int64_t limit_ns) {
+  if (queue_->file_descriptor() < 0 || !queue_->Armed()) return false;
+  ask_until_ns_ = MonotonicNs() + limit_ns;
   ask_at_posts_ = posts;
+  return true;
 }
 
 bool DriverWaker::MayHaveEvents(uint64_t posts) const {
@@ -127,7 +129,7 @@ void DriverWaker::SleepOnAll(absl::Span<DriverWaker* const> wakers, absl::Durati
 
 void DriverWaker::Disarm() {
   asleep_.store(Asleep::kNo, std::memory_order_seq_cst);
-  if (flag_ != nullptr && flag_->TakeWake()) waiting_since_ns_ = 0;
+  if (flag_ != nullptr && flag_->AfterSleep(MonotonicNs())) waiting_since_ns_ = 0;
   // A signal that has been written and is not announced yet ends the next sleep instead.
   if (signalled_.load(std::memory_order_relaxed) && signalled_.exchange(false)) {
     uint64_t wakes;

@@ -47,17 +47,18 @@ class DriverWaker {
   }
 
   // False: there is something to do already, do not sleep. With `retries`, posts wait to be tried
-  // again, so that the sleep is short: no event says that they may succeed. So many `peers` may
-  // post something: the sleep is long where each of them looks at the flag.
+  // again, so that the sleep is short: no event says that they may succeed. `peers` is
+  // how many may end the wait. The sleep is long only if each of them looks at the flag.
   bool Arm(Asleep asleep, bool retries, size_t peers);
   void Sleep(absl::Duration limit);
   void Disarm();
   // One sleep in poll(2) for the driver of all of these, each of which is armed so.
   static void SleepOnAll(absl::Span<DriverWaker* const> wakers, absl::Duration limit);
 
-  // For a driver that does not sleep, and asks the queue's descriptor whether to read the queue.
-  // The queue was empty: ask, but no longer than so, and not behind further posts.
-  void NoteEmpty(uint64_t posts, int64_t limit_ns);
+  // For a driver that does not sleep, and whose queue was empty. From now on MayHaveEvents asks the
+  // queue's descriptor, for `limit_ns` at most and until the next post. False: it has none to ask,
+  // or something has come.
+  bool NoteEmpty(uint64_t posts, int64_t limit_ns);
   // False: nothing has come, been submitted or been posted since NoteEmpty.
   bool MayHaveEvents(uint64_t posts) const;
 

@@ -149,12 +149,13 @@ int Reactor::Poll() {
 }
 
 int Reactor::PollIfReady() {
+  // Each read may accept a connection, and a check may be behind many.
+  if (awaits_check()) return Poll();
   if (!waker_.MayHaveEvents(counters_.posts)) return 0;
   const int events = Poll();
-  if (events == 0 && retries_.empty()) {
-    waker_.NoteEmpty(counters_.posts, 2 * DriverTurn::kTickNs);
-    turn_.MakeNextSlow();  // it comes a tick later
-  }
+  const bool asks =
+      events == 0 && retries_.empty() && waker_.NoteEmpty(counters_.posts, 2 * DriverTurn::kTickNs);
+  if (asks) turn_.MakeNextSlow();  // it comes a tick later
   return events;
 }
 
@@ -228,6 +229,7 @@ void Reactor::HandleErrors(ssize_t code) {
 void Reactor::HandleLostEndpoint() {
   if (!health_.ok()) return;
   RemoveFileOf(endpoint_->address());
+  waker_.set_sleep_flag(nullptr);
   // This memory stays until the process ends. Other reactors' shares do not stay with it.
   retired_.DropShares();
   health_ = absl::UnavailableError(

@@ -23,6 +23,7 @@
 #ifndef INVOKER_SRC_TRANSPORT_REACTOR_REACTOR_H_
 #define INVOKER_SRC_TRANSPORT_REACTOR_REACTOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -305,8 +306,10 @@ class Reactor {
     return !profile().bind_region_to_endpoint && !profile().close_needs_quiet;
   }
 
+  // The end of an operation of our own wakes nobody.
   bool Arm(DriverWaker::Asleep asleep) {
-    return waker_.Arm(asleep, !retries_.empty(), peers_->live());
+    const size_t peers = operations().outstanding() > 0 ? SIZE_MAX : peers_->live();
+    return waker_.Arm(asleep, !retries_.empty(), peers);
   }
   void HandleEntry(const fi_cq_data_entry& entry);
   void HandleForeign(const fi_cq_data_entry& entry);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <new>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -50,9 +51,12 @@ std::unique_ptr<SleepFlag> SleepFlag::Open(absl::string_view address) {
   return flag;
 }
 
+SleepFlag::SleepFlag(std::string path) : path_(std::move(path)), maker_(getpid()) {}
+
 SleepFlag::~SleepFlag() {
   if (word_ != nullptr) munmap(word_, sizeof(SleepWord));
   if (fifo_ >= 0) close(fifo_);
+  if (maker_ != getpid()) return;  // a fork's copy
   unlink(WordOf(path_).c_str());
   unlink(FifoOf(path_).c_str());
 }
@@ -64,14 +68,16 @@ void SleepFlag::Raise(int64_t now_ns) {
   word_->asleep.store(1, std::memory_order_seq_cst);
 }
 
-bool SleepFlag::TakeWake() {
-  if (!raised_ || word_->asleep.load(std::memory_order_acquire) != 0) return false;
-  raised_ = false;
-  // A byte that is still to come ends the next sleep at once, for nothing.
+bool SleepFlag::AfterSleep(int64_t now_ns) {
+  // Whatever the word says: a byte may come later than a sleep that ended by itself, and one that
+  // stays would end every sleep.
   char bytes[64];
   while (read(fifo_, bytes, sizeof(bytes)) > 0) {
   }
-  return true;
+  const bool woken = raised_ && word_->asleep.load(std::memory_order_acquire) == 0;
+  if (woken) raised_ = false;
+  settled_ = raised_ && now_ns - raised_at_ns_ >= kSettleNs;
+  return woken;
 }
 
 std::unique_ptr<PeerWaker> PeerWaker::Open(absl::string_view address) {
@@ -98,8 +104,10 @@ std::unique_ptr<PeerWaker> PeerWaker::Open(absl::string_view address) {
   return std::unique_ptr<PeerWaker>(new PeerWaker(mapped, fifo));
 }
 
+PeerWaker::PeerWaker(SleepWord* word, int fifo) : word_(word), fifo_(fifo), maker_(getpid()) {}
+
 PeerWaker::~PeerWaker() {
-  word_->wakers.fetch_sub(1, std::memory_order_relaxed);
+  if (maker_ == getpid()) word_->wakers.fetch_sub(1, std::memory_order_relaxed);
   munmap(word_, sizeof(SleepWord));
   close(fifo_);
 }

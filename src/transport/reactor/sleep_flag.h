@@ -9,17 +9,18 @@
 // polls once more after a moment (kSettleNs) before it relies on it: by then it sees every post
 // whose peer did not see the flag.
 //
-// Both files have their owner's rights alone, as the endpoint's file has. A peer that spoils the
-// word delays others' calls by one sleep of the driver's.
+// Both files have their owner's rights alone, as the endpoint's file has. A peer can spoil them, as
+// it can spoil that one: others' calls may then wait for as long as the driver sleeps.
 
 #ifndef INVOKER_SRC_TRANSPORT_REACTOR_SLEEP_FLAG_H_
 #define INVOKER_SRC_TRANSPORT_REACTOR_SLEEP_FLAG_H_
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/strings/string_view.h"
@@ -35,7 +36,7 @@ struct SleepWord {
 // The sleeper's side. Driver thread only.
 class SleepFlag {
  public:
-  // How long after the flag was raised every post can be seen whose peer did not see it.
+  // After so long, every post can be seen whose peer did not see the flag go up.
   static constexpr int64_t kSettleNs = 50'000;
 
   // Makes the files beside that of the endpoint with this address. nullptr if that has no file with
@@ -47,10 +48,10 @@ class SleepFlag {
 
   // Peers that post from now on write to the FIFO. Does nothing if the flag is up.
   void Raise(int64_t now_ns);
-  // Whether the flag has been up for so long that nothing can come unseen.
-  bool IsSettled(int64_t now_ns) const { return raised_ && now_ns - raised_at_ns_ >= kSettleNs; }
-  // Whether a peer has woken the driver since Raise. Then the flag is down.
-  bool TakeWake();
+  // The driver has slept, and is about to poll. Whether a peer has woken it: then the flag is down.
+  bool AfterSleep(int64_t now_ns);
+  // Whether the flag was up for kSettleNs before the last poll, so that nothing comes unseen.
+  bool settled() const { return settled_; }
 
   // The FIFO, readable when a peer has woken the driver.
   int file_descriptor() const { return fifo_; }
@@ -58,12 +59,14 @@ class SleepFlag {
   uint32_t wakers() const { return word_->wakers.load(std::memory_order_relaxed); }
 
  private:
-  explicit SleepFlag(std::string path) : path_(std::move(path)) {}
+  explicit SleepFlag(std::string path);
 
   const std::string path_;  // the endpoint's file
+  const pid_t maker_;
   SleepWord* word_ = nullptr;
   int fifo_ = -1;
   bool raised_ = false;
+  bool settled_ = false;
   int64_t raised_at_ns_ = 0;
 };
 
@@ -82,11 +85,12 @@ class PeerWaker {
   }
 
  private:
-  PeerWaker(SleepWord* word, int fifo) : word_(word), fifo_(fifo) {}
+  PeerWaker(SleepWord* word, int fifo);
   void Wake();
 
   SleepWord* const word_;
   const int fifo_;
+  const pid_t maker_;
 };
 
 }  // namespace invoker::transport

@@ -178,7 +178,7 @@ absl::Status CallDriver::StartWithCallback(const ClientSession::Request& request
   if (ABSL_PREDICT_FALSE(call == nullptr)) return why_not;
   call->on_done = std::move(on_done);
   if (ticket != nullptr) *ticket = {call, call->sequence};
-  helper_.CallStarted();
+  helper_.CallbackStarted();
   if (!role_.taken()) {
     if (!comes_back) helper_.Lead();
     HandOnLocked();
@@ -217,7 +217,7 @@ bool CallDriver::AwaitEnd(Call* call, int64_t deadline_ns) {
   ++running_;
   while (!call->ended()) {
     if (transport::MonotonicNs() >= deadline_ns) {
-      LookLocked(call);
+      LookLocked();
       break;
     }
     DriveOrWaitLocked(call, deadline_ns);

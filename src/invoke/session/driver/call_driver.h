@@ -225,8 +225,7 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   }
   void DriveHereLocked(Call* call, int64_t deadline_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // One turn, if no other thread drives: for a thread that looks and then does something else.
-  void LookLocked(const Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-  void AfterDrivingLocked(const Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void LookLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void DriveLocked(const Call* call, int64_t deadline_ns, uint32_t turns_if_others_wait)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void SleepLocked(int64_t deadline_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);

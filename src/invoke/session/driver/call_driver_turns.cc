@@ -132,26 +132,23 @@ void CallDriver::WaitForRoomLocked(int64_t deadline_ns) {
 void CallDriver::DriveHereLocked(Call* call, int64_t deadline_ns) {
   helper_.OthersDrive();
   DriveLocked(call, deadline_ns, kTurnsPerClock);
-  AfterDrivingLocked(call);
+  HandOnFreeRoleLocked();
+  if (callbacks_due_locked() && RunsCallbacksFor(call)) {
+    RunCallbacksLocked(/*waits_for_call=*/call != nullptr);
+  }
 }
 
-void CallDriver::LookLocked(const Call* call) {
+void CallDriver::LookLocked() {
   if (!role_.TryTake()) return;
-  helper_.OthersDrive();
+  helper_.OthersLook();
   // Requests that were left to the next driver to post.
   session_->Flush();
   session_->Turn();
   flush_.OnTurn();
   role_.Leave();
-  AfterDrivingLocked(call);
-}
-
-// The thread has driven, for this call or for none.
-ABSL_ATTRIBUTE_ALWAYS_INLINE inline void CallDriver::AfterDrivingLocked(const Call* call) {
   HandOnFreeRoleLocked();
-  if (callbacks_due_locked() && RunsCallbacksFor(call)) {
-    RunCallbacksLocked(/*waits_for_call=*/call != nullptr);
-  }
+  // A look is short, and may be made under locks that callbacks take.
+  LeaveCallbacksToHelperLocked();
 }
 
 // The thread has taken the role, and this leaves it. Drives until the call has ended, the deadline
@@ -225,6 +222,7 @@ void CallDriver::RunCallbacksLocked(bool waits_for_call) {
   while (callbacks_due_locked()) {
     delivery_.Run(lock_, &session_->finished(), waits_for_call, [this](Call* call) {
       lock_.AssertHeld();
+      helper_.CallbackDue();
       return CollectLocked(call);
     });
   }
@@ -252,7 +250,7 @@ void CallDriver::HelperMain() {
     if (helper_.stopped()) break;
     if (role_.others_wait()) HandOnLocked();
     const bool under_way = session_->outstanding() > running_ || session_->sending();
-    if (helper_.Rest(lock_, under_way)) {
+    if (helper_.Rest(lock_, under_way, session_->sending())) {
       helper_.Watched(role_.taken(), session_->needs_turns());
     }
   }

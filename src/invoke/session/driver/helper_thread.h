@@ -29,9 +29,9 @@ class HelperThread {
   // How long the helper watches: at first, and after others have driven again and again.
   static constexpr int64_t kFirstWatchNs = 50'000;
   static constexpr int64_t kLastWatchNs = 200'000;
-  // And beside other helpers of the process that watch, for each of them: a thread that has calls
-  // under way on many sessions comes to each that much later, and helpers that woke up all the time
-  // would keep it from its processor.
+  // How long it watches for each other helper that watches meanwhile, if nobody needs it soon. A
+  // thread that has calls under way on many sessions comes to each that much later, and helpers
+  // that woke up all the time would keep it from its processor.
   static constexpr int64_t kWatchBesideNs = 1'000'000;
 
   // Another thread drives.
@@ -39,8 +39,16 @@ class HelperThread {
     leads_ = false;
     ++visits_;
   }
+  // Another thread has looked, and does not go on driving.
+  void OthersLook() { ++visits_; }
   // A call has been started that its thread does not wait for at once.
   void CallStarted() { ++asynchronous_; }
+  // The same with a callback, and the end of such a call.
+  void CallbackStarted() {
+    CallStarted();
+    ++callbacks_;
+  }
+  void CallbackDue() { --callbacks_; }
   // No thread is going to wait for the call that has been started.
   void Lead() { leads_ = true; }
 
@@ -74,8 +82,10 @@ class HelperThread {
 
   // For the thread itself, when it has nothing to do: watches for a while if `under_way` (calls
   // that no thread waits for), or if the program has started asynchronous calls lately; else sleeps
-  // until it is woken. True if nobody has driven while it watched: Watched is to follow.
-  bool Rest(TurnLock& lock, bool under_way) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
+  // until it is woken. `unsent`: requests wait for a driver to post them. True if nobody has driven
+  // while it watched: Watched is to follow.
+  bool Rest(TurnLock& lock, bool under_way, bool unsent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
+    const bool needed_soon = unsent || callbacks_ > 0;
     const uint64_t visits = visits_;
     const bool started = std::exchange(asynchronous_seen_, asynchronous_) != asynchronous_;
     const bool watches = under_way || started;
@@ -84,7 +94,8 @@ class HelperThread {
     lock.Unlock();
     if (watches) {
       const int watching = watching_.fetch_add(1, std::memory_order_relaxed) + 1;
-      waiter_.Wait(absl::Nanoseconds(watching > 1 ? kWatchBesideNs * watching : watch_ns_));
+      const bool beside_others = watching > 1 && !needed_soon;
+      waiter_.Wait(absl::Nanoseconds(beside_others ? kWatchBesideNs * watching : watch_ns_));
       watching_.fetch_sub(1, std::memory_order_relaxed);
     } else {
       waiter_.Wait(absl::InfiniteDuration());
@@ -103,7 +114,7 @@ class HelperThread {
   }
 
  private:
-  static inline std::atomic<int> watching_{0};  // helpers of this process
+  static inline std::atomic<int> watching_{0};  // helpers of this library's clients
 
   std::thread thread_;
   CallWaiter waiter_;
@@ -111,6 +122,7 @@ class HelperThread {
   bool awake_ = false;    // runs, or sleeps for a while only
   bool watches_ = false;  // sleeps in Rest
   bool leads_ = false;
+  uint64_t callbacks_ = 0;     // calls under way that have one
   uint64_t visits_ = 0;        // times that other threads have driven
   uint64_t asynchronous_ = 0;  // calls so far
   uint64_t asynchronous_seen_ = 0;
