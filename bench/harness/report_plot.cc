@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -27,9 +29,9 @@ constexpr int kHeight = 420;  // one plot's
 constexpr size_t kMostMarks = 12;
 constexpr double kMargin = 1.3;  // beside the first and the last point of a logarithmic axis
 
-// Colours that also those can tell apart who do not see all of them.
-constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
-                                    "#56b4e9", "#000000", "#7f7f7f", "#8c510a", "#5e3c99"};
+// One for each line of a picture; people who do not see all colours can tell these apart.
+constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"};
+constexpr size_t kMostLines = std::size(kColours);
 
 struct Series {
   std::string name;
@@ -120,16 +122,12 @@ bool IsSize(const std::string& column) {
   return column == "bytes" || absl::EndsWith(column, "_bytes");
 }
 
-// Colours first, then dashes and marks.
 std::string StyleOf(size_t series) {
-  constexpr size_t kCount = sizeof(kColours) / sizeof(kColours[0]);
-  constexpr int kMarks[] = {7, 5, 9};
-  const size_t turn = series / kCount;
-  return absl::StrCat("linecolor rgb '", kColours[series % kCount], "' linewidth 1.8 dashtype ",
-                      turn % 3 + 1, " pointtype ", kMarks[turn % 3], " pointsize 0.5");
+  return absl::StrCat("linecolor rgb '", kColours[series],
+                      "' linewidth 1.8 pointtype 7 pointsize 0.5");
 }
 
-// `number` makes the names of the data blocks differ.
+// `all` has kMostLines at most. `number` makes the names of the data blocks differ.
 std::string DrawOne(const Plot& plot, const std::vector<Series>& all, size_t number) {
   double least = 0;
   double first = all[0].points[0].first;
@@ -168,15 +166,51 @@ std::string DrawOne(const Plot& plot, const std::vector<Series>& all, size_t num
   return script;
 }
 
+const std::string* LabelOf(const Row& row, const std::string& name) {
+  for (const auto& [label, text] : row.labels) {
+    if (label == name) return &text;
+  }
+  return nullptr;
+}
+
+// If there are too many lines for a picture: one for each value of the first label of the series,
+// and in the end one for each few lines.
+void Draw(const Table& table, const Plot& plot, std::vector<std::string>* drawings) {
+  const std::vector<Series> all = SeriesOf(table, plot);
+  if (all.empty()) return;
+  if (all.size() <= kMostLines || plot.series.size() == 1) {
+    for (size_t first = 0; first < all.size(); first += kMostLines) {
+      const auto begin = all.begin() + static_cast<ptrdiff_t>(first);
+      const auto count = static_cast<ptrdiff_t>(std::min(kMostLines, all.size() - first));
+      drawings->push_back(DrawOne(plot, {begin, begin + count}, drawings->size()));
+    }
+    return;
+  }
+  Plot part = plot;
+  part.series.erase(part.series.begin());
+  std::vector<std::string> values;
+  for (const Row& row : table.rows) {
+    const std::string* const value = LabelOf(row, plot.series.front());
+    if (value == nullptr || std::count(values.begin(), values.end(), *value) > 0) continue;
+    values.push_back(*value);
+    Table rows;
+    std::copy_if(table.rows.begin(), table.rows.end(), std::back_inserter(rows.rows),
+                 [&](const Row& other) {
+                   const std::string* const its = LabelOf(other, plot.series.front());
+                   return its != nullptr && *its == *value;
+                 });
+    part.title = absl::StrCat(plot.title, ": ", *value);
+    Draw(rows, part, drawings);
+  }
+}
+
 }  // namespace
 
 absl::Status Report::WritePlot(const std::string& path) const {
   std::vector<std::string> drawings;
   for (const Plot& plot : plots_) {
     for (const std::unique_ptr<Table>& table : tables_) {
-      if (table->name != plot.table) continue;
-      const std::vector<Series> all = SeriesOf(*table, plot);
-      if (!all.empty()) drawings.push_back(DrawOne(plot, all, drawings.size()));
+      if (table->name == plot.table) Draw(*table, plot, &drawings);
     }
   }
   if (drawings.empty()) {

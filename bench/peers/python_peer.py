@@ -1,4 +1,4 @@
-"""The Python side of python_overhead, python_rates, typed_calls and slow_neighbours: makes calls as it is told and says how long each took.
+"""The Python side of the programs that have one: makes calls as it is told and says how long each took.
 
     python_peer.py HOST:PORT PROVIDER
 
@@ -173,6 +173,32 @@ class Peer:
         for i in range(len(times)):
             begin = clock()
             first(array, array)
+            times[i] = clock() - begin
+        return times
+
+    def add(self, data, times):
+        """A call of python_server.py's function of two small objects."""
+        add = self.client.remote("add")
+        for i in range(len(times)):
+            begin = clock()
+            add(i, 1)
+            times[i] = clock() - begin
+        return times
+
+    def echo_out(self, data, times):
+        """An echo into a buffer of the caller's, whose pages the first call is the first to touch."""
+        client, out = self.client, bytearray(len(data))
+        for i in range(len(times)):
+            begin = clock()
+            client.call("echo", data, out=out)
+            times[i] = clock() - begin
+        return times
+
+    def two_copies(self, data, times):
+        """What an echo has to do at least: two copies, each into new memory."""
+        for i in range(len(times)):
+            begin = clock()
+            bytes(bytes(memoryview(data)))
             times[i] = clock() - begin
         return times
 

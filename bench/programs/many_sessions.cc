@@ -31,7 +31,6 @@ namespace {
 constexpr char kProgram[] = "many_sessions";
 constexpr size_t kBytes = 64;
 constexpr int64_t kTurnNs = 200'000'000;
-constexpr int kQuickActive = 200;
 
 struct Settings {
   CommonOptions common;
@@ -181,14 +180,13 @@ int main(int argc, char** argv) {
   CLI::App app("What many sessions of one executor cost its calls", bench::kProgram);
   bench::Settings settings;
   bench::AddCommonOptions(&app, &settings.common);
-  CLI::Option* const active = app.add_option("--active", settings.active, "sessions in use")
-                                  ->check(CLI::Range(1, 10'000))
-                                  ->capture_default_str();
+  app.add_option("--active", settings.active, "sessions in use")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
   app.add_option("--idle", settings.idle, "sessions that idle")
       ->check(CLI::Range(1u, 10'000u))
       ->capture_default_str();
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
-  if (settings.common.quick && active->count() == 0) settings.active = bench::kQuickActive;
   bench::AllowDescriptors();
   bench::Report report(bench::kProgram, "What do many sessions cost the calls of an executor?");
   return bench::Finish(settings.common, report, bench::Run(settings, &report));

@@ -22,6 +22,16 @@ double MedianUs(std::vector<int64_t> times_ns) {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<ServerProcess>> StartPython(
+    const std::string& script, const std::vector<std::string>& arguments, int core) {
+  ServerProcess::Options process;
+  process.command = {kPython, ProgramPath(absl::StrCat("bench/peers/", script))};
+  process.command.insert(process.command.end(), arguments.begin(), arguments.end());
+  process.core = core;
+  process.environment = {absl::StrCat("PYTHONPATH=", ProgramPath("src/python"))};
+  return ServerProcess::Start(process);
+}
+
 absl::StatusOr<CalledServer> CalledServer::Start(const CommonOptions& options,
                                                  const std::string& provider) {
   absl::StatusOr<InvokerServer> server =
@@ -30,11 +40,8 @@ absl::StatusOr<CalledServer> CalledServer::Start(const CommonOptions& options,
   absl::StatusOr<std::unique_ptr<Client>> client =
       Client::Connect(server->target, OptionsFor(provider));
   if (!client.ok()) return client.status();
-  ServerProcess::Options peer;
-  peer.command = {kPython, ProgramPath("bench/peers/python_peer.py"), server->target, provider};
-  peer.core = options.client_core;
-  peer.environment = {absl::StrCat("PYTHONPATH=", ProgramPath("src/python"))};
-  absl::StatusOr<std::unique_ptr<ServerProcess>> python = ServerProcess::Start(peer);
+  absl::StatusOr<std::unique_ptr<ServerProcess>> python =
+      StartPython("python_peer.py", {server->target, provider}, options.client_core);
   if (!python.ok()) return python.status();
   return CalledServer{*std::move(server), *std::move(client), *std::move(python)};
 }

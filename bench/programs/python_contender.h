@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +18,10 @@
 #include "invoker/client.h"
 
 namespace invoker::bench {
+
+// A script of bench/peers, on a core of its own.
+absl::StatusOr<std::unique_ptr<ServerProcess>> StartPython(
+    const std::string& script, const std::vector<std::string>& arguments, int core);
 
 // A server of the benchmarks' functions, and what calls it over one fabric: this process, and a
 // Python process on the same core.

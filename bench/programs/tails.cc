@@ -55,7 +55,7 @@ class Measurement {
       if (!status.ok()) return status;
     }
     for (int round = 0; round <= settings_.common.rounds; ++round) {
-      const Open most = {BandOf(closed_.rates).median, &most_, &most_offered_};
+      const Open most = {BandOf(closed_.rates).median, &most_, nullptr};
       if (absl::Status status = OpenTurn(round, most); !status.ok()) return status;
     }
     for (int round = 0; round <= settings_.common.rounds; ++round) {
@@ -104,7 +104,7 @@ class Measurement {
   struct Open {
     double calls_per_s;
     RatedTimes* achieved;
-    std::vector<double>* offered;
+    std::vector<double>* offered;  // or nullptr
   };
   absl::Status OpenTurn(int round, const Open& open) {
     const std::vector<int64_t> schedule =
@@ -114,7 +114,9 @@ class Measurement {
     const absl::StatusOr<OpenLoopResult> result =
         RunOpenLoop(callers_, kBytes, schedule, kTurnNs, &times_ns_);
     if (!result.ok() || round == 0) return result.status();
-    open.offered->push_back(static_cast<double>(schedule.size()) * 1e9 / kTurnNs);
+    if (open.offered != nullptr) {
+      open.offered->push_back(static_cast<double>(schedule.size()) * 1e9 / kTurnNs);
+    }
     open.achieved->Add(
         static_cast<double>(result->completed) * 1e9 / static_cast<double>(result->ns), times_ns_);
     return absl::OkStatus();
@@ -151,7 +153,6 @@ class Measurement {
   RatedTimes alone_;
   RatedTimes closed_;
   RatedTimes most_;  // open loop, when more is offered than it can do
-  std::vector<double> most_offered_;
   // By load.
   std::vector<RatedTimes> loads_;
   std::vector<std::vector<double>> offered_;

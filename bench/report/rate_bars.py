@@ -110,6 +110,28 @@ def _python_rates(results):
     return rows
 
 
+def _python_objects(results):
+    rows = []
+    for provider in (TCP, SHM):
+        measured, _ = pick(max, results.rows("python_objects", "calls", provider=provider, call="objects"), "minus_us")
+        rows.append(
+            Row(f"Python function of small objects less one of bytes, p50, {provider}", 6, 3, measured, unit="us")
+        )
+    return rows
+
+
+def _large_calls(results):
+    rows = []
+    for mebibytes, what in ((64, "64 MiB"), (1024, "1 GiB")):
+        for call, least, aim in (("first", 2, 1.2), ("best", 1, 0.6)):
+            found = results.rows("large_calls", "calls", provider=SHM, mebibytes=mebibytes, call=call)
+            measured, _ = pick(max, found, "over_two_copies")
+            rows.append(
+                Row(f"echo of {what} from Python, {SHM}, over two copies into new memory: {call} call", least, aim, measured)
+            )
+    return rows
+
+
 def rows(results):
     """The rows for the programs' results."""
     return [
@@ -118,4 +140,6 @@ def rows(results):
         *_outstanding(results),
         *_python(results),
         *_python_rates(results),
+        *_python_objects(results),
+        *_large_calls(results),
     ]

@@ -15,6 +15,7 @@ LESS = {
     "data_auth": ["--bytes=64,4096"],
     "wake_up": ["--pause-ms=1,10"],
     "many_sessions": ["--active=20", "--idle=10"],
+    "large_calls": ["--mebibytes=4"],
 }
 # By a program of tables: its tables that have a row for each fabric at least.
 TABLES = {
@@ -24,6 +25,8 @@ TABLES = {
     "cold_start": ["phases", "totals", "lease_phases", "lease_totals"],
     "python_overhead": ["overhead"],
     "python_rates": ["rates"],
+    "python_objects": ["calls"],
+    "large_calls": ["calls"],
     "typed_calls": ["overhead"],
     "slow_neighbours": ["latency"],
     "peer_scale": ["sessions"],

@@ -148,6 +148,36 @@ TEST_F(PlotTest, DrawsEveryPlotWithUnitsAndALegend) {
   EXPECT_THAT(svg, HasSubstr("4 KiB"));
 }
 
+TEST_F(PlotTest, APictureHasFiveLinesAtMost) {
+  Table& table = report_.AddTable("many", "");
+  for (absl::string_view fabric : {"one", "two"}) {
+    for (int line = 0; line < 7; ++line) {
+      for (int bytes : {64, 128}) {
+        table.rows.emplace_back()
+            .Label("fabric", fabric)
+            .Label("line", absl::StrCat("line ", line))
+            .Label("bytes", bytes)
+            .Value("p50_us", 1.0 + bytes);
+      }
+    }
+  }
+  plot_.table = "many";
+  plot_.title = "Many";
+  plot_.series = {"fabric", "line"};
+  report_.AddPlot(plot_);
+  const std::string path = Path("many.svg");
+  const absl::Status status = report_.WritePlot(path);
+  ASSERT_TRUE(status.ok()) << status;
+  const std::string svg = Contents(path);
+  // Five of the seven lines of each fabric, then the other two.
+  for (const char* title : {">Many: one<", ">Many: two<"}) {
+    size_t pictures = 0;
+    for (size_t at = 0; (at = svg.find(title, at)) != std::string::npos; ++at) ++pictures;
+    EXPECT_EQ(pictures, 2u) << title;
+  }
+  EXPECT_THAT(svg, HasSubstr(">line 6<"));
+}
+
 TEST_F(PlotTest, NothingToDrawIsAnError) {
   EXPECT_FALSE(report_.WritePlot(Path("nothing.svg")).ok());
   plot_.y = "no_such_column";

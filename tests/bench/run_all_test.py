@@ -205,12 +205,12 @@ def test_silence_is_a_second_s_and_the_first_call_s():
     assert find(rows, "processor time", TCP).met == "no"
 
 
-def test_sessions_are_the_most_that_there_were_on_tcp():
+def test_sessions_are_as_many_as_the_bar_says():
     def idle(provider, count, p50, p99):
         return {"provider": provider, "idle_sessions": count, "p50_over_none": p50, "p99_over_none": p99}
 
     tables = {
-        "idle": [idle(TCP, 0, 1.0, 1.0), idle(TCP, 800, 1.1, 2.5), idle("shm", 900, 9.0, 9.0)],
+        "idle": [idle(TCP, 0, 1.0, 1.0), idle(TCP, 800, 1.1, 2.5), idle("shm", 800, 9.0, 9.0)],
         "active": [
             {"provider": TCP, "sessions": 1, "calls_per_s": 10.0, "over_one": 1.0},
             {"provider": TCP, "sessions": 1000, "calls_per_s": 9.5, "over_one": 0.95},
@@ -219,6 +219,23 @@ def test_sessions_are_the_most_that_there_were_on_tcp():
     rows = bar.compute({"many_sessions": {"tables": tables}})
     assert [find(rows, "idle sessions", name).met for name in ("p50", "p99")] == ["yes", "no"]
     assert (find(rows, "1,000 sessions").measured, find(rows, "1,000 sessions").met) == (0.95, "yes")
+    tables["active"][1]["sessions"] = 999
+    assert find(bar.compute({"many_sessions": {"tables": tables}}), "1,000 sessions").met == "not measured"
+
+
+def test_large_calls_and_objects_have_bars():
+    def echo(call, over):
+        return {"provider": "shm", "mebibytes": 64, "call": call, "over_two_copies": over}
+
+    rows = bar.compute(
+        {
+            "large_calls": {"tables": {"calls": [echo("first", 1.9), echo("best", 0.5)]}},
+            "python_objects": {"tables": {"calls": [{"provider": TCP, "call": "objects", "minus_us": 6.5}]}},
+        }
+    )
+    assert [find(rows, "64 MiB", call).met for call in ("first", "best")] == ["yes", "aim"]
+    assert find(rows, "1 GiB", "first").met == "not measured"
+    assert [find(rows, "small objects", fabric).met for fabric in (TCP, "shm")] == ["no", "not measured"]
 
 
 def test_tails_and_neighbours_have_a_bar_on_each_fabric():
