@@ -194,6 +194,8 @@ int Main(int argc, char** argv) {
         "bootstrap: growth of a worker's process per lease without a session. "
         "provider_connection: growth of a process with one plain endpoint per peer that has "
         "exchanged a message with it. rest: what these do not explain.");
+    report.AddPlot(
+        {"Our memory for each peer", "peers", "peers", "our_bytes_per_peer", {"provider"}});
     status = Run(settings, &report);
   }
   return Finish(settings.common, report, status);

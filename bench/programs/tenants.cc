@@ -44,6 +44,12 @@ constexpr size_t kLarge = 2;
 struct Company {
   const char* name;
   std::vector<size_t> kinds;
+
+  int64_t UnderWay() const {
+    int64_t calls = 0;
+    for (const size_t kind : kinds) calls += kKinds[kind].outstanding;
+    return calls;
+  }
 };
 const Company kCompanies[] = {
     {"alone", {kShort}},         {"alone", {kFlood}},         {"alone", {kLarge}},
@@ -130,6 +136,7 @@ absl::Status Measure(const CommonOptions& options, const std::string& provider, 
           .Label("provider", provider)
           .Label("tenant", kKinds[kind].name)
           .Label("beside", kCompanies[i].name)
+          .Label("calls_under_way", kCompanies[i].UnderWay())
           .Value("p50_over_alone", here.p50 / alone[kind].p50)
           .Value("p99_over_alone", here.p99 / alone[kind].p99)
           .Times(here);
@@ -146,6 +153,11 @@ absl::Status Run(const CommonOptions& options, Report* report) {
                                               " B there and back under way, function noop"));
   }
   Table& table = report->AddTable("latency", "Calls of each client, alone and beside the others");
+  report->AddPlot({"A client's calls beside others' (p99, us)",
+                   "latency",
+                   "calls_under_way",
+                   "p99_us",
+                   {"provider", "tenant"}});
   report->Note(
       "Each client has a session of its own on the same executor. One thread looks at their calls "
       "by turns, so a time counts until it comes to the call: clients on cores of their own would "

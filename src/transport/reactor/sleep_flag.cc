@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <new>
+#include <set>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "src/transport/base/shared_files.h"
 
 namespace invoker::transport {
@@ -30,6 +32,40 @@ int OpenFifo(const std::string& path) {
   return open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 }
 
+// The files of endpoints that are never closed go when the process ends, as the provider's do.
+class FilesAtExit {
+ public:
+  static FilesAtExit& Get() {
+    static FilesAtExit files;
+    return files;
+  }
+  ~FilesAtExit() {
+    if (maker_ != getpid()) return;
+    absl::MutexLock lock(&mutex_);
+    for (const std::string& path : paths_) Remove(path);
+  }
+  void Add(const std::string& path) {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(maker_, getpid()) != maker_) paths_.clear();  // a fork's
+    paths_.insert(path);
+  }
+  void RemoveNow(const std::string& path) {
+    Remove(path);
+    absl::MutexLock lock(&mutex_);
+    paths_.erase(path);
+  }
+
+ private:
+  static void Remove(const std::string& path) {
+    unlink(WordOf(path).c_str());
+    unlink(FifoOf(path).c_str());
+  }
+
+  absl::Mutex mutex_;
+  pid_t maker_ = 0;
+  std::set<std::string> paths_;
+};
+
 }  // namespace
 
 std::unique_ptr<SleepFlag> SleepFlag::Open(absl::string_view address) {
@@ -37,6 +73,7 @@ std::unique_ptr<SleepFlag> SleepFlag::Open(absl::string_view address) {
   if (path.empty()) return nullptr;
   const std::string fifo = FifoOf(path);
   if (mkfifo(fifo.c_str(), kOwnerOnly) != 0) return nullptr;
+  FilesAtExit::Get().Add(path);
   std::unique_ptr<SleepFlag> flag(new SleepFlag(std::move(path)));
   flag->fifo_ = OpenFifo(fifo);
   const int fd =
@@ -56,9 +93,7 @@ SleepFlag::SleepFlag(std::string path) : path_(std::move(path)), maker_(getpid()
 SleepFlag::~SleepFlag() {
   if (word_ != nullptr) munmap(word_, sizeof(SleepWord));
   if (fifo_ >= 0) close(fifo_);
-  if (maker_ != getpid()) return;  // a fork's copy
-  unlink(WordOf(path_).c_str());
-  unlink(FifoOf(path_).c_str());
+  if (maker_ == getpid()) FilesAtExit::Get().RemoveNow(path_);  // else it is a fork's copy
 }
 
 void SleepFlag::Raise(int64_t now_ns) {
