@@ -180,6 +180,13 @@ class SleepingDriver : public testing::Test {
     peer_ = Node::Open(kWay.provider, 64);
     ASSERT_TRUE(sleeper_ != nullptr && peer_ != nullptr);
     ASSERT_TRUE(sleeper_->reactor().peers().Insert(peer_->reactor().address()).ok());
+    // The fabric refuses a peer's first post until the driver has polled, and it is tried again.
+    window_ = peer_->WindowTo(*sleeper_);
+    ASSERT_TRUE(peer_->Write(kWay, window_, 0, 8, /*token=*/0));
+    ASSERT_TRUE(PollUntil({sleeper_.get(), peer_.get()}, [&] {
+      return sleeper_->tokens.size() == 1 && peer_->outstanding() == 0;
+    }));
+    sleeper_->tokens.clear();
   }
 
   ~SleepingDriver() override {
@@ -197,13 +204,14 @@ class SleepingDriver : public testing::Test {
     });
   }
   void SendAndAwait(uint32_t token, PeerWaker* waker) {
-    ASSERT_TRUE(peer_->Write(kWay, peer_->WindowTo(*sleeper_), 0, 8, token));
+    ASSERT_TRUE(peer_->Write(kWay, window_, 0, 8, token));
     if (waker != nullptr) waker->WakeIfAsleep();
     ASSERT_TRUE(PollUntil({peer_.get()}, [&] { return heard_.load() >= token; })) << token;
   }
 
   std::unique_ptr<Node> sleeper_;
   std::unique_ptr<Node> peer_;
+  RemoteWindow window_;
   std::atomic<size_t> heard_{0};
   std::atomic<bool> stop_{false};
   std::thread driver_;
