@@ -129,6 +129,15 @@ TEST_F(SharedFilesTest, WhatTheDeadHaveLeftGoesAndWhatTheLivingHaveStays) {
   EXPECT_TRUE(Exists(living));
 }
 
+TEST_F(SharedFilesTest, AProcessRemovesItsOwnFilesAndNoOthers) {
+  ASSERT_NO_FATAL_FAILURE(StartChild());
+  const std::string others = Leave(SharedFilePrefix(child_) + "others");
+  const std::string own = Leave(NewSharedFileName());
+  RemoveOwnFiles();
+  EXPECT_FALSE(Exists(own));
+  EXPECT_TRUE(Exists(others));
+}
+
 TEST_F(SharedFilesTest, WhatAKilledProcessHasLeftGoesBeforeAnybodyHasWaitedForIt) {
   ASSERT_NO_FATAL_FAILURE(StartChild());
   const std::string name = Leave(SharedFilePrefix(child_) + "left");

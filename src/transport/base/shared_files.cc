@@ -166,6 +166,16 @@ void RemoveFileOf(absl::string_view address) {
   if (maker.has_value() && maker->pid == getpid()) unlink(SharedFilePath(address).c_str());
 }
 
+void RemoveOwnFiles() {
+  const std::string prefix = SharedFilePrefix(getpid());
+  DIR* const directory = prefix.empty() ? nullptr : opendir(kPlace);
+  if (directory == nullptr) return;
+  while (const dirent* entry = readdir(directory)) {
+    if (absl::StartsWith(entry->d_name, prefix)) unlinkat(dirfd(directory), entry->d_name, 0);
+  }
+  closedir(directory);
+}
+
 void RemoveFilesOfTheDead(uid_t owner) {
   const uint64_t space = OwnSpace();
   DIR* const directory = space == 0 ? nullptr : opendir(kPlace);

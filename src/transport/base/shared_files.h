@@ -39,6 +39,10 @@ std::string SharedFilePath(absl::string_view address);
 // that names one. Processes that have it mapped keep it.
 void RemoveFileOf(absl::string_view address);
 
+// Removes all files of this process's, which is about to end. Others that have them mapped keep
+// them.
+void RemoveOwnFiles();
+
 // Removes `owner`'s files of processes that are certainly dead. What another PID namespace's
 // process has made stays, and so does what does not say who made it. Reads the directory, and for
 // each process that it finds there a file of /proc or two.

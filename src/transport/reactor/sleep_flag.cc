@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "src/transport/base/shared_files.h"
 
 namespace invoker::transport {
@@ -32,40 +31,6 @@ int OpenFifo(const std::string& path) {
   return open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
 }
 
-// The files of endpoints that are never closed go when the process ends, as the provider's do.
-class FilesAtExit {
- public:
-  static FilesAtExit& Get() {
-    static FilesAtExit files;
-    return files;
-  }
-  ~FilesAtExit() {
-    if (maker_ != getpid()) return;
-    absl::MutexLock lock(&mutex_);
-    for (const std::string& path : paths_) Remove(path);
-  }
-  void Add(const std::string& path) {
-    absl::MutexLock lock(&mutex_);
-    if (std::exchange(maker_, getpid()) != maker_) paths_.clear();  // a fork's
-    paths_.insert(path);
-  }
-  void RemoveNow(const std::string& path) {
-    Remove(path);
-    absl::MutexLock lock(&mutex_);
-    paths_.erase(path);
-  }
-
- private:
-  static void Remove(const std::string& path) {
-    unlink(WordOf(path).c_str());
-    unlink(FifoOf(path).c_str());
-  }
-
-  absl::Mutex mutex_;
-  pid_t maker_ = 0;
-  std::set<std::string> paths_;
-};
-
 }  // namespace
 
 std::unique_ptr<SleepFlag> SleepFlag::Open(absl::string_view address) {
@@ -73,7 +38,8 @@ std::unique_ptr<SleepFlag> SleepFlag::Open(absl::string_view address) {
   if (path.empty()) return nullptr;
   const std::string fifo = FifoOf(path);
   if (mkfifo(fifo.c_str(), kOwnerOnly) != 0) return nullptr;
-  FilesAtExit::Get().Add(path);
+  // A process may end beside an endpoint that is never closed.
+  [[maybe_unused]] static const int registered = atexit(RemoveOwnFiles);
   std::unique_ptr<SleepFlag> flag(new SleepFlag(std::move(path)));
   flag->fifo_ = OpenFifo(fifo);
   const int fd =
@@ -93,7 +59,9 @@ SleepFlag::SleepFlag(std::string path) : path_(std::move(path)), maker_(getpid()
 SleepFlag::~SleepFlag() {
   if (word_ != nullptr) munmap(word_, sizeof(SleepWord));
   if (fifo_ >= 0) close(fifo_);
-  if (maker_ == getpid()) FilesAtExit::Get().RemoveNow(path_);  // else it is a fork's copy
+  if (maker_ != getpid()) return;  // a fork's copy
+  unlink(WordOf(path_).c_str());
+  unlink(FifoOf(path_).c_str());
 }
 
 void SleepFlag::Raise(int64_t now_ns) {
