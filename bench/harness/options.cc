@@ -1,6 +1,7 @@
 #include "bench/harness/options.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
@@ -63,6 +64,23 @@ absl::Status PinToCore(int core) {
   }
   return absl::InvalidArgumentError(absl::StrCat("cannot run on core ", core, ": ", strerror(error),
                                                  "; this process may use: ", cores));
+}
+
+void AllowDescriptors() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+absl::Status MeasureEach(const CommonOptions& options,
+                         absl::FunctionRef<absl::Status(const std::string& provider)> measure) {
+  for (const std::string& provider : options.providers) {
+    if (absl::Status status = measure(provider); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 int Finish(const CommonOptions& options, const Report& report, const absl::Status& measured) {

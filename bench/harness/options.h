@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bench/harness/report.h"
@@ -29,6 +30,13 @@ void AddCommonOptions(CLI::App* app, CommonOptions* options);
 // Keeps this thread, and those that it starts from now on, on one core. An error says which cores
 // there are.
 absl::Status PinToCore(int core);
+
+// Lets this process have as many descriptors as the system does.
+void AllowDescriptors();
+
+// Measures one fabric after the other, until one fails: the error names it.
+absl::Status MeasureEach(const CommonOptions& options,
+                         absl::FunctionRef<absl::Status(const std::string& provider)> measure);
 
 // CPU, cores, kernel, libfabric, build, clock source, load, cores used, rounds.
 void GatherConditions(const CommonOptions& options, Report* report);

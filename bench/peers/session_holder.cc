@@ -6,8 +6,6 @@
 //   raw        plain libfabric endpoints. Each prints what it says of itself, reads what the other
 //              side says, and makes one round trip
 
-#include <sys/resource.h>
-
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -19,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "bench/harness/client_options.h"
+#include "bench/harness/options.h"
 #include "bench/raw/raw_endpoint.h"
 #include "invoker/client.h"
 #include "src/bootstrap/client/client.h"
@@ -121,11 +120,7 @@ int Main(int argc, char** argv) {
   app.footer("Exit status: 0 standard input ended, 2 bad arguments.");
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
   // Every endpoint has some descriptors.
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
+  AllowDescriptors();
   Hold(settings);
   return tools::kExitOk;
 }

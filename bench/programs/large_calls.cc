@@ -83,15 +83,13 @@ absl::Status Run(const Settings& settings, Report* report) {
                    "mebibytes",
                    "over_two_copies",
                    {"provider", "call"}});
-  for (const std::string& provider : settings.common.providers) {
+  return MeasureEach(settings.common, [&](const std::string& provider) {
+    absl::Status status;
     for (const int64_t mebibytes : settings.mebibytes) {
-      absl::Status status = Measure(settings, provider, mebibytes, &table);
-      if (!status.ok()) {
-        return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-      }
+      if (status.ok()) status = Measure(settings, provider, mebibytes, &table);
     }
-  }
-  return absl::OkStatus();
+    return status;
+  });
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // What many sessions of one executor cost its calls: hundreds that idle, and a thousand that are
 // all in use, by one process.
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -153,23 +151,11 @@ absl::Status Run(const Settings& settings, Report* report) {
   report->Note(
       "active: one thread starts a call on each session and then takes each one's result and "
       "starts the next. Each client has a lease, whose heartbeats go on.");
-  for (const std::string& provider : settings.common.providers) {
+  return MeasureEach(settings.common, [&](const std::string& provider) {
     absl::Status status = study.Idle(provider);
     if (status.ok()) status = study.Active(provider);
-    if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// A thousand clients have some thousand descriptors.
-void AllowDescriptors() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
+    return status;
+  });
 }
 
 }  // namespace

@@ -4,8 +4,6 @@
 // Sessions: what an idle one costs the worker's process is taken apart: ours (counted), the
 // bootstrap's and the provider's (each from a process that has nothing else).
 
-#include <sys/resource.h>
-
 #include <cstdlib>
 #include <string>
 
@@ -146,25 +144,18 @@ class Study {
 
 absl::Status Run(const Settings& settings, Report* report) {
   Study study(settings, report);
-  for (const std::string& provider : settings.common.providers) {
+  return MeasureEach(settings.common, [&](const std::string& provider) {
     absl::Status status = study.Sessions(provider);
     if (status.ok()) status = study.SessionsWithDefaultBuffers(provider);
     if (status.ok()) status = study.Peers(provider);
-    if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
-  return absl::OkStatus();
+    return status;
+  });
 }
 
 // Before anything of libfabric runs here.
 void PrepareProcess() {
   SetSmallBuffers();
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
+  AllowDescriptors();
 }
 
 int Main(int argc, char** argv) {

@@ -55,12 +55,8 @@ absl::Status Run(const CommonOptions& options, Report* report) {
   Table& table = report->AddTable("calls", "Calls of functions of a Python process's");
   report->AddPlot(
       {"A call between Python processes (p50, us)", "calls", "minus_us", "p50_us", {"provider"}});
-  for (const std::string& provider : options.providers) {
-    if (absl::Status status = Measure(options, provider, &table); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
-  return absl::OkStatus();
+  return MeasureEach(
+      options, [&](const std::string& provider) { return Measure(options, provider, &table); });
 }
 
 }  // namespace

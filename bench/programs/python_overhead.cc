@@ -167,11 +167,10 @@ absl::Status Run(const CommonOptions& options, Report* report) {
   GatherConditions(options, report);
   report->Condition("function", "noop: as many bytes as it got, untouched");
   Table& table = report->AddTable("overhead", "Python's calls, less C++'s in place");
-  for (const std::string& provider : options.providers) {
-    if (absl::Status status = Measure(options, provider, &table, report); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
+  const absl::Status measured = MeasureEach(options, [&](const std::string& provider) {
+    return Measure(options, provider, &table, report);
+  });
+  if (!measured.ok()) return measured;
   for (const Api& api : kApis) report->Note(absl::StrCat(api.name, ": ", api.meaning));
   report->Note(
       "cpp_copying is not Python: the same call from C++ with the caller's memory copied in and "

@@ -124,11 +124,9 @@ absl::Status Run(const CommonOptions& options, Report* report) {
   GatherConditions(options, report);
   report->Condition("function", "noop: as many bytes as it got, untouched");
   Table& table = report->AddTable("rates", "Calls of 64 bytes from one core to one executor");
-  for (const std::string& provider : options.providers) {
-    if (absl::Status status = Measure(options, provider, &table); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
+  const absl::Status measured = MeasureEach(
+      options, [&](const std::string& provider) { return Measure(options, provider, &table); });
+  if (!measured.ok()) return measured;
   report->Note(absl::StrCat(kFutures.name, ": ", kFutures.meaning));
   for (const Api& api : kApis) report->Note(absl::StrCat(api.name, ": ", api.meaning));
   report->Note(

@@ -94,11 +94,9 @@ absl::Status Run(const CommonOptions& options, Report* report) {
   GatherConditions(options, report);
   report->Condition("neighbours", absl::StrCat(kNaps, " calls that wait for ", kNapMs, " ms each"));
   Table& table = report->AddTable("latency", "Echo, alone and beside calls that wait");
-  for (const std::string& provider : options.providers) {
-    if (absl::Status status = Measure(options, provider, &table); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
+  const absl::Status measured = MeasureEach(
+      options, [&](const std::string& provider) { return Measure(options, provider, &table); });
+  if (!measured.ok()) return measured;
   report->Note(
       "The waiting calls are another process's, on the same executor. The threads that run them "
       "share its core.");

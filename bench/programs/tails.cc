@@ -188,12 +188,9 @@ absl::Status Run(const Settings& settings, Report* report) {
                    "one."));
   report->Note(absl::StrCat("Times are those of at most ", kTimesPerTurn,
                             " calls of a turn, taken evenly."));
-  for (const std::string& provider : settings.common.providers) {
-    if (absl::Status status = Measurement(settings, provider).Run(&table); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
-  return absl::OkStatus();
+  return MeasureEach(settings.common, [&](const std::string& provider) {
+    return Measurement(settings, provider).Run(&table);
+  });
 }
 
 }  // namespace

@@ -162,12 +162,8 @@ absl::Status Run(const CommonOptions& options, Report* report) {
       "Each client has a session of its own on the same executor. One thread looks at their calls "
       "by turns, so a time counts until it comes to the call: clients on cores of their own would "
       "see less.");
-  for (const std::string& provider : options.providers) {
-    if (absl::Status status = Measure(options, provider, &table); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
-  return absl::OkStatus();
+  return MeasureEach(
+      options, [&](const std::string& provider) { return Measure(options, provider, &table); });
 }
 
 }  // namespace

@@ -137,11 +137,9 @@ absl::Status Run(const CommonOptions& options, Report* report) {
   GatherConditions(options, report);
   report->Condition("function", "(f64[:], f64[:]) -> f64[:], and one of bytes with the same sizes");
   Table& table = report->AddTable("overhead", "Typed calls, less calls of the same bytes");
-  for (const std::string& provider : options.providers) {
-    if (absl::Status status = Measure(options, provider, &table); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
+  const absl::Status measured = MeasureEach(
+      options, [&](const std::string& provider) { return Measure(options, provider, &table); });
+  if (!measured.ok()) return measured;
   report->Note(
       "more_ns: round by round, the median of the typed call less that of the call of bytes; the "
       "middle round's. Python's call of bytes returns new memory, and so does its typed call.");

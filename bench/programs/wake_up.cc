@@ -129,11 +129,10 @@ absl::Status Run(const Settings& settings, Report* report) {
   report->Condition("payload", absl::StrCat(kBytes, " B"));
   Table& latency = report->AddTable("latency", "A call after silence, and the one right behind it");
   Table& idle = report->AddTable("idle", "Processor time of the whole server while it is silent");
-  for (const std::string& provider : settings.common.providers) {
-    if (absl::Status status = Measure(settings, provider, &latency, &idle); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
+  const absl::Status measured = MeasureEach(settings.common, [&](const std::string& provider) {
+    return Measure(settings, provider, &latency, &idle);
+  });
+  if (!measured.ok()) return measured;
   report->AddPlot({"Calls after silence (p50, us)",
                    "latency",
                    "pause_ms",
