@@ -17,7 +17,6 @@ import numpy
 from invoker import usage
 from invoker._calls import arguments, leasing
 from invoker._native import _invoker, buffers
-from invoker._pickle import frames
 
 _WAIT = 5.0  # nothing here takes long; a future that does not end in this time is a finding
 
@@ -269,8 +268,8 @@ def _pieces(maker):
             lambda: leasing.limit_seconds("limit", maker.any()),
             lambda: arguments.whole("number", maker.any()),
             lambda: arguments.seconds_from("seconds", maker.any(), zero=False),
-            lambda: frames.decode(memoryview(maker.take(maker.byte()))),
-            lambda: frames.encode(maker.byte() % 4, maker.any()),
+            lambda: _invoker.decode_frame(memoryview(maker.take(maker.byte()))),
+            lambda: _invoker.Frame(maker.byte() % 4, maker.any()),
             lambda: _invoker.Signature(maker.text()),
             lambda: _invoker.Signature(maker.pick(_SIGNATURES)).decode_result(memoryview(maker.take(maker.byte()))),
             lambda: usage.Usage(*[maker.any() for _ in range(maker.byte() % 9)]),

@@ -115,6 +115,26 @@ def test_coroutines_of_each_form_return_and_raise():
         assert remote("x" * 100_000)[0] == ("x" * 100_000,)
 
 
+def test_a_coroutine_that_cannot_begin_says_why():
+    async def objects(number):
+        return number * (b"x" * 1_000_000)
+
+    async def typed(number):
+        return number
+
+    functions = {"objects": invoker.pickled(objects), "typed": invoker.typed("(i32) -> i32")(typed)}
+    with serve(functions) as server, connect(server) as client:
+        with pytest.raises(invoker.FunctionFailed, match=r"called by remote\(its name\).*16 bytes are too few"):
+            client.call("objects", bytes(16))
+        with pytest.raises(TypeError, match="'number'"):
+            client.remote("objects")()
+        with pytest.raises(invoker.FunctionFailed, match="argument 1 of"):
+            client.call("typed", b"abc")
+        # An answer for which there is no room is fetched from a coroutine function, too.
+        assert len(client.remote("objects")(3)) == 3_000_000
+        assert client.typed("typed")(7) == 7
+
+
 def test_a_coroutine_that_keeps_its_array_fails():
     kept = []
 

@@ -56,7 +56,7 @@ def main():
     # All that calls need, so that it is there before the fork.
     from invoker._native import _invoker, failures  # noqa: F401
     from invoker import server, typed  # noqa: F401
-    from invoker._pickle import framed  # noqa: F401
+    from invoker._pickle import framed, references  # noqa: F401
 
     _prepare()
     return _invoker.run_executor(["invoker.executor", *sys.argv[1:]])

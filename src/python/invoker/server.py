@@ -10,7 +10,6 @@ from invoker._calls import arguments
 from invoker._native import _invoker, event_loop, logs
 from invoker._calls.closing import Closing
 from invoker._calls.connecting import ClusterCredentials, Path, path
-from invoker._pickle.framed import Framed
 from invoker.errors import InvalidArgument
 from invoker.typed import Typed
 
@@ -76,9 +75,6 @@ def native_form(function: Callable[..., Any]) -> NativeForm:
     marked = isinstance(function, (Pickled, Typed))
     plain: Any = function.function if marked else function
     coroutine = inspect.iscoroutinefunction(plain)
-    if isinstance(function, Pickled):
-        framed = Framed(plain)
-        plain = framed.acall if coroutine else framed
     # A coroutine runs beside others without a thread of its own.
     concurrency = function.concurrency if marked and not coroutine else 0
     signature = function.signature if isinstance(function, Typed) else ""

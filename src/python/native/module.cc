@@ -20,6 +20,7 @@
 #include "src/python/native/calls/started_call.h"
 #include "src/python/native/errors.h"
 #include "src/python/native/event.h"
+#include "src/python/native/frames/frame.h"
 #include "src/python/native/gil.h"
 #include "src/python/native/log_queue.h"
 #include "src/python/native/memory.h"
@@ -39,6 +40,8 @@ using invoker::python::AsyncCall;
 using invoker::python::ClusterCredentialsFrom;
 using invoker::python::EndedQueue;
 using invoker::python::Event;
+using invoker::python::Frame;
+using invoker::python::FrameKind;
 using invoker::python::FunctionHandle;
 using invoker::python::NativeCaller;
 using invoker::python::NativeClient;
@@ -56,6 +59,7 @@ PYBIND11_MODULE(_invoker, module) {
   module.attr("__version__") = invoker::Version();
   if (!invoker::python::PrepareMemoryType()) throw py::error_already_set();
   if (!invoker::python::PreparePythonFunctions()) throw py::error_already_set();
+  if (!invoker::python::PrepareFrames()) throw py::error_already_set();
   invoker::python::PrepareForkMarks();
   invoker::transport::KeepSignalHandlers();
   invoker::python::PrepareSignals();
@@ -106,6 +110,28 @@ PYBIND11_MODULE(_invoker, module) {
           },
           py::arg("call"));
 
+  module.attr("NoFrame") = invoker::python::NoFrameType();
+  py::class_<Frame>(module, "Frame")
+      .def(py::init([](uint8_t kind, py::handle value) {
+             return std::make_unique<Frame>(static_cast<FrameKind>(kind), value);
+           }),
+           py::arg("kind"), py::arg("value"))
+      .def_property_readonly("references", &Frame::references)
+      .def("__bytes__", [](const Frame& frame) {
+        auto bytes = py::reinterpret_steal<py::bytes>(
+            PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(frame.size())));
+        if (!bytes) throw py::error_already_set();
+        frame.WriteTo(PyBytes_AS_STRING(bytes.ptr()));
+        return bytes;
+      });
+  module.def(
+      "decode_frame",
+      [](py::handle view) {
+        const invoker::python::DecodedFrame frame = invoker::python::DecodeFrame(view);
+        return py::make_tuple(static_cast<uint8_t>(frame.kind), frame.value);
+      },
+      py::arg("view"));
+
   py::class_<SignatureCodec>(module, "Signature")
       .def(py::init(&SignatureCodec::Parse), py::arg("text"))
       .def_property_readonly("text", &SignatureCodec::text)
@@ -137,20 +163,24 @@ PYBIND11_MODULE(_invoker, module) {
       .def("function_names", &NativeCaller::FunctionNames)
       .def(
           "call_frame",
-          [](NativeCaller& caller, const FunctionHandle& function, py::handle parts,
-             std::optional<double> timeout, int64_t response_capacity) {
-            return caller.CallFrame(function, parts, {timeout, response_capacity});
+          [](NativeCaller& caller, const FunctionHandle& function, py::handle value,
+             std::optional<double> timeout, std::optional<int64_t> response_capacity,
+             uint64_t room) {
+            return caller.CallFrame(function, Frame(FrameKind::kCall, value),
+                                    {timeout, response_capacity, room});
           },
-          py::arg("function"), py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"))
+          py::arg("function"), py::arg("value"), py::arg("timeout"), py::arg("response_capacity"),
+          py::arg("room"))
       .def(
           "start_frame",
-          [](const py::object& self, const FunctionHandle& function, py::handle parts,
-             std::optional<double> timeout, int64_t response_capacity, bool may_block) {
+          [](const py::object& self, const FunctionHandle& function, const Frame& frame,
+             std::optional<double> timeout, std::optional<int64_t> response_capacity, uint64_t room,
+             bool may_block) {
             return self.cast<NativeCaller&>().StartFrame(
-                self.ptr(), function, parts, {timeout, response_capacity, 0, 0, may_block});
+                self.ptr(), function, frame, {timeout, response_capacity, room, 0, may_block});
           },
-          py::arg("function"), py::arg("parts"), py::arg("timeout"), py::arg("response_capacity"),
-          py::arg("may_block"))
+          py::arg("function"), py::arg("frame"), py::arg("timeout"), py::arg("response_capacity"),
+          py::arg("room"), py::arg("may_block"))
       .def("close", &NativeCaller::Close)
       .def_property_readonly("closed", &NativeCaller::closed)
       .def_property_readonly("forked", &NativeCaller::forked)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Optional
 
 from invoker._calls import futures
 from invoker._calls.futures import CallFuture
+from invoker._native import _invoker
 from invoker._pickle import frames
 
 
@@ -29,17 +30,17 @@ class Caller:
         """Calls a function of Python objects and waits for its result."""
         raise NotImplementedError
 
-    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[CallFuture]:
+    def begin_remote(self, call: RemoteCall, frame: _invoker.Frame, may_block: bool) -> Optional[CallFuture]:
         """The future of a call with a CALL frame, or None if it would have to wait for room and may not."""
         raise NotImplementedError
 
     def start_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> CallFuture:
         """Starts a call of a function of Python objects."""
-        future = self.begin_remote(call, frames.encode(frames.CALL, (args, kwargs)), True)
+        future = self.begin_remote(call, _invoker.Frame(frames.CALL, (args, kwargs)), True)
         assert future is not None
         return future
 
     async def acall_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Any:
         """Calls a function of Python objects from asyncio."""
-        parts = frames.encode(frames.CALL, (args, kwargs))
-        return await futures.result_of(functools.partial(self.begin_remote, call, parts))
+        frame = _invoker.Frame(frames.CALL, (args, kwargs))
+        return await futures.result_of(functools.partial(self.begin_remote, call, frame))

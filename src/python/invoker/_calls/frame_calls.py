@@ -26,8 +26,8 @@ class FrameCalls:
     def __init__(self, native: Native, dispatcher: Dispatcher) -> None:
         self._native = native
         self._dispatcher = dispatcher
-        # By function: the longest answer for which there was no room. The next one may be as long.
-        self._lengths: Dict[str, int] = {}
+        # The longest answer of each function for which there was no room. The next one may be as long.
+        self._longest: Dict[_invoker.FunctionHandle, int] = {}
 
     def call(
         self,
@@ -39,39 +39,32 @@ class FrameCalls:
     ) -> Any:
         """Calls and waits."""
         arguments.check_call(timeout, response_capacity)
-        parts = frames.encode(frames.CALL, (args, kwargs))
         deadline = _deadline(timeout)
-        room = self._room(function.name, parts, response_capacity)
-        answer, session = self._native.call_frame(function, parts, timeout, room)
-        return self._result(function, deadline, answer, session)
+        longest = self._longest.get(function, 0)
+        kind, value, session = self._native.call_frame(function, (args, kwargs), timeout, response_capacity, longest)
+        if kind == frames.RETURNED:
+            return value
+        return self._value(function, deadline, session, kind, value)
 
     def start(
         self,
         function: _invoker.FunctionHandle,
-        parts: frames.Parts,
+        frame: _invoker.Frame,
         timeout: Optional[float],
         response_capacity: Optional[int],
         may_block: bool,
     ) -> Optional[CallFuture]:
-        """The future of a call with encode()'s frame, or None if it would have to wait for room and may not."""
+        """The future of a call with this frame, or None if it would have to wait for room and may not."""
         arguments.check_call(timeout, response_capacity)
-        room = self._room(function.name, parts, response_capacity)
+        longest = self._longest.get(function, 0)
         return self._dispatcher.start(
-            lambda: self._native.start_frame(function, parts, timeout, room, may_block),
-            functools.partial(self._result_of, parts.references, function, _deadline(timeout)),
+            lambda: self._native.start_frame(function, frame, timeout, response_capacity, longest, may_block),
+            functools.partial(self._result_of, frame.references, function, _deadline(timeout)),
         )
 
     def _result_of(self, references: List[Any], *answer: Any) -> Any:
         """_result(), of a call that has kept these until now."""
         return self._result(*answer)
-
-    def _room(self, name: str, parts: frames.Parts, response_capacity: Optional[int]) -> int:
-        most = self._native.max_payload
-        if response_capacity is not None:
-            return response_capacity
-        size = frames.size_of(parts)
-        usual = max(size if size <= most else 0, most // 64, frames.SMALLEST_ROOM)
-        return min(max(usual, self._lengths.get(name, 0)), most)
 
     def _result(
         self,
@@ -80,7 +73,12 @@ class FrameCalls:
         answer: memoryview,
         session: int,
     ) -> Any:
-        kind, value = self._decode(function, answer)
+        return self._value(function, deadline, session, *self._decode(function, answer))
+
+    def _value(
+        self, function: _invoker.FunctionHandle, deadline: Optional[float], session: int, kind: int, value: Any
+    ) -> Any:
+        """What a frame of an answer stands for."""
         if kind == frames.KEPT:
             try:
                 whole = self._fetch(function, deadline, session, *value)
@@ -92,11 +90,11 @@ class FrameCalls:
             return value
         if kind == frames.RAISED:
             raise _exception(*value)
-        raise _not_of_objects(function, "a frame of kind %d" % kind)
+        raise _not_of_objects(function, "a frame of kind %d" % kind if kind else value)
 
     def _decode(self, function: _invoker.FunctionHandle, answer: memoryview) -> tuple:
         try:
-            return frames.decode(answer)
+            return _invoker.decode_frame(answer)
         except ValueError as error:
             raise _not_of_objects(function, error) from None
 
@@ -110,16 +108,14 @@ class FrameCalls:
     ) -> memoryview:
         """The answer that the session's executor has kept, in pieces as large as the window takes, into fresh memory."""
         most = self._native.max_payload
-        self._lengths[function.name] = min(max(size, self._lengths.get(function.name, 0)), most)
+        self._longest[function] = min(max(size, self._longest.get(function, 0)), most)
         whole = memoryview(bytearray(size))
         client = self._native.client_of(session)
         bound = _invoker.BoundFunction(client, client.function(function.name))
         offset = 0
         while offset < size:
             length = min(size - offset, most)
-            parts = frames.encode(frames.FETCH, (ticket, offset, length))
-            request = bytearray(frames.size_of(parts))
-            frames.write(parts, memoryview(request))
+            request = bytes(_invoker.Frame(frames.FETCH, (ticket, offset, length)))
             target = whole[offset : offset + length]
             bound.call(request, _left(deadline), length, target, None, 0)
             offset += length

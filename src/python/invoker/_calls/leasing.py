@@ -14,7 +14,6 @@ from invoker._calls.futures import CallFuture
 from invoker._calls.lease_calls import LeaseCalls
 from invoker._native import _invoker
 from invoker._native.fork import renew_locks_of
-from invoker._pickle import frames
 from invoker.errors import FailedPrecondition, InvalidArgument
 
 _POLLING = ("hot", "warm", "adaptive")
@@ -146,14 +145,14 @@ class OnFirstUse(Caller):
         lease, name = self._there()
         return lease.call_remote(call._replace(name=name), args, kwargs)
 
-    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[CallFuture]:
+    def begin_remote(self, call: RemoteCall, frame: _invoker.Frame, may_block: bool) -> Optional[CallFuture]:
         there = self._there_already()
         if there is None:
             # Leasing takes a while, and shipping.
             if not may_block:
                 return None
             there = self._there()
-        return there[0].begin_remote(call._replace(name=there[1]), parts, may_block)
+        return there[0].begin_remote(call._replace(name=there[1]), frame, may_block)
 
 
 def _acquire(way: Connecting, terms: Dict[str, Any]) -> _invoker.NativeLease:

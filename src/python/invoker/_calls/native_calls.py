@@ -13,7 +13,6 @@ from invoker._calls.dispatch import Dispatcher
 from invoker._calls.frame_calls import FrameCalls, Native
 from invoker._calls.futures import CallFuture
 from invoker._native import _invoker, buffers
-from invoker._pickle import frames
 from invoker.errors import FailedPrecondition
 
 
@@ -90,9 +89,9 @@ class NativeCalls(Caller):
     def call_remote(self, call: RemoteCall, args: tuple, kwargs: dict) -> Any:
         return self.frames.call(self.find(call.name).handle, args, kwargs, call.timeout, call.response_capacity)
 
-    def begin_remote(self, call: RemoteCall, parts: frames.Parts, may_block: bool) -> Optional[CallFuture]:
+    def begin_remote(self, call: RemoteCall, frame: _invoker.Frame, may_block: bool) -> Optional[CallFuture]:
         handle = self.find(call.name).handle
-        return self.frames.start(handle, parts, call.timeout, call.response_capacity, may_block)
+        return self.frames.start(handle, frame, call.timeout, call.response_capacity, may_block)
 
     def close(self) -> None:
         """Ends calls under way and the sessions, and waits for callbacks of futures. Again: does nothing."""

@@ -1,16 +1,15 @@
-"""The executor's side of a Python call: a function of Python arguments, as one of bytes."""
+"""The executor's side of a Python call, for the native half: exceptions, and answers that do not fit."""
 
 from __future__ import annotations
 
 import collections
-import inspect
 import os
 import pickle
 import resource
 import secrets
 import threading
 import traceback
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, NoReturn, Optional, Tuple
 
 from invoker._pickle import frames
 
@@ -23,82 +22,8 @@ _MEMORY_SHARE = 4
 _ALWAYS_KEPT = 2
 
 
-class Framed:
-    """Calls a function with the arguments in a request's frame, and writes a frame of its result or exception.
-
-    An answer that does not fit into the room for the response is kept until the caller has fetched it.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __call__(self, request: memoryview, room: memoryview) -> int:
-        """For the native half: the answer's length; -1 less than its negative if the function raised."""
-        kind, value = _decode(request)
-        if kind != frames.CALL:
-            return _kept.fetch(*value, room)
-        try:
-            parts = self._run(*value)
-        except BaseException as error:
-            return -1 - _write(_raised_here(error), room)
-        return _write(parts, room)
-
-    async def acall(self, request: memoryview, room: memoryview) -> int:
-        """The same of a coroutine function."""
-        kind, value = _decode(request)
-        if kind != frames.CALL:
-            return _kept.fetch(*value, room)
-        args, kwargs = value
-        del value
-        try:
-            parts = frames.encode(frames.RETURNED, await self._function(*args, **kwargs))
-        except BaseException as error:
-            return -1 - _write(_raised_here(error), room)
-        return _write(parts, room)
-
-    def _run(self, args: tuple, kwargs: dict) -> frames.Parts:
-        result = self._function(*args, **kwargs)
-        if inspect.isgenerator(result) or inspect.iscoroutine(result):
-            result.close()
-            raise TypeError(
-                "%s returned a %s, which cannot be sent: return what it yields, as a list or an array"
-                % (getattr(self._function, "__qualname__", self._function), type(result).__name__)
-            )
-        return frames.encode(frames.RETURNED, result)
-
-
-def _decode(request: memoryview) -> Tuple[int, Any]:
-    try:
-        return frames.decode(request)
-    except frames.NoFrame as error:
-        # This caller does not read frames either.
-        raise ValueError(
-            "a function of Python objects is called by remote(its name), and not by call(): %s" % error
-        ) from None
-
-
-def _write(parts: frames.Parts, room: memoryview) -> int:
-    """Puts the frame into room, or one that says where it is kept. Returns its length."""
-    size = frames.size_of(parts)
-    if size > len(room):
-        frame = bytearray(size)
-        frames.write(parts, memoryview(frame))
-        parts = frames.encode(frames.KEPT, (_kept.add(frame), size))
-        if frames.size_of(parts) > len(room):
-            return size
-        size = frames.size_of(parts)
-    frames.write(parts, room)
-    return size
-
-
-def _raised_here(error: BaseException) -> frames.Parts:
-    """Without the line of the caller, which tells the reader nothing."""
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
-    return _raised(error)
-
-
-def _raised(error: BaseException) -> frames.Parts:
+def raised(error: BaseException) -> Tuple[Optional[bytes], str, str, str]:
+    """What a RAISED frame holds of an exception."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     name = "%s.%s" % (type(error).__module__, type(error).__qualname__)
     pickled = None
@@ -114,7 +39,26 @@ def _raised(error: BaseException) -> frames.Parts:
         message = str(error)
     except BaseException:
         message = "(its message cannot be had)"
-    return frames.encode(frames.RAISED, (pickled, name, message, text))
+    return pickled, name, message, text
+
+
+def keep(frame: bytearray) -> Tuple[int, int]:
+    """Keeps the frame of an answer, until its caller has fetched it. What a KEPT frame holds of it."""
+    return _kept.add(frame), len(frame)
+
+
+def fetch(request: Tuple[int, int, int], room: memoryview) -> int:
+    """Puts a part of a kept frame into room, as a FETCH frame asks for it. Returns its length."""
+    return _kept.fetch(*request, room)
+
+
+def refuse(function: Callable[..., Any], result: Any) -> NoReturn:
+    """Says of a generator or a coroutine that a function has returned that it cannot be sent."""
+    result.close()
+    raise TypeError(
+        "%s returned a %s, which cannot be sent: return what it yields, as a list or an array"
+        % (getattr(function, "__qualname__", function), type(result).__name__)
+    )
 
 
 class _Kept:

@@ -11,7 +11,6 @@
 #include "src/invoke/session/call_deadline.h"
 #include "src/python/native/buffer.h"
 #include "src/python/native/calls/connect_options.h"
-#include "src/python/native/calls/frame_parts.h"
 #include "src/python/native/calls/started_call.h"
 #include "src/python/native/errors.h"
 #include "src/python/native/gil.h"
@@ -208,15 +207,39 @@ py::object NativeCaller::Call(const FunctionHandle& function, const CallArgument
   return std::move(output).Beginning(*size);
 }
 
-py::tuple NativeCaller::CallFrame(const FunctionHandle& function, py::handle parts,
-                                  const CallTerms& terms) {
+namespace {
+
+// Every caller makes at least this much room: more than the frame has that says where an answer is
+// kept.
+constexpr uint64_t kLeastFrameRoom = 512;
+
+// Room for the frame of an answer, whose size is not known.
+void MakeFrameRoom(const CallTarget& target, const Frame& frame, NativeCaller::CallTerms* terms) {
+  const uint64_t most = target.max_payload();
+  const uint64_t longest = std::exchange(terms->room, 0);
+  if (terms->response_capacity.has_value()) return;
+  const uint64_t as_long = frame.size() <= most ? frame.size() : 0;
+  terms->response_capacity = static_cast<int64_t>(
+      std::min(std::max({as_long, most / 64, kLeastFrameRoom, longest}), most));
+}
+
+}  // namespace
+
+py::tuple NativeCaller::CallFrame(const FunctionHandle& function, const Frame& frame,
+                                  CallTerms terms) {
   const std::shared_ptr<CallTarget> target = Target();
-  const FrameParts frame(parts);
+  MakeFrameRoom(*target, frame, &terms);
   const CallOptions options = MakeOptions(*target, terms, frame.input().size());
   absl::StatusOr<Answer> answer =
       WithoutGil([&] { return Invoke(*target, function, frame.input(), options); });
   RaiseUnlessOk(answer.status());
-  return py::make_tuple(ViewOf(std::move(answer->memory)), answer->session);
+  try {
+    const DecodedFrame decoded = DecodeFrame(ViewOf(std::move(answer->memory)));
+    return py::make_tuple(static_cast<uint8_t>(decoded.kind), decoded.value, answer->session);
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_ValueError)) throw;
+    return py::make_tuple(0, error.value(), answer->session);
+  }
 }
 
 namespace {
@@ -337,8 +360,8 @@ py::object NativeCaller::Start(PyObject* self, const FunctionHandle& function, P
 }
 
 py::object NativeCaller::StartFrame(PyObject* self, const FunctionHandle& function,
-                                    py::handle parts, const CallTerms& terms) {
-  const FrameParts frame(parts);
+                                    const Frame& frame, CallTerms terms) {
+  MakeFrameRoom(*Target(), frame, &terms);
   return Begin(self, function, frame.input(), terms);
 }
 

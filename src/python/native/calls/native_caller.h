@@ -17,6 +17,7 @@
 #include "src/python/native/calls/call_target.h"
 #include "src/python/native/calls/ended_queue.h"
 #include "src/python/native/calls/pending_call.h"
+#include "src/python/native/frames/frame.h"
 #include "src/python/native/server/fork_mark.h"
 #include "src/python/native/typed/signature_codec.h"
 
@@ -64,12 +65,12 @@ class NativeCaller {
   pybind11::object Start(PyObject* self, const FunctionHandle& function, PyObject* data,
                          const CallTerms& terms);
 
-  // The same with a request of several parts (FrameParts), and response_capacity must be given.
-  // CallFrame returns the response and the number of the session that it came in.
-  pybind11::tuple CallFrame(const FunctionHandle& function, pybind11::handle parts,
-                            const CallTerms& terms);
-  pybind11::object StartFrame(PyObject* self, const FunctionHandle& function,
-                              pybind11::handle parts, const CallTerms& terms);
+  // The same with a frame. Without a response_capacity there is room for as much as the frame has,
+  // or `room`. CallFrame returns the kind and the value of the answer's frame, and the number of
+  // the session that it came in; or 0, and the ValueError that reading it has raised.
+  pybind11::tuple CallFrame(const FunctionHandle& function, const Frame& frame, CallTerms terms);
+  pybind11::object StartFrame(PyObject* self, const FunctionHandle& function, const Frame& frame,
+                              CallTerms terms);
 
   // The same with typed arguments. CallTyped returns the function's result, and a response_capacity
   // beyond max_payload has the response come into memory that is registered for it.

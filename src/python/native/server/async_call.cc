@@ -11,8 +11,7 @@ namespace py = pybind11;
 AsyncCall::AsyncCall(const PythonFunction* function, invoker_call* call)
     : function_(function),
       call_(call),
-      request_(const_cast<void*>(call->input), call->input_size, /*writable=*/false),
-      room_(call->output, call->output_capacity, /*writable=*/true) {}
+      request_(const_cast<void*>(call->input), call->input_size, /*writable=*/false) {}
 
 AsyncCall::~AsyncCall() {
   if (call_ == nullptr) return;
@@ -20,20 +19,22 @@ AsyncCall::~AsyncCall() {
   Complete(INVOKER_FAILED);
 }
 
-py::object AsyncCall::Start() { return function_->Run(call_, request_, room_); }
+py::object AsyncCall::Start() {
+  py::object coroutine;
+  const int64_t answer = function_->Begin(call_, request_, &coroutine);
+  if (answer != INVOKER_DEFERRED)
+    Complete(function_->End(call_, &request_, [&] { return answer; }));
+  return coroutine;
+}
 
 void AsyncCall::Finish(py::handle result) {
   if (call_ == nullptr) throw py::value_error("the call has been answered already");
-  Complete(function_->End(call_, &request_, &room_,
-                          [&] { return function_->AnswerWith(call_, result); }));
+  Complete(function_->End(call_, &request_, [&] { return function_->AnswerWith(call_, result); }));
 }
 
 void AsyncCall::Fail(py::handle exception) {
   if (call_ == nullptr) throw py::value_error("the call has been answered already");
-  Complete(function_->End(call_, &request_, &room_, [&]() -> int64_t {
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
-    throw py::error_already_set();
-  }));
+  Complete(function_->End(call_, &request_, [&] { return function_->FailWith(call_, exception); }));
 }
 
 bool AsyncCall::IsCancelled() const { return call_ == nullptr || INVOKER_CALL_CANCELLED(call_); }

@@ -24,7 +24,7 @@ class AsyncCall {
   AsyncCall(const AsyncCall&) = delete;
   AsyncCall& operator=(const AsyncCall&) = delete;
 
-  // Starts the function: returns the coroutine. Throws what the function raises.
+  // Starts the function: returns the coroutine; null if the call has been answered instead. Once.
   pybind11::object Start();
 
   // Answers with what the coroutine has returned, or fails with what it has raised. Once.
@@ -42,7 +42,6 @@ class AsyncCall {
   const PythonFunction* const function_;
   invoker_call* call_;  // nullptr: it has been answered
   CallMemory request_;
-  CallMemory room_;
 };
 
 }  // namespace invoker::python

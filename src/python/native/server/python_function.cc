@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "src/python/native/buffer.h"
+#include "src/python/native/frames/frame.h"
 #include "src/python/native/server/async_call.h"
 #include "src/python/native/server/call_memory.h"
+#include "src/python/native/server/framed_answer.h"
 
 namespace invoker::python {
 namespace {
@@ -52,16 +54,23 @@ void SetError(invoker_call* call, py::handle exception) {
   function_internal::SetError(call, message);
 }
 
-// The exception that is set, as the call's failure. Leaves none set.
-int64_t FailWithException(invoker_call* call) {
+// The exception that is set, with its traceback. Leaves none set.
+py::object TakeException() {
   PyObject* type = nullptr;
   PyObject* value = nullptr;
   PyObject* traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  return py::reinterpret_steal<py::object>(value);
+}
+
+// The exception that is set, as the call's failure. Leaves none set.
+int64_t FailWithException(invoker_call* call) {
   try {
-    SetError(call, value);
+    SetError(call, TakeException());
   } catch (py::error_already_set& error) {
     function_internal::SetError(call, "the function raised an exception that cannot be described");
     error.restore();
@@ -69,9 +78,6 @@ int64_t FailWithException(invoker_call* call) {
   } catch (const std::exception&) {
     function_internal::SetError(call, "the function raised an exception that cannot be described");
   }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
   return INVOKER_FAILED;
 }
 
@@ -92,19 +98,6 @@ int64_t Answer(invoker_call* call, PyObject* result) {
   return static_cast<int64_t>(bytes.size());
 }
 
-int64_t FramedAnswer(invoker_call* call, PyObject* result) {
-  Py_ssize_t size = PyNumber_AsSsize_t(result, PyExc_OverflowError);
-  if (size == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  if (size < 0) {
-    // An exception is an answer, too.
-    size = -1 - size;
-    call->services->count_failure(call);
-  }
-  if (static_cast<uint64_t>(size) <= call->output_capacity) return size;
-  call->output_needed = static_cast<uint64_t>(size);
-  return INVOKER_OUTPUT_TOO_SMALL;
-}
-
 int64_t TypedAnswer(invoker_call* call, const SignatureCodec& signature, py::handle result) {
   Pieces pieces;
   signature.EncodeResult(result, &pieces);
@@ -114,14 +107,6 @@ int64_t TypedAnswer(invoker_call* call, const SignatureCodec& signature, py::han
   }
   pieces.WriteTo(call->output);
   return static_cast<int64_t>(pieces.size());
-}
-
-// Whether a framed function is asked for a part of an answer that is kept: by the frame's first
-// bytes (invoker/frames.py).
-bool IsFetch(absl::Span<const uint8_t> request) {
-  constexpr uint8_t kFetch[] = {'I', 'N', 'V', 'P', /*version=*/1, /*kind=*/2};
-  return request.size() >= sizeof(kFetch) &&
-         std::memcmp(request.data(), kFetch, sizeof(kFetch)) == 0;
 }
 
 // Runs `body`, which throws Python's exceptions, and makes what it throws the call's failure.
@@ -163,6 +148,11 @@ py::object PythonFunction::FindArray(const std::string& reference) {
   return python::FindArray(running, reference);
 }
 
+bool PythonFunction::IsKeptAnswer(const invoker_call& call) const {
+  return form_ == Form::kFramed &&
+         IsFetch({static_cast<const uint8_t*>(call.input), call.input_size});
+}
+
 FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::string library,
                                     uint32_t concurrency) {
   FunctionEntry entry;
@@ -177,22 +167,63 @@ FunctionEntry PythonFunction::Entry(std::string name, std::string doc, std::stri
   return entry;
 }
 
-py::object PythonFunction::Run(invoker_call* call, const CallMemory& request,
-                               const CallMemory& room) const {
-  PyObject* result = nullptr;
-  if (form_ == Form::kTyped) {
-    // What an array keeps of it, when the call has ended, is noticed.
-    const auto owner = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(request.view()));
-    if (!owner) throw py::error_already_set();
-    const py::tuple arguments = signature_->DecodeArguments(*call, owner);
-    result = PyObject_CallObject(callable_.ptr(), arguments.ptr());
-  } else {
-    PyObject* arguments[] = {request.view(), room.view()};
-    const size_t count = form_ == Form::kFramed ? 2 : 1;
-    result = PyObject_Vectorcall(callable_.ptr(), arguments, count, nullptr);
+PythonFunction::Arguments PythonFunction::ArgumentsOf(invoker_call* call,
+                                                      const CallMemory& request) const {
+  switch (form_) {
+    case Form::kPlain:
+      return {py::make_tuple(py::handle(request.view())), {}};
+    case Form::kFramed:
+      return FramedArguments(request);
+    case Form::kTyped:
+      break;
   }
+  // What an array keeps of it, when the call has ended, is noticed.
+  const auto owner = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(request.view()));
+  if (!owner) throw py::error_already_set();
+  return {signature_->DecodeArguments(*call, owner), {}};
+}
+
+PythonFunction::Arguments PythonFunction::FramedArguments(const CallMemory& request) {
+  DecodedFrame frame;
+  try {
+    frame = DecodeFrame(request.view());
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(NoFrameType())) throw;
+    // This caller does not read frames either.
+    throw py::value_error(
+        "a function of Python objects is called by remote(its name), and not by call(): " +
+        py::cast<std::string>(py::str(error.value())));
+  }
+  if (frame.kind == FrameKind::kCall && PyTuple_Check(frame.value.ptr()) != 0 &&
+      PyTuple_GET_SIZE(frame.value.ptr()) == 2) {
+    Arguments arguments = {
+        py::reinterpret_borrow<py::object>(PyTuple_GET_ITEM(frame.value.ptr(), 0)),
+        py::reinterpret_borrow<py::object>(PyTuple_GET_ITEM(frame.value.ptr(), 1))};
+    if (PyTuple_Check(arguments.positional.ptr()) != 0 &&
+        PyDict_Check(arguments.keyword.ptr()) != 0) {
+      return arguments;
+    }
+  }
+  throw py::value_error("the frame holds no arguments of a call");
+}
+
+py::object PythonFunction::Run(const Arguments& arguments) const {
+  PyObject* const result =
+      PyObject_Call(callable_.ptr(), arguments.positional.ptr(), arguments.keyword.ptr());
   if (result == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(result);
+}
+
+int64_t PythonFunction::Answered(invoker_call* call, absl::FunctionRef<int64_t()> body) const {
+  if (form_ != Form::kFramed) return body();
+  try {
+    return body();
+  } catch (py::error_already_set& error) {
+    error.restore();
+  } catch (const py::builtin_exception& error) {
+    error.set_error();
+  }
+  return AnswerRaised(call, TakeException());
 }
 
 int64_t PythonFunction::AnswerWith(invoker_call* call, py::handle result) const {
@@ -200,20 +231,36 @@ int64_t PythonFunction::AnswerWith(invoker_call* call, py::handle result) const 
     case Form::kPlain:
       return Answer(call, result.ptr());
     case Form::kFramed:
-      return FramedAnswer(call, result.ptr());
+      return Answered(call, [&] { return AnswerReturned(call, callable_, result); });
     case Form::kTyped:
       return TypedAnswer(call, *signature_, result);
   }
   return INVOKER_FAILED;
 }
 
-int64_t PythonFunction::End(invoker_call* call, CallMemory* request, CallMemory* room,
+int64_t PythonFunction::FailWith(invoker_call* call, py::handle exception) const {
+  return Answered(call, [&]() -> int64_t {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    throw py::error_already_set();
+  });
+}
+
+int64_t PythonFunction::Begin(invoker_call* call, const CallMemory& request,
+                              py::object* result) const {
+  return FailingIfThrown(call, [&] {
+    const Arguments arguments = ArgumentsOf(call, request);
+    return Answered(call, [&]() -> int64_t {
+      *result = Run(arguments);
+      return INVOKER_DEFERRED;
+    });
+  });
+}
+
+int64_t PythonFunction::End(invoker_call* call, CallMemory* request,
                             absl::FunctionRef<int64_t()> answer) const {
   return FailingIfThrown(call, [&] {
     const int64_t returned = FailingIfThrown(call, answer);
-    const bool request_back = request->TakeBack();
-    const bool room_back = room->TakeBack();
-    if (request_back && room_back) return returned;
+    if (request->TakeBack()) return returned;
     throw py::value_error(
         "the function keeps memory of its request, such as an array over it, beyond the call: "
         "it must copy what it keeps");
@@ -223,8 +270,12 @@ int64_t PythonFunction::End(invoker_call* call, CallMemory* request, CallMemory*
 int64_t PythonFunction::CallWithGil(invoker_call* call) const {
   return FailingIfThrown(call, [&] {
     CallMemory request(const_cast<void*>(call->input), call->input_size, /*writable=*/false);
-    CallMemory room(call->output, call->output_capacity, /*writable=*/true);
-    return End(call, &request, &room, [&] { return AnswerWith(call, Run(call, request, room)); });
+    return End(call, &request, [&] {
+      if (IsKeptAnswer(*call)) return AnswerFetch(call, request);
+      py::object result;
+      const int64_t answer = Begin(call, request, &result);
+      return answer == INVOKER_DEFERRED ? AnswerWith(call, result) : answer;
+    });
   });
 }
 
@@ -232,8 +283,9 @@ int64_t PythonFunction::CallWithGil(invoker_call* call) const {
 int64_t PythonFunction::StartWithGil(invoker_call* call, invoker_call* deferred) const {
   return FailingIfThrown(call, [&]() -> int64_t {
     const py::object later = py::cast(std::make_unique<AsyncCall>(this, deferred));
-    py::module_::import("invoker._native.event_loop")
-        .attr("start")(later.cast<AsyncCall&>().Start(), later);
+    const py::object coroutine = later.cast<AsyncCall&>().Start();
+    if (coroutine)
+      py::module_::import("invoker._native.event_loop").attr("start")(coroutine, later);
     return INVOKER_DEFERRED;
   });
 }
@@ -241,7 +293,7 @@ int64_t PythonFunction::StartWithGil(invoker_call* call, invoker_call* deferred)
 int64_t PythonFunction::Call(invoker_call* call) {
   const auto* function = static_cast<const PythonFunction*>(call->context);
   invoker_call* deferred = nullptr;
-  if (function->coroutine_) {
+  if (function->coroutine_ && !function->IsKeptAnswer(*call)) {
     deferred = call->services->defer(call);
     if (deferred == nullptr) return INVOKER_NO_ROOM;
   }

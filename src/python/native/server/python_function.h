@@ -18,13 +18,11 @@ namespace invoker::python {
 
 // A callable, of one of three forms:
 //   plain:  callable(request) returns bytes-like or None
-//   framed: callable(request, room) writes its answer to room, and returns its length; a length
-//           beyond the room's is that of an answer that did not fit
+//   framed: callable(*arguments, **keywords) of Python objects, which come and go in frames
 //   typed:  callable(*arguments) returns a result; both are what its signature says, and arrays
 //           among the arguments are read-only views of the request
-// `request` is a read-only memoryview of the request in the window, `room` a writable one of the
-// room for the response. They end with the call: a call fails whose function keeps memory of
-// theirs.
+// `request` is a read-only memoryview of the request in the window. It ends with the call: a call
+// fails whose function keeps memory of it.
 //
 // Made and destroyed with the GIL; outlives the worker that runs its entry. An executor's thread
 // takes the GIL for the duration of each call, and keeps its Python thread state until it ends.
@@ -61,19 +59,36 @@ class PythonFunction {
   // python::FindArray, for the call that this thread runs.
   static pybind11::object FindArray(const std::string& reference);
 
-  // For AsyncCall, with the GIL. Throws Python's exceptions.
-  // Calls the callable.
-  pybind11::object Run(invoker_call* call, const CallMemory& request, const CallMemory& room) const;
-  // Writes its result to the call's output.
+  // For AsyncCall, with the GIL.
+  // Calls the callable. INVOKER_DEFERRED, and `result` is what it has returned; else the call's
+  // answer. Throws nothing.
+  int64_t Begin(invoker_call* call, const CallMemory& request, pybind11::object* result) const;
+  // Writes the callable's result to the call's output; or what it has raised. Throw Python's
+  // exceptions.
   int64_t AnswerWith(invoker_call* call, pybind11::handle result) const;
-  // What `answer` returns, or the failure that it throws, once both are taken back. Throws nothing.
-  int64_t End(invoker_call* call, CallMemory* request, CallMemory* room,
-              absl::FunctionRef<int64_t()> answer) const;
+  int64_t FailWith(invoker_call* call, pybind11::handle exception) const;
+  // What `answer` returns, or the failure that it throws, once `request` is taken back. Throws
+  // nothing.
+  int64_t End(invoker_call* call, CallMemory* request, absl::FunctionRef<int64_t()> answer) const;
 
  private:
+  // They refer to the request.
+  struct Arguments {
+    pybind11::object positional;
+    pybind11::object keyword;  // null: none
+  };
+
   static int64_t Call(invoker_call* call);
   int64_t CallWithGil(invoker_call* call) const;
   int64_t StartWithGil(invoker_call* call, invoker_call* deferred) const;
+  // Whether the call asks for a part of an earlier one's answer, and runs no function.
+  bool IsKeptAnswer(const invoker_call& call) const;
+  // These throw Python's exceptions.
+  Arguments ArgumentsOf(invoker_call* call, const CallMemory& request) const;
+  static Arguments FramedArguments(const CallMemory& request);
+  pybind11::object Run(const Arguments& arguments) const;
+  // What `body` returns. What it throws, too, is an answer of a framed function.
+  int64_t Answered(invoker_call* call, absl::FunctionRef<int64_t()> body) const;
 
   const pybind11::object callable_;
   const Form form_;
