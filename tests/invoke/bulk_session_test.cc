@@ -159,6 +159,52 @@ TEST_P(BulkSessionTest, NoMoreResponsesGatherThanAClientCanHaveUnderWay) {
   from->peers().Release(*peer);
 }
 
+class SleepingClientTest : public BulkSessionTest {
+ protected:
+  SleepingClientTest() : BulkSessionTest(ShowsSleep()) {
+    // The fabric may refuse what is posted to a peer first.
+    pair_.CheckEcho("connect");
+  }
+  static SessionPair::Options ShowsSleep() {
+    SessionPair::Options options;
+    options.client_reactor.shows_sleep = true;
+    return options;
+  }
+  // Whether the executor wakes the client by itself.
+  bool IsWoken() {
+    const int64_t give_up = transport::MonotonicNs() + int64_t{60'000'000'000};
+    while (pair_.ClientShowsSleep() && transport::MonotonicNs() < give_up) pair_.PollExecutor();
+    return !pair_.ClientShowsSleep();
+  }
+};
+
+// A fabric that wakes nobody, and requests that leave at once.
+INSTANTIATE_TEST_SUITE_P(Ways, SleepingClientTest, testing::Values(kWays[2]), NameOfWay);
+
+TEST_P(SleepingClientTest, AResponseWakesIt) {
+  ASSERT_TRUE(pair_.PutClientToSleep());
+  Call* const call = pair_.StartEcho("to a sleeper", 64);
+  pair_.client().Flush();
+  EXPECT_TRUE(IsWoken());
+  ASSERT_TRUE(pair_.UntilEnded(call));
+  EXPECT_EQ(pair_.Text(*call), "to a sleeper");
+  pair_.client().Finish(call, false);
+}
+
+// It has to take part in them on some fabrics, more than once.
+TEST_P(SleepingClientTest, TransfersWakeIt) {
+  ASSERT_TRUE(pair_.PutClientToSleep());
+  const uint64_t calls = pair_.functions.calls;
+  Call* const call = Start(Halves());
+  ASSERT_TRUE(IsWoken());
+  pair_.PollClient();
+  ASSERT_EQ(pair_.functions.calls, calls);
+  ASSERT_TRUE(pair_.PutClientToSleep());
+  ASSERT_TRUE(IsWoken());
+  EXPECT_TRUE(End(call).ok());
+  EXPECT_EQ(memcmp(memory_.data() + memory_.size() / 2, original_.data(), memory_.size() / 2), 0);
+}
+
 // A client that is not this library's may use the same cells for all of them.
 TEST_P(BulkSessionTest, NoMoreCallsAreTakenThanAClientCanHaveUnderWay) {
   transport::Reactor* const reactor = &pair_.client_reactor();

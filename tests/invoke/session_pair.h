@@ -5,6 +5,9 @@
 #ifndef INVOKER_TESTS_INVOKE_SESSION_PAIR_H_
 #define INVOKER_TESTS_INVOKE_SESSION_PAIR_H_
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -17,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "src/invoke/executor/session/executor_session.h"
 #include "src/invoke/session/client_session.h"
+#include "src/transport/base/shared_files.h"
 #include "src/transport/discovery/discovery.h"
 #include "src/transport/reactor/reactor.h"
 #include "tests/invoke/test_functions.h"
@@ -196,6 +200,25 @@ class SessionPair final : public transport::ReactorHandler {
   }
   bool UntilEnded(const Call* call) {
     return Until([call] { return call->ended(); });
+  }
+
+  // Has the client wait until it shows that it sleeps (ReactorOptions::shows_sleep).
+  bool PutClientToSleep() {
+    const int64_t give_up = transport::MonotonicNs() + int64_t{60'000'000'000};
+    while (!ClientShowsSleep() && transport::MonotonicNs() < give_up) {
+      client_reactor_->Wait(absl::Milliseconds(1));
+    }
+    return ClientShowsSleep();
+  }
+  // What peers see of it, from which they wake it.
+  bool ClientShowsSleep() const {
+    const std::string word = transport::SharedFilePath(client_reactor_->address()) + "-asleep";
+    uint32_t asleep = 0;
+    const int fd = open(word.c_str(), O_RDONLY | O_CLOEXEC);
+    EXPECT_GE(fd, 0) << word;
+    EXPECT_EQ(pread(fd, &asleep, sizeof(asleep), 0), static_cast<ssize_t>(sizeof(asleep)));
+    close(fd);
+    return asleep != 0;
   }
 
   // Queues an echo of `text`.

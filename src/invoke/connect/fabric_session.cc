@@ -127,6 +127,7 @@ absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) 
   if (!copy.ok()) return copy.status();
   transport::ReactorOptions reactor_options;
   if (options().hot_timeout >= kHotFrom) reactor_options.use = transport::ReactorUse::kHot;
+  reactor_options.shows_sleep = true;
   reactor_options.spin_limit =
       std::clamp(options().peer_timeout / 2, kLeastSpinLimit, kMostSpinLimit);
   absl::StatusOr<std::unique_ptr<transport::Reactor>> reactor =

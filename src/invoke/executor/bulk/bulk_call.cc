@@ -35,16 +35,15 @@ BulkCall::~BulkCall() {
 void BulkCall::GiveBack(transport::MemoryRegion* region, BulkBudget::Share* share) {
   const auto over = std::make_shared<const BulkBudget::Share>(std::move(*share));
   if (region->data() == nullptr) return;
-  transport::MemoryRegion memory = std::move(*region);
-  *region = transport::MemoryRegion();
-  if (outstanding_ > 0) parts_.reactor->Retire(std::move(memory), over);
+  transport::MemoryRegion memory = std::exchange(*region, transport::MemoryRegion());
+  if (outstanding_ == 0) return parts_.spare->Give(std::move(memory).Close());
+  parts_.reactor->Retire(std::move(memory), over);
 }
 
 absl::Status BulkCall::Allocate(uint64_t bytes, transport::MemoryRegion* region) {
   if (bytes == 0) return absl::OkStatus();
-  absl::StatusOr<transport::HostBuffer> buffer = transport::HostBuffer::Allocate(bytes);
+  absl::StatusOr<transport::HostBuffer> buffer = parts_.spare->Take(bytes);
   if (!buffer.ok()) return buffer.status();
-  buffer->PreferLargePages();
   absl::StatusOr<transport::MemoryRegion> registered =
       parts_.reactor->Register(*std::move(buffer), transport::RegionUse::kTransfer);
   if (!registered.ok()) return registered.status();

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "src/invoke/executor/bulk/bulk_budget.h"
+#include "src/invoke/executor/bulk/spare_memory.h"
 #include "src/invoke/executor/client_window.h"
 #include "src/invoke/wire/wire.h"
 #include "src/transport/reactor/reactor.h"
@@ -35,6 +36,7 @@ class BulkCall final : public transport::OperationOwner {
   struct Parts {
     transport::Reactor* reactor = nullptr;
     std::shared_ptr<BulkBudget> budget;
+    SpareMemory* spare = nullptr;  // the session's
     RequestHeader request;
     // Checked: windows, access and bounds.
     BulkDescriptor descriptor;
@@ -84,6 +86,9 @@ class BulkCall final : public transport::OperationOwner {
   // Whether its transfers do not end: the client takes no part in them, or has not the memory that
   // it registered. Then only the end of the session gives the memory back.
   bool stalled() const { return stalled_ns_ > parts_.budget->stall_ns; }
+
+  // Whether transfers are under way.
+  bool moves_data() const { return outstanding_ > 0; }
 
   State state() const { return state_; }
   const RequestHeader& request() const { return parts_.request; }

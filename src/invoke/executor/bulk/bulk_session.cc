@@ -115,6 +115,7 @@ std::optional<BulkSession::Refusal> BulkSession::Add(const RequestHeader& reques
   }
   parts.reactor = reactor_;
   parts.budget = budget_;
+  parts.spare = &spare_;
   parts.request = request;
   parts.input_window = *std::move(in);
   parts.output_window = *std::move(out);
@@ -145,6 +146,11 @@ bool BulkSession::Advance(int64_t now_ns, bool draining) {
   return moved;
 }
 
+bool BulkSession::moves_data() const {
+  return std::any_of(calls_.begin(), calls_.end(),
+                     [](const std::unique_ptr<BulkCall>& call) { return call->moves_data(); });
+}
+
 bool BulkSession::stalled() const {
   return std::any_of(calls_.begin(), calls_.end(),
                      [](const std::unique_ptr<BulkCall>& call) { return call->stalled(); });
@@ -168,6 +174,7 @@ bool BulkSession::Continue(int64_t now_ns, bool draining) {
   });
   moved |= ended != calls_.end();
   calls_.erase(ended, calls_.end());
+  if (moves_data()) responses_->WakeClient();
   return moved;
 }
 

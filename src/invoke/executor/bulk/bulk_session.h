@@ -78,6 +78,8 @@ class BulkSession {
   absl::StatusOr<std::shared_ptr<ClientWindow>> FindWindow(uint16_t number, uint64_t offset,
                                                            uint64_t length, bool writes) const;
   bool Advance(int64_t now_ns, bool draining);
+  // Whether transfers are under way, in which the client may have to take part.
+  bool moves_data() const;
   void Run(BulkCall* call, int64_t now_ns);
   void Store(BulkCall* call, int64_t now_ns);
   void Respond(const BulkCall& call, int64_t now_ns);
@@ -90,6 +92,7 @@ class BulkSession {
   SessionUsage* const usage_;
   SessionDeferrals* const deferrals_;
   DataStore* const store_;
+  SpareMemory spare_;
   std::vector<std::unique_ptr<BulkCall>> calls_;
 };
 

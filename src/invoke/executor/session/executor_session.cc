@@ -25,6 +25,7 @@ ResponseWriter::Parts WriterParts(const ExecutorSession::Parts& parts, const tra
   writer.session = request.response_session;
   writer.epoch = parts.epoch;
   writer.notification = parts.notification;
+  writer.client_address = request.endpoint_address;
   return writer;
 }
 

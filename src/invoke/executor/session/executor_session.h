@@ -115,6 +115,7 @@ class ExecutorSession final : public transport::OperationOwner,
   // Moves bulk calls on, answers calls that were deferred, and flushes.
   Progress Continue();
   // See SessionDeferrals.
+  void WakeClientAtTick(bool refused) { responses_.WakeClientAtTick(refused); }
   void LookForCancelled() { deferrals_.LookForCancelled(); }
 
   // The client's registered memory; nullptr: this executor takes no large payloads.

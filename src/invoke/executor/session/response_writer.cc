@@ -27,7 +27,11 @@ ResponseWriter::ResponseWriter(const Parts& parts, transport::MemoryRegion stagi
       staging_(std::move(staging)),
       batch_(parts.reactor, &staging_, parts.window, geometry, parts.session,
              transport::GetNotifier(parts.notification, parts.reactor->profile().send_order),
-             owner) {}
+             owner) {
+  if (!reactor_->profile().file_scheme.empty()) {
+    batch_.set_peer_waker(transport::PeerWaker::Open(parts.client_address));
+  }
+}
 
 void ResponseWriter::SetNotification(Notification notification) {
   batch_.set_notifier(transport::GetNotifier(notification, reactor_->profile().send_order));
