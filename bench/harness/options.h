@@ -31,7 +31,7 @@ void AddCommonOptions(CLI::App* app, CommonOptions* options);
 // there are.
 absl::Status PinToCore(int core);
 
-// Lets this process have as many descriptors as the system does.
+// Raises this process's limit on descriptors as far as the system allows.
 void AllowDescriptors();
 
 // Measures one fabric after the other, until one fails: the error names it.

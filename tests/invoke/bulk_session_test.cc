@@ -191,6 +191,12 @@ TEST_P(SleepingClientTest, AResponseWakesIt) {
   pair_.client().Finish(call, false);
 }
 
+TEST_P(SleepingClientTest, WhatIsPostedLaterWakesIt) {
+  ASSERT_TRUE(pair_.PutClientToSleep());
+  pair_.executor().OnPostedLater();
+  EXPECT_FALSE(pair_.ClientShowsSleep());
+}
+
 // It has to take part in them on some fabrics, more than once.
 TEST_P(SleepingClientTest, TransfersWakeIt) {
   ASSERT_TRUE(pair_.PutClientToSleep());

@@ -146,6 +146,7 @@ class Node final : public ReactorHandler, public OperationOwner {
   }
 
   void OnTransferDone(uint64_t tag) override { transfers.push_back(tag); }
+  void OnPostedLater() override { ++posted_later; }
 
   Reactor& reactor() { return *reactor_; }
   size_t outstanding() const { return reactor_->operations().outstanding(); }
@@ -154,6 +155,7 @@ class Node final : public ReactorHandler, public OperationOwner {
   std::vector<Failure> failures;
   std::vector<uint64_t> transfers;  // that have succeeded
   uint64_t ticks = 0;
+  uint64_t posted_later = 0;
   std::function<void(uint32_t)> on_token;
   std::function<void(const Operation&, const absl::Status&)> on_failure;
 

@@ -112,12 +112,6 @@ void ExecutorEndpoint::CountStrayMessages() {
   stray_messages_ = stray;
 }
 
-void ExecutorEndpoint::WakeClients() {
-  const uint64_t refused = reactor_->counters().posts_refused;
-  const bool again = refused != std::exchange(refused_posts_, refused);
-  for (const uint16_t number : sessions_.live()) sessions_.Find(number)->WakeClientAtTick(again);
-}
-
 // The second upcall. The reactor calls it from inside Poll, at least once per millisecond of
 // polling, because it reads the clock anyway. Sessions that have failed end here and not where they
 // fail: their own code may be running there.
@@ -125,7 +119,6 @@ void ExecutorEndpoint::OnTick(int64_t now_ns) {
   static_cast<void>(now_ns);
   CountStrayMessages();
   scheduler_.OnTick();
-  if (!profile().file_scheme.empty()) WakeClients();
   const absl::Status& health = reactor_->health();
   if (!health.ok()) {
     healthy_.store(false, std::memory_order_relaxed);

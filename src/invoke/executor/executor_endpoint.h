@@ -95,7 +95,6 @@ class ExecutorEndpoint final : public transport::ReactorHandler {
   bool finishing() const;
   // Counts messages that the endpoint has dropped since the last time.
   void CountStrayMessages();
-  void WakeClients();
   // See SessionScheduler::Publish.
   void Publish() { scheduler_.Publish(); }
   // Ends all sessions. Only the destructor and Counters may be called after this.
@@ -123,7 +122,6 @@ class ExecutorEndpoint final : public transport::ReactorHandler {
 
   SessionScheduler scheduler_;
   SessionNumbers sessions_;       // their destructors use the scheduler's ring, and the reactor
-  uint64_t refused_posts_ = 0;    // the reactor's, at the last tick
   std::vector<uint16_t> failed_;  // sessions that can no longer answer, until the next tick
   ExecutorCounters ended_;        // Counters() of sessions that have ended
   uint64_t stray_messages_ = 0;   // that are counted in shared_

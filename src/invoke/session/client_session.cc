@@ -227,7 +227,6 @@ void ClientSession::OnTick(int64_t now_ns) {
     look_due_ = true;
     calls_.StopAtNext();
   }
-  sender_.OnTick();
   // A copy, since Fail takes the failed posts away.
   if (const absl::Status* due = failed_posts_.Due(now_ns); due != nullptr) {
     Fail(absl::Status(*due));

@@ -194,6 +194,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void OnOperationFailed(const transport::Operation& operation,
                          const absl::Status& status) override;
   void OnTransferDone(uint64_t tag) override;
+  void OnPostedLater() override { sender_.WakeReceiver(); }
 
  private:
   ClientSession(transport::Reactor* reactor, const Options& options, const WindowGeometry& geometry,

@@ -62,8 +62,8 @@ class RequestSender {
   }
 
   bool pending() const { return batch_->pending(); }
-  // Now and then: the reactor may have posted something again, or a second step.
-  void OnTick() {
+  // For what the reactor has posted later.
+  void WakeReceiver() {
     if (attached()) batch_->WakeReceiver();
   }
   // Posts what Add has queued. FlushInline is for the one place where most requests leave.

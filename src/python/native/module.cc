@@ -127,7 +127,10 @@ PYBIND11_MODULE(_invoker, module) {
   module.def(
       "decode_frame",
       [](py::handle view) {
-        const invoker::python::DecodedFrame frame = invoker::python::DecodeFrame(view);
+        // Raises if it has been released.
+        const auto held = py::reinterpret_steal<py::object>(PyMemoryView_FromObject(view.ptr()));
+        if (!held) throw py::error_already_set();
+        const invoker::python::DecodedFrame frame = invoker::python::DecodeFrame(held);
         return py::make_tuple(static_cast<uint8_t>(frame.kind), frame.value);
       },
       py::arg("view"));

@@ -39,6 +39,10 @@ class OperationOwner {
   // fails at once. The slot is released after the return.
   virtual void OnOperationFailed(const Operation& operation, const absl::Status& status) = 0;
 
+  // Something of this owner's has been posted since the call that was to post it: an operation's
+  // second step, or what the provider had refused. On the driver thread, from inside Reactor::Poll.
+  virtual void OnPostedLater() {}
+
   // A transfer (Reactor::PostTransfer) has succeeded: the bytes are where they should be. On the
   // driver thread, from inside Reactor::Poll; the slot is free already. Every transfer ends with
   // exactly one of these two calls, unless it is retired first.

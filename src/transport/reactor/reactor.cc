@@ -195,7 +195,7 @@ inline void Reactor::HandleCompletion(Operation* operation) {
   if (operation->completions_due > 0) --operation->completions_due;
   if (operation->completions_due > 0 || operation->queued) return;
   if (Notifier::HasNextStep(*operation) && operation->owner != nullptr) {
-    PostStep(operation);
+    PostLater(operation);
   } else {
     slots_.pool().Release(operation);
   }
@@ -229,7 +229,7 @@ void Reactor::HandleErrors(ssize_t code) {
 void Reactor::HandleLostEndpoint() {
   if (!health_.ok()) return;
   RemoveFileOf(endpoint_->address());
-  waker_.set_sleep_flag(nullptr);
+  waker_.HideSleepFlag();
   // This memory stays until the process ends. Other reactors' shares do not stay with it.
   retired_.DropShares();
   health_ = absl::UnavailableError(

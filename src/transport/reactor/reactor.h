@@ -349,6 +349,7 @@ class Reactor {
   Operation* AcquireFor(const Notifier* notifier, fi_addr_t peer, OperationOwner* owner,
                         uint64_t tag);
   void PostStep(Operation* operation);
+  void PostLater(Operation* operation);
   void Settle(Operation* operation, PostResult result, int error);
   void Fail(Operation* operation, const absl::Status& status);
   void ReleaseIfDone(Operation* operation);

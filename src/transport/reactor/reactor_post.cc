@@ -98,6 +98,13 @@ void Reactor::PostStep(Operation* operation) {
   Settle(operation, result, error);
 }
 
+// The owner stays, whatever becomes of the post.
+void Reactor::PostLater(Operation* operation) {
+  OperationOwner* const owner = operation->owner;
+  PostStep(operation);
+  owner->OnPostedLater();
+}
+
 // Follows an attempt to post.
 void Reactor::Settle(Operation* operation, PostResult result, int error) {
   switch (result) {
@@ -142,7 +149,7 @@ void Reactor::RunRetries(int64_t now_ns) {
   retries_.RunOnce(now_ns, [this](Operation* operation, bool expired) {
     if (operation->owner == nullptr) operation->step = Operation::Step::kDone;
     if (operation->step == Operation::Step::kDone) return ReleaseIfDone(operation);
-    if (!expired) return PostStep(operation);
+    if (!expired) return PostLater(operation);
     Fail(operation,
          absl::DeadlineExceededError(absl::StrCat(
              "posting ", operation->notifier->what(), ": the provider refused it (-FI_EAGAIN) for ",

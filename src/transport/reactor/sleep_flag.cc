@@ -59,6 +59,10 @@ SleepFlag::SleepFlag(std::string path) : path_(std::move(path)), maker_(getpid()
 SleepFlag::~SleepFlag() {
   if (word_ != nullptr) munmap(word_, sizeof(SleepWord));
   if (fifo_ >= 0) close(fifo_);
+  RemoveFiles();
+}
+
+void SleepFlag::RemoveFiles() const {
   if (maker_ != getpid()) return;  // a fork's copy
   unlink(WordOf(path_).c_str());
   unlink(FifoOf(path_).c_str());

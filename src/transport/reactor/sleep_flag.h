@@ -46,6 +46,9 @@ class SleepFlag {
   SleepFlag(const SleepFlag&) = delete;
   SleepFlag& operator=(const SleepFlag&) = delete;
 
+  // No peer finds the flag from now on.
+  void RemoveFiles() const;
+
   // Peers that post from now on write to the FIFO. Does nothing if the flag is up.
   void Raise(int64_t now_ns);
   // The driver has slept, and is about to poll. Whether a peer has woken it: then the flag is down.

@@ -1,7 +1,7 @@
 // Memory for the input and output of bulk calls, which the executors of one worker share.
 //
-// A share is given back with its memory. If a session ends while transfers are under way, its
-// shares stay taken until the fabric can no longer touch the memory. Any thread.
+// A share is given back once its call needs the memory no more. If a session ends while transfers
+// are under way, its shares stay taken until the fabric can no longer touch the memory. Any thread.
 
 #ifndef INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_BUDGET_H_
 #define INVOKER_SRC_INVOKE_EXECUTOR_BULK_BULK_BUDGET_H_

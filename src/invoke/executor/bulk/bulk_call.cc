@@ -42,8 +42,12 @@ void BulkCall::GiveBack(transport::MemoryRegion* region, BulkBudget::Share* shar
 
 absl::Status BulkCall::Allocate(uint64_t bytes, transport::MemoryRegion* region) {
   if (bytes == 0) return absl::OkStatus();
-  absl::StatusOr<transport::HostBuffer> buffer = parts_.spare->Take(bytes);
+  // What is stored stays for long: it is as large as it has to be.
+  const bool is_stored = (parts_.request.flags & kStore) != 0;
+  absl::StatusOr<transport::HostBuffer> buffer =
+      is_stored ? transport::HostBuffer::Allocate(bytes) : parts_.spare->Take(bytes);
   if (!buffer.ok()) return buffer.status();
+  buffer->PreferLargePages();
   absl::StatusOr<transport::MemoryRegion> registered =
       parts_.reactor->Register(*std::move(buffer), transport::RegionUse::kTransfer);
   if (!registered.ok()) return registered.status();

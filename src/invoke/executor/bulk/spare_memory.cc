@@ -12,32 +12,34 @@ namespace {
 // An input and an output of two calls: one that moves while the other one's function runs.
 constexpr size_t kMostBuffers = 4;
 
-bool AddressesAreLimited() {
+// Whether the process has a limit on its addresses, or on what it has mapped for itself.
+bool MappingsAreLimited() {
   rlimit limit;
-  return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+  return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY ||
+         getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
 }  // namespace
 
 absl::StatusOr<transport::HostBuffer> SpareMemory::Take(size_t bytes) {
-  // Much more than is asked for would be registered for nothing.
+  // Not much more than is asked for, which could have served a larger call.
   const auto fits = [bytes](const transport::HostBuffer& buffer) {
-    return buffer.size() >= bytes && buffer.size() / 2 <= bytes;
+    return buffer.mapped() >= bytes && buffer.mapped() / 2 <= bytes;
   };
   // The one that was used last is the likeliest to be in the processor's cache.
   const auto found = std::find_if(spare_.rbegin(), spare_.rend(), fits);
   if (found != spare_.rend()) {
-    transport::HostBuffer buffer = std::move(*found);
+    std::byte* const data = found->data();
+    const size_t mapped = found->mapped();
+    std::move(*found).Forget();
     spare_.erase(std::next(found).base());
-    return buffer;
+    return transport::HostBuffer::Own(data, bytes, mapped);
   }
-  absl::StatusOr<transport::HostBuffer> buffer = transport::HostBuffer::Allocate(bytes);
-  if (buffer.ok()) buffer->PreferLargePages();
-  return buffer;
+  return transport::HostBuffer::Allocate(bytes);
 }
 
 void SpareMemory::Give(transport::HostBuffer buffer) {
-  if (AddressesAreLimited()) return;
+  if (MappingsAreLimited()) return;
   if (madvise(buffer.data(), buffer.mapped(), MADV_FREE) != 0) return;
   if (spare_.size() == kMostBuffers) spare_.erase(spare_.begin());
   spare_.push_back(std::move(buffer));

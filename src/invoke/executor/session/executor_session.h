@@ -115,7 +115,6 @@ class ExecutorSession final : public transport::OperationOwner,
   // Moves bulk calls on, answers calls that were deferred, and flushes.
   Progress Continue();
   // See SessionDeferrals.
-  void WakeClientAtTick(bool refused) { responses_.WakeClientAtTick(refused); }
   void LookForCancelled() { deferrals_.LookForCancelled(); }
 
   // The client's registered memory; nullptr: this executor takes no large payloads.
@@ -140,6 +139,7 @@ class ExecutorSession final : public transport::OperationOwner,
 
   void OnOperationFailed(const transport::Operation& operation,
                          const absl::Status& status) override;
+  void OnPostedLater() override { responses_.WakeClient(); }
 
  private:
   ExecutorSession(Parts parts, const transport::Peer* peer, transport::MemoryRegion requests,

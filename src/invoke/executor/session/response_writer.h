@@ -30,7 +30,7 @@ class ResponseWriter {
     uint16_t session = 0;            // the client's number for the session
     uint32_t epoch = 0;
     Notification notification = Notification::kWriteImm;
-    std::string client_address;  // raw bytes: what posts to it wake; empty: nothing
+    std::string client_address;  // raw bytes; empty: nobody has to wake the client
   };
 
   // All pointers outlive the writer. `staging` has the layout of the client's window. `owner` hears
@@ -96,17 +96,8 @@ class ResponseWriter {
   // of the path: operations of other sessions may hold it up.
   bool IsHeldUp(uint64_t sequence);
 
-  // For what has been posted to the client otherwise: responses wake it themselves.
+  // For transfers, and for what the reactor has posted later. Responses wake the client themselves.
   void WakeClient() { batch_.WakeReceiver(); }
-  // For what the reactor has posted by itself, which is a response's second step, or a post that
-  // the fabric has refused at first. `refused`: there was such a post since the last tick.
-  void WakeClientAtTick(bool refused) {
-    if (refused || batch_.writes() != writes_at_tick_) wakes_due_ = 2;
-    writes_at_tick_ = batch_.writes();
-    if (wakes_due_ == 0) return;
-    --wakes_due_;
-    WakeClient();
-  }
 
   void SetNotification(Notification notification);
   const MessageBatch& batch() const { return batch_; }
@@ -126,8 +117,6 @@ class ResponseWriter {
   transport::MemoryRegion staging_;
   MessageBatch batch_;
   int64_t pending_since_ns_ = 0;
-  uint64_t writes_at_tick_ = 0;
-  int wakes_due_ = 0;  // ticks: what is posted behind one comes before the next one but one
   // A sequence that IsHeldUp was asked about, and whose response is not delivered yet; 0: none.
   uint64_t undelivered_ = 0;
   int64_t undelivered_since_ns_ = 0;

@@ -85,6 +85,8 @@ class _Kept:
             frame = self._frames.get(ticket)
         if frame is None:
             raise LookupError("the answer was not fetched in time, and is no longer kept")
+        if size < 0 or not 0 <= offset <= len(frame):
+            raise ValueError("%d bytes at %d are no part of an answer of %d" % (size, offset, len(frame)))
         size = min(size, len(frame) - offset, len(room))
         with memoryview(frame) as view:
             room[:size] = view[offset : offset + size]

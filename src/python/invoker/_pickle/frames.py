@@ -14,34 +14,42 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import Any, List, Tuple
+from typing import Any, List, Optional, Tuple
 
 CALL, FETCH, RETURNED, RAISED, KEPT = range(1, 6)
 
 
 def dumps(value: Any) -> Tuple[bytes, List[memoryview]]:
-    """A pickle and its out-of-band buffers.
-
-    What was defined in the program itself (__main__) or cannot be found by name (a lambda) goes by value, if cloudpickle is there.
-    """
+    """A pickle and its out-of-band buffers."""
     buffers: List[pickle.PickleBuffer] = []
     try:
         data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        by_value = b"__main__" in data
     except (pickle.PicklingError, AttributeError, TypeError):
-        data, by_value = b"", True
-    if by_value:
-        try:
-            import cloudpickle
-        except ImportError:
-            cloudpickle = None
-        if cloudpickle is not None:
-            buffers.clear()
-            file = io.BytesIO()
-            cloudpickle.CloudPickler(file, protocol=5, buffer_callback=buffers.append).dump(value)
-            data = file.getvalue()
-        elif not data:
-            # Raises the first error.
-            buffers.clear()
-            data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        return by_value(value, None, [])
+    if b"__main__" in data:
+        return by_value(value, data, buffers)
+    return data, [buffer.raw() for buffer in buffers]
+
+
+def by_value(
+    value: Any, data: Optional[bytes], buffers: List[pickle.PickleBuffer]
+) -> Tuple[bytes, List[memoryview]]:
+    """dumps(), of a value that pickle alone does not do right: data and buffers are all that it gives.
+
+    Something of the program itself (__main__), or something that cannot be found by name (a lambda), goes by value, if
+    cloudpickle is there.
+    """
+    try:
+        import cloudpickle
+    except ImportError:
+        cloudpickle = None
+    if cloudpickle is not None:
+        buffers = []
+        file = io.BytesIO()
+        cloudpickle.CloudPickler(file, protocol=5, buffer_callback=buffers.append).dump(value)
+        data = file.getvalue()
+    elif data is None:
+        # Raises the first error again.
+        buffers = []
+        data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     return data, [buffer.raw() for buffer in buffers]

@@ -21,9 +21,9 @@ struct Head {
   char magic[4];
   uint8_t version;
   uint8_t kind;
-  uint16_t zero;
-  uint32_t count;
-  uint32_t zero_too;
+  uint16_t unused;
+  uint32_t count;  // buffers
+  uint32_t reserved;
 };
 static_assert(sizeof(Head) == 16);
 
@@ -53,14 +53,13 @@ PyObject* Keywords(PyObject** names, std::initializer_list<const char*> texts) {
   return *names = made.release().ptr();
 }
 
-// Whether what is pickled refers to something by its place in the program itself, which the other
-// side does not have.
+// Whether a pickle names something of the program itself, which the other side does not have.
 bool RefersToMain(py::handle pickle) {
   const std::string_view text(PyBytes_AS_STRING(pickle.ptr()), PyBytes_GET_SIZE(pickle.ptr()));
   return text.find("__main__") != std::string_view::npos;
 }
 
-// pickle.dumps with protocol 5. None if only cloudpickle can do it.
+// pickle.dumps with protocol 5. None if it cannot pickle this.
 py::object Pickle(py::handle value, const py::list& buffers) {
   static Imported dumps("pickle", "dumps");
   static PyObject* names = nullptr;
@@ -69,9 +68,13 @@ py::object Pickle(py::handle value, const py::list& buffers) {
   PyObject* arguments[] = {value.ptr(), protocol, append.ptr()};
   const auto pickle = py::reinterpret_steal<py::object>(PyObject_Vectorcall(
       dumps.get(), arguments, 1, Keywords(&names, {"protocol", "buffer_callback"})));
-  if (pickle) return RefersToMain(pickle) ? py::none() : pickle;
-  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();
-  PyErr_Clear();
+  if (pickle) return pickle;
+  static Imported pickling_error("pickle", "PicklingError");
+  py::error_already_set error;
+  if (!error.matches(pickling_error.get()) && !error.matches(PyExc_AttributeError) &&
+      !error.matches(PyExc_TypeError)) {
+    throw error;
+  }
   return py::none();
 }
 
@@ -80,16 +83,11 @@ py::object TakeReferences() {
   return Steal(PyObject_CallNoArgs(take.get()));
 }
 
-// With cloudpickle, or raises why not.
-std::pair<py::object, py::list> PickleByValue(py::handle value) {
-  try {
-    const py::tuple made = py::module_::import("invoker._pickle.frames").attr("dumps")(value);
-    return {made[0], made[1]};
-  } catch (const py::error_already_set&) {
-    // They are of no call.
-    TakeReferences();
-    throw;
-  }
+std::pair<py::object, py::list> PickleByValue(py::handle value, const py::object& pickle,
+                                              const py::list& buffers) {
+  static Imported by_value("invoker._pickle.frames", "by_value");
+  const py::tuple made = py::handle(by_value.get())(value, pickle, buffers);
+  return {made[0], made[1]};
 }
 
 Bytes BytesOf(py::handle view) {
@@ -107,9 +105,13 @@ py::object Unpickle(py::handle pickle, const py::list& buffers) {
 }  // namespace
 
 Frame::Frame(FrameKind kind, py::handle value) {
+  // Those that something else has pickled on this thread.
+  TakeReferences();
   py::list buffers;
   pickle_ = Pickle(value, buffers);
-  if (pickle_.is_none()) std::tie(pickle_, buffers) = PickleByValue(value);
+  if (pickle_.is_none() || RefersToMain(pickle_)) {
+    std::tie(pickle_, buffers) = PickleByValue(value, pickle_, buffers);
+  }
   references_ = TakeReferences();
   for (const py::handle buffer : buffers) {
     buffers_.push_back(PyMemoryView_Check(buffer.ptr()) != 0

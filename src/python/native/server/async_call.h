@@ -24,7 +24,8 @@ class AsyncCall {
   AsyncCall(const AsyncCall&) = delete;
   AsyncCall& operator=(const AsyncCall&) = delete;
 
-  // Starts the function: returns the coroutine; null if the call has been answered instead. Once.
+  // Reads the arguments and starts the function, on this thread: returns the coroutine; null if the
+  // call has been answered instead. Once.
   pybind11::object Start();
 
   // Answers with what the coroutine has returned, or fails with what it has raised. Once.

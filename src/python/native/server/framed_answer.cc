@@ -44,9 +44,9 @@ int64_t AnswerReturned(invoker_call* call, py::handle callable, py::handle resul
 }
 
 int64_t AnswerRaised(invoker_call* call, py::handle exception) {
-  const Frame frame(FrameKind::kRaised, Framed("raised")(exception));
+  const int64_t answer = Answer(call, Frame(FrameKind::kRaised, Framed("raised")(exception)));
   call->services->count_failure(call);
-  return Answer(call, frame);
+  return answer;
 }
 
 bool IsFetch(absl::Span<const uint8_t> request) {

@@ -17,9 +17,9 @@ namespace invoker::python {
 // is kept, by invoker._pickle.framed, until the caller has fetched it. With the GIL. Throw Python's
 // exception.
 
-// What the callable has returned.
+// For the value that the callable has returned.
 int64_t AnswerReturned(invoker_call* call, pybind11::handle callable, pybind11::handle result);
-// What it has raised.
+// For the exception that it has raised.
 int64_t AnswerRaised(invoker_call* call, pybind11::handle exception);
 
 // Whether a request asks for a part of an answer that is kept, and that part.
