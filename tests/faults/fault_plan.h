@@ -21,7 +21,9 @@ struct FaultPlan {
   double post_again = 0;       // a post is refused with -FI_EAGAIN, and so are the next few
   uint32_t longest_burst = 1;  // such refusals in a row
   double late = 0;             // a completion, or a peer's notification, is held back
-  uint32_t latest = 0;  // for so many reads of the queue at most, so that later ones overtake
+  // For so many reads of the queue at most, so that later ones overtake; and for no longer than a
+  // peer's post may take to come, since no fabric ends the sleep of a reader for what is held back.
+  uint32_t latest = 0;
 
   // What costs a session, or a call. Only operations of victims: endpoints that are drawn when they
   // are opened, in their own operations and in what others post to them.

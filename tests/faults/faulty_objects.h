@@ -79,6 +79,7 @@ class FaultyQueue {
   struct Held {
     fi_cq_data_entry entry;
     uint32_t reads_left;
+    int64_t until_ns;
   };
 
   // What becomes of an entry that the provider has handed out.

@@ -1,8 +1,20 @@
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 
 #include "tests/faults/faulty_objects.h"
 
 namespace invoker::faults {
+namespace {
+
+constexpr int64_t kLongestHoldNs = 1'000'000;
+
+int64_t MonotonicNs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+}  // namespace
 
 FaultyQueue::FaultyQueue(fid_cq* queue, std::shared_ptr<DomainState> state)
     : state_(std::move(state)), queue_(&queue->ops, this), closing_(&queue->fid, this) {
@@ -49,7 +61,7 @@ FaultyQueue::Verdict FaultyQueue::Judge(const fi_cq_data_entry& entry) {
   }
   if (!dice.Hits(plan->late)) return Verdict::kDeliver;
   ++control.counts.late;
-  held_.push_back({entry, dice.UpTo(plan->latest)});
+  held_.push_back({entry, dice.UpTo(plan->latest), MonotonicNs() + kLongestHoldNs});
   return Verdict::kHold;
 }
 
@@ -83,10 +95,11 @@ void FaultyQueue::AgeHeld() {
     due_.insert(due_.end(), lost_.begin(), lost_.end());
     lost_.clear();
   }
+  const int64_t now_ns = MonotonicNs();
   for (Held& held : held_) {
-    if (all || held.reads_left <= 1) due_.push_back(held.entry);
     --held.reads_left;
-    if (all) held.reads_left = 0;
+    if (all || now_ns >= held.until_ns) held.reads_left = 0;
+    if (held.reads_left == 0) due_.push_back(held.entry);
   }
   held_.erase(std::remove_if(held_.begin(), held_.end(),
                              [](const Held& held) { return held.reads_left == 0; }),

@@ -4,8 +4,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -17,6 +19,9 @@ namespace invoker {
 namespace {
 
 constexpr size_t kBytes = 1 << 20;
+constexpr int64_t kNow = 1'000'000'000'000;
+
+std::atomic<uint32_t> keepers{0};
 
 transport::HostBuffer Take(SpareMemory* spare, size_t bytes) {
   absl::StatusOr<transport::HostBuffer> buffer = spare->Take(bytes);
@@ -26,11 +31,11 @@ transport::HostBuffer Take(SpareMemory* spare, size_t bytes) {
 }
 
 TEST(SpareMemory, TheNextCallGetsWhatTheLastOneHad) {
-  SpareMemory spare;
+  SpareMemory spare(&keepers);
   transport::HostBuffer first = Take(&spare, kBytes);
   const std::byte* const data = first.data();
   memset(first.data(), 1, kBytes);
-  spare.Give(std::move(first));
+  spare.Give(std::move(first), kNow);
   transport::HostBuffer again = Take(&spare, kBytes);
   EXPECT_EQ(again.data(), data);
   EXPECT_NE(Take(&spare, kBytes).data(), data) << "it is in use";
@@ -40,25 +45,25 @@ TEST(SpareMemory, TheNextCallGetsWhatTheLastOneHad) {
 }
 
 TEST(SpareMemory, WhatFitsIsLargeEnoughAndNotMuchLarger) {
-  SpareMemory spare;
+  SpareMemory spare(&keepers);
   transport::HostBuffer first = Take(&spare, kBytes);
   const std::byte* const data = first.data();
-  spare.Give(std::move(first));
+  spare.Give(std::move(first), kNow);
   EXPECT_NE(Take(&spare, kBytes + 1).data(), data);
   EXPECT_NE(Take(&spare, kBytes / 2 - 1).data(), data);
   transport::HostBuffer half = Take(&spare, kBytes / 2);
   EXPECT_EQ(half.data(), data);
-  spare.Give(std::move(half));
+  spare.Give(std::move(half), kNow);
   EXPECT_EQ(Take(&spare, kBytes).data(), data) << "all of it is there again";
 }
 
 TEST(SpareMemory, KeepsWhatWasGivenLast) {
-  SpareMemory spare;
+  SpareMemory spare(&keepers);
   std::vector<transport::HostBuffer> buffers;
   for (int i = 0; i < 6; ++i) buffers.push_back(Take(&spare, kBytes));
   const std::byte* const oldest = buffers.front().data();
   const std::byte* const newest = buffers.back().data();
-  for (transport::HostBuffer& buffer : buffers) spare.Give(std::move(buffer));
+  for (transport::HostBuffer& buffer : buffers) spare.Give(std::move(buffer), kNow);
   buffers.clear();
   buffers.push_back(Take(&spare, kBytes));
   EXPECT_EQ(buffers.front().data(), newest);
@@ -68,14 +73,38 @@ TEST(SpareMemory, KeepsWhatWasGivenLast) {
   }
 }
 
+TEST(SpareMemory, GivesEverythingBackAWhileAfterTheLastCall) {
+  {
+    SpareMemory spare(&keepers);
+    spare.ClearIfIdle(kNow);
+    EXPECT_EQ(keepers, 0u);
+    void* memory[2];
+    for (void*& one : memory) {
+      transport::HostBuffer buffer = Take(&spare, kBytes);
+      one = buffer.data();
+      spare.Give(std::move(buffer), kNow);
+    }
+    EXPECT_EQ(keepers, 1u);
+    spare.ClearIfIdle(kNow + 999'000'000);
+    EXPECT_EQ(keepers, 1u);
+    EXPECT_EQ(msync(memory[0], kBytes, MS_ASYNC), 0);
+    spare.ClearIfIdle(kNow + 1'001'000'000);
+    EXPECT_EQ(keepers, 0u);
+    EXPECT_NE(msync(memory[0], kBytes, MS_ASYNC), 0);
+    spare.Give(Take(&spare, kBytes), kNow);
+    EXPECT_EQ(keepers, 1u);
+  }
+  EXPECT_EQ(keepers, 0u) << "its session has ended";
+}
+
 // In a process of its own. 0: as it should be.
 int GiveUnderALimitOnAddresses() {
-  SpareMemory spare;
+  SpareMemory spare(&keepers);
   transport::HostBuffer buffer = Take(&spare, kBytes);
   void* const data = buffer.data();
   const rlimit limit = {rlim_t{1} << 45, RLIM_INFINITY};
   if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
-  spare.Give(std::move(buffer));
+  spare.Give(std::move(buffer), kNow);
   // Whether the pages are mapped.
   return msync(data, kBytes, MS_ASYNC) == 0 || errno != ENOMEM ? 2 : 0;
 }

@@ -8,6 +8,12 @@
 #include "absl/strings/str_cat.h"
 
 namespace invoker {
+namespace {
+
+// How often sessions are asked for memory that they do not need any more.
+constexpr int64_t kMemoryLooksNs = 250'000'000;
+
+}  // namespace
 
 ExecutorEndpoint::ExecutorEndpoint(uint16_t fabric, transport::FabricChoice choice,
                                    ExecutorShared* shared, uint16_t first_number,
@@ -116,7 +122,6 @@ void ExecutorEndpoint::CountStrayMessages() {
 // polling, because it reads the clock anyway. Sessions that have failed end here and not where they
 // fail: their own code may be running there.
 void ExecutorEndpoint::OnTick(int64_t now_ns) {
-  static_cast<void>(now_ns);
   CountStrayMessages();
   scheduler_.OnTick();
   const absl::Status& health = reactor_->health();
@@ -128,6 +133,13 @@ void ExecutorEndpoint::OnTick(int64_t now_ns) {
   }
   if (shared_->deferred != nullptr && shared_->deferred->any()) {
     for (const uint16_t number : sessions_.live()) sessions_.Find(number)->LookForCancelled();
+  }
+  if (shared_->bulk_budget->keepers.load(std::memory_order_relaxed) > 0 &&
+      now_ns >= next_memory_look_ns_) {
+    next_memory_look_ns_ = now_ns + kMemoryLooksNs;
+    for (const uint16_t number : sessions_.live()) {
+      sessions_.Find(number)->GiveBackIdleMemory(now_ns);
+    }
   }
   std::vector<uint16_t> failed;
   failed.swap(failed_);

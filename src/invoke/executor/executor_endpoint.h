@@ -121,7 +121,8 @@ class ExecutorEndpoint final : public transport::ReactorHandler {
   std::unique_ptr<transport::Reactor> reactor_;
 
   SessionScheduler scheduler_;
-  SessionNumbers sessions_;       // their destructors use the scheduler's ring, and the reactor
+  SessionNumbers sessions_;  // their destructors use the scheduler's ring, and the reactor
+  int64_t next_memory_look_ns_ = 0;
   std::vector<uint16_t> failed_;  // sessions that can no longer answer, until the next tick
   ExecutorCounters ended_;        // Counters() of sessions that have ended
   uint64_t stray_messages_ = 0;   // that are counted in shared_

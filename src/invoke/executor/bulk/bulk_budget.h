@@ -89,6 +89,9 @@ class BulkBudget {
   // which the executor looks for that. Set before there are calls.
   int64_t stall_ns = 30'000'000'000;
 
+  // Sessions that keep memory for their next calls (SpareMemory), which no share counts.
+  std::atomic<uint32_t> keepers{0};
+
  private:
   std::atomic<uint64_t> limit_;
   std::atomic<uint64_t> used_{0};

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "src/base/clock.h"
+
 namespace invoker {
 namespace {
 
@@ -36,7 +38,9 @@ void BulkCall::GiveBack(transport::MemoryRegion* region, BulkBudget::Share* shar
   const auto over = std::make_shared<const BulkBudget::Share>(std::move(*share));
   if (region->data() == nullptr) return;
   transport::MemoryRegion memory = std::exchange(*region, transport::MemoryRegion());
-  if (outstanding_ == 0) return parts_.spare->Give(std::move(memory).Close());
+  if (outstanding_ == 0) {
+    return parts_.spare->Give(std::move(memory).Close(), transport::MonotonicNs());
+  }
   parts_.reactor->Retire(std::move(memory), over);
 }
 

@@ -29,7 +29,8 @@ BulkSession::BulkSession(transport::Reactor* reactor, std::shared_ptr<BulkBudget
       responses_(responses),
       usage_(usage),
       deferrals_(deferrals),
-      store_(store) {}
+      store_(store),
+      spare_(budget_ == nullptr ? nullptr : &budget_->keepers) {}
 
 BulkSession::Refusal BulkSession::Invalid(absl::string_view why) {
   return {StatusCode::kInvalidRequest, std::string(why), &DropCounters::invalid_request};

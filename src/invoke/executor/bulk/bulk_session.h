@@ -62,6 +62,9 @@ class BulkSession {
   // Whether the transfers of a call do not end any more.
   bool stalled() const;
 
+  // Now and then: SpareMemory::ClearIfIdle.
+  void GiveBackIdleMemory(int64_t now_ns) { spare_.ClearIfIdle(now_ns); }
+
   // Ends all calls. Transfers that are under way complete for nobody.
   void Clear() { calls_.clear(); }
 

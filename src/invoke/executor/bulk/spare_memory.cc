@@ -12,6 +12,8 @@ namespace {
 // An input and an output of two calls: one that moves while the other one's function runs.
 constexpr size_t kMostBuffers = 4;
 
+constexpr int64_t kKeptNs = 1'000'000'000;
+
 // Whether the process has a limit on its addresses, or on what it has mapped for itself.
 bool MappingsAreLimited() {
   rlimit limit;
@@ -33,16 +35,35 @@ absl::StatusOr<transport::HostBuffer> SpareMemory::Take(size_t bytes) {
     const size_t mapped = found->mapped();
     std::move(*found).Forget();
     spare_.erase(std::next(found).base());
+    Count();
     return transport::HostBuffer::Own(data, bytes, mapped);
   }
   return transport::HostBuffer::Allocate(bytes);
 }
 
-void SpareMemory::Give(transport::HostBuffer buffer) {
+void SpareMemory::Give(transport::HostBuffer buffer, int64_t now_ns) {
   if (MappingsAreLimited()) return;
   if (madvise(buffer.data(), buffer.mapped(), MADV_FREE) != 0) return;
   if (spare_.size() == kMostBuffers) spare_.erase(spare_.begin());
   spare_.push_back(std::move(buffer));
+  given_ns_ = now_ns;
+  Count();
+}
+
+void SpareMemory::ClearIfIdle(int64_t now_ns) {
+  if (!spare_.empty() && now_ns - given_ns_ > kKeptNs) Clear();
+}
+
+void SpareMemory::Clear() {
+  spare_.clear();
+  Count();
+}
+
+void SpareMemory::Count() {
+  const bool keeps = !spare_.empty();
+  if (keepers_ == nullptr || keeps == counted_) return;
+  counted_ = keeps;
+  keepers_->fetch_add(keeps ? 1 : UINT32_MAX, std::memory_order_relaxed);
 }
 
 }  // namespace invoker

@@ -114,6 +114,8 @@ class ExecutorSession final : public transport::OperationOwner,
   };
   // Moves bulk calls on, answers calls that were deferred, and flushes.
   Progress Continue();
+  // See BulkSession.
+  void GiveBackIdleMemory(int64_t now_ns) { bulk_.GiveBackIdleMemory(now_ns); }
   // See SessionDeferrals.
   void LookForCancelled() { deferrals_.LookForCancelled(); }
 
