@@ -134,7 +134,8 @@ void ExecutorEndpoint::OnTick(int64_t now_ns) {
   if (shared_->deferred != nullptr && shared_->deferred->any()) {
     for (const uint16_t number : sessions_.live()) sessions_.Find(number)->LookForCancelled();
   }
-  if (shared_->bulk_budget->keepers.load(std::memory_order_relaxed) > 0 &&
+  const BulkBudget* const budget = shared_->bulk_budget.get();
+  if (budget != nullptr && budget->keepers.load(std::memory_order_relaxed) > 0 &&
       now_ns >= next_memory_look_ns_) {
     next_memory_look_ns_ = now_ns + kMemoryLooksNs;
     for (const uint16_t number : sessions_.live()) {

@@ -166,6 +166,14 @@ void RemoveFileOf(absl::string_view address) {
   if (maker.has_value() && maker->pid == getpid()) unlink(SharedFilePath(address).c_str());
 }
 
+void RemoveFilesBeside(absl::string_view address) {
+  const auto maker = MakerOf(NameIn(address));
+  if (!maker.has_value() || maker->pid != getpid()) return;
+  const std::string path = SharedFilePath(address);
+  unlink(absl::StrCat(path, kSleepWordSuffix).c_str());
+  unlink(absl::StrCat(path, kWakeFifoSuffix).c_str());
+}
+
 void RemoveOwnFiles() {
   const std::string prefix = SharedFilePrefix(getpid());
   DIR* const directory = prefix.empty() ? nullptr : opendir(kPlace);

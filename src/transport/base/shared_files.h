@@ -39,6 +39,14 @@ std::string SharedFilePath(absl::string_view address);
 // that names one. Processes that have it mapped keep it.
 void RemoveFileOf(absl::string_view address);
 
+// Beside that of an endpoint: a SleepFlag's.
+inline constexpr absl::string_view kSleepWordSuffix = "-asleep";
+inline constexpr absl::string_view kWakeFifoSuffix = "-wake";
+
+// Removes the files beside that of an endpoint of this process's, by its address. Processes that
+// have them open keep them.
+void RemoveFilesBeside(absl::string_view address);
+
 // Removes all files of this process's, which is about to end. Others that have them mapped keep
 // them.
 void RemoveOwnFiles();

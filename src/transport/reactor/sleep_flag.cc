@@ -18,8 +18,8 @@ namespace {
 
 constexpr mode_t kOwnerOnly = S_IRUSR | S_IWUSR;
 
-std::string WordOf(absl::string_view path) { return absl::StrCat(path, "-asleep"); }
-std::string FifoOf(absl::string_view path) { return absl::StrCat(path, "-wake"); }
+std::string WordOf(absl::string_view path) { return absl::StrCat(path, kSleepWordSuffix); }
+std::string FifoOf(absl::string_view path) { return absl::StrCat(path, kWakeFifoSuffix); }
 
 SleepWord* Map(int fd) {
   void* const memory = mmap(nullptr, sizeof(SleepWord), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "invoker/call_fate.h"
 #include "invoker/client_options.h"
+#include "src/transport/base/shared_files.h"
 
 namespace invoker {
 namespace {
@@ -83,6 +84,9 @@ absl::Status CallDriver::Prepare(const ClientSession::Options& options) {
 absl::Status CallDriver::Attach(const bootstrap::OpenSessionReply& reply) {
   Visit visit(this);
   life_.Begin(shared_from_this());
+  // The executor, which is the only peer, has them open by now. So they do not stay where a signal
+  // ends the process.
+  transport::RemoveFilesBeside(reactor_->address());
   return session_->Attach(reply);
 }
 
