@@ -43,8 +43,8 @@ void RemoveFileOf(absl::string_view address);
 inline constexpr absl::string_view kSleepWordSuffix = "-asleep";
 inline constexpr absl::string_view kWakeFifoSuffix = "-wake";
 
-// Removes the files beside that of an endpoint of this process's, by its address. Processes that
-// have them open keep them.
+// Removes the files beside that of an endpoint of this process's, by its address, and does nothing
+// in a fork of that process. Processes that have them open keep them.
 void RemoveFilesBeside(absl::string_view address);
 
 // Removes all files of this process's, which is about to end. Others that have them mapped keep

@@ -33,10 +33,6 @@ class DriverWaker {
   absl::Status Open(CompletionQueue* queue);
   // Peers are to end sleeps: for a queue without a wait object. nullptr: they do not.
   void set_sleep_flag(std::unique_ptr<SleepFlag> flag) { flag_ = std::move(flag); }
-  // No peer finds the flag any more. It stays, since another thread may be asleep on it.
-  void HideSleepFlag() {
-    if (flag_ != nullptr) flag_->RemoveFiles();
-  }
 
   // Puts a task and wakes the driver from its sleep.
   void Submit(Inbox::Task task);

@@ -229,7 +229,8 @@ void Reactor::HandleErrors(ssize_t code) {
 void Reactor::HandleLostEndpoint() {
   if (!health_.ok()) return;
   RemoveFileOf(endpoint_->address());
-  waker_.HideSleepFlag();
+  // The flag itself stays, since another thread may be asleep on it.
+  RemoveFilesBeside(endpoint_->address());
   // This memory stays until the process ends. Other reactors' shares do not stay with it.
   retired_.DropShares();
   health_ = absl::UnavailableError(

@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 #include <new>
-#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -34,16 +33,15 @@ int OpenFifo(const std::string& path) {
 }  // namespace
 
 std::unique_ptr<SleepFlag> SleepFlag::Open(absl::string_view address) {
-  std::string path = SharedFilePath(address);
+  const std::string path = SharedFilePath(address);
   if (path.empty()) return nullptr;
   const std::string fifo = FifoOf(path);
   if (mkfifo(fifo.c_str(), kOwnerOnly) != 0) return nullptr;
   // A process may end beside an endpoint that is never closed.
   [[maybe_unused]] static const int registered = atexit(RemoveOwnFiles);
-  std::unique_ptr<SleepFlag> flag(new SleepFlag(std::move(path)));
+  std::unique_ptr<SleepFlag> flag(new SleepFlag(address));
   flag->fifo_ = OpenFifo(fifo);
-  const int fd =
-      open(WordOf(flag->path_).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
+  const int fd = open(WordOf(path).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
   if (fd < 0) return nullptr;
   // Space is there before it is used: a full /dev/shm would end the process later.
   const bool has_space = posix_fallocate(fd, 0, sizeof(SleepWord)) == 0;
@@ -54,18 +52,10 @@ std::unique_ptr<SleepFlag> SleepFlag::Open(absl::string_view address) {
   return flag;
 }
 
-SleepFlag::SleepFlag(std::string path) : path_(std::move(path)), maker_(getpid()) {}
-
 SleepFlag::~SleepFlag() {
   if (word_ != nullptr) munmap(word_, sizeof(SleepWord));
   if (fifo_ >= 0) close(fifo_);
-  RemoveFiles();
-}
-
-void SleepFlag::RemoveFiles() const {
-  if (maker_ != getpid()) return;  // a fork's copy
-  unlink(WordOf(path_).c_str());
-  unlink(FifoOf(path_).c_str());
+  RemoveFilesBeside(address_);
 }
 
 void SleepFlag::Raise(int64_t now_ns) {

@@ -46,9 +46,6 @@ class SleepFlag {
   SleepFlag(const SleepFlag&) = delete;
   SleepFlag& operator=(const SleepFlag&) = delete;
 
-  // No peer finds the flag from now on.
-  void RemoveFiles() const;
-
   // Peers that post from now on write to the FIFO. Does nothing if the flag is up.
   void Raise(int64_t now_ns);
   // The driver has slept, and is about to poll. Whether a peer has woken it: then the flag is down.
@@ -62,10 +59,9 @@ class SleepFlag {
   uint32_t wakers() const { return word_->wakers.load(std::memory_order_relaxed); }
 
  private:
-  explicit SleepFlag(std::string path);
+  explicit SleepFlag(absl::string_view address) : address_(address) {}
 
-  const std::string path_;  // the endpoint's file
-  const pid_t maker_;
+  const std::string address_;  // the endpoint's
   SleepWord* word_ = nullptr;
   int fifo_ = -1;
   bool raised_ = false;

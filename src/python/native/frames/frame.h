@@ -62,7 +62,7 @@ class Frame {
 };
 
 struct DecodedFrame {
-  FrameKind kind;  // perhaps none of those above
+  FrameKind kind;  // the sender's choice, so it may have no name here
   pybind11::object value;
 };
 

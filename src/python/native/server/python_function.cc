@@ -109,9 +109,9 @@ int64_t TypedAnswer(invoker_call* call, const SignatureCodec& signature, py::han
   return static_cast<int64_t>(pieces.size());
 }
 
-// Runs `body`, which throws Python's exceptions, and makes what it throws the call's failure.
-template <typename Body>
-int64_t FailingIfThrown(invoker_call* call, Body&& body) {
+// Runs `body`, and `otherwise` once an exception that it has thrown is set in Python.
+template <typename Body, typename Otherwise>
+int64_t Caught(Body&& body, Otherwise&& otherwise) {
   try {
     return body();
   } catch (py::error_already_set& error) {
@@ -121,7 +121,13 @@ int64_t FailingIfThrown(invoker_call* call, Body&& body) {
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   }
-  return FailWithException(call);
+  return otherwise();
+}
+
+// Runs `body`, which throws Python's exceptions, and makes what it throws the call's failure.
+template <typename Body>
+int64_t FailingIfThrown(invoker_call* call, Body&& body) {
+  return Caught(body, [call] { return FailWithException(call); });
 }
 
 }  // namespace
@@ -216,14 +222,7 @@ py::object PythonFunction::Run(const Arguments& arguments) const {
 
 int64_t PythonFunction::Answered(invoker_call* call, absl::FunctionRef<int64_t()> body) const {
   if (form_ != Form::kFramed) return body();
-  try {
-    return body();
-  } catch (py::error_already_set& error) {
-    error.restore();
-  } catch (const py::builtin_exception& error) {
-    error.set_error();
-  }
-  return AnswerRaised(call, TakeException());
+  return Caught(body, [call] { return AnswerRaised(call, TakeException()); });
 }
 
 int64_t PythonFunction::AnswerWith(invoker_call* call, py::handle result) const {
