@@ -1,6 +1,7 @@
 """Leases over several members of a cluster: placing executors, uploading to them, replacing lost ones."""
 
 import os
+import signal
 import threading
 
 import invoker
@@ -125,6 +126,26 @@ def test_executors_are_spread_over_the_values_of_a_label(cluster):
         assert comes_true(cluster.free)
         with group.lease(executors=6, memory="32M", spread="server") as lease:
             assert sorted(by_server(lease).values()) == [2, 2, 2]
+
+
+def test_no_member_stands_in_for_slow_ones_with_more_than_it_has(cluster):
+    for _ in range(3):
+        cluster.start(cores=1)
+    slow = cluster.servers[1:]
+    with cluster.connect() as group:
+        for server in slow:
+            server.process.send_signal(signal.SIGSTOP)
+
+        def go_on():
+            for server in slow:
+                server.process.send_signal(signal.SIGCONT)
+
+        # Longer than one server is waited for while there are others.
+        later = threading.Timer(1.5, go_on)
+        later.start()
+        with group.lease(executors=3, spread="server") as lease:
+            assert by_server(lease) == {server.address: 1 for server in cluster.servers}
+        later.join()
 
 
 def test_a_lease_that_waits_gets_executors_of_a_member_that_joins(cluster):

@@ -192,14 +192,17 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
     std::vector<size_t> asked;
     std::vector<uint32_t> wanted;
     for (size_t i = 0; i < members.size(); ++i) {
+      const bool others_refused = !granted.refusal.ok();
       // After a refusal, only where something should be free; what was published may be old.
-      const bool may_give = granted.refusal.ok() || rooms[i].free > 0 || pick != nullptr;
+      const bool may_give = !others_refused || rooms[i].free > 0 || pick != nullptr;
       if (shares[i] == 0 || !may_give) continue;
-      // A server refuses what it never has; where fewer will do, it is asked for all that it has.
+      // A server refuses what it never has. Where fewer will do, or where it would stand in for
+      // others, it is asked for what it has besides what it has granted.
       const bool fewer_will_do = options.at_least != 0 && rooms[i].cores > 0;
+      const int64_t most = fewer_will_do || others_refused ? rooms[i].cores : shares[i];
+      if (most <= 0) continue;
       asked.push_back(i);
-      wanted.push_back(fewer_will_do ? std::min(shares[i], static_cast<uint32_t>(rooms[i].cores))
-                                     : shares[i]);
+      wanted.push_back(static_cast<uint32_t>(std::min<int64_t>(shares[i], most)));
     }
     if (asked.empty()) break;
     auto given = EachOf<std::shared_ptr<Lease>>(
