@@ -229,7 +229,7 @@ void AddOptions(CLI::App* app, Settings* settings) {
       ->capture_default_str();
   app->add_flag("--default-room", settings->default_room,
                 "closed loop: leave the room for responses to the default (1/64 of the window) and "
-                "do not ask for as much as comes back, which lets responses share messages");
+                "do not ask for as much as comes back");
   app->add_option("--ways", settings->ways, "what to measure; a profiler wants only one of them")
       ->delimiter(',')
       ->check(CLI::IsMember({"future", "callback", "raw"}))

@@ -119,8 +119,7 @@ struct CallOptions {
   absl::Duration timeout = absl::InfiniteDuration();
   // Bytes of response to make room for. 0: as many as the request has, or 1/64 of the window if
   // that is more, so that 64 calls fit into a window. A function that returns more fails with
-  // RESOURCE_EXHAUSTED, and the message says how much it needs. Small responses with a small
-  // capacity travel together when many calls are under way.
+  // RESOURCE_EXHAUSTED, and the message says how much it needs.
   uint32_t response_capacity = 0;
   // Asked every 100 ms by a thread that waits in Invoke, or for room in the windows, without locks.
   // Once it returns true, the call ends as CANCELLED, as by Future::Cancel. nullptr: nobody is

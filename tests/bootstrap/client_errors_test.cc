@@ -179,7 +179,7 @@ TEST(ClientErrorsTest, AnotherReleasesServerIsRefusedWithBothVersions) {
   const absl::Status status = ConnectTo(server.address());
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker speaks protocol version 9"),
-                                                   HasSubstr("the client protocol version 5")));
+                                                   HasSubstr("the client protocol version 6")));
 }
 
 // Says of a lease on these terms why it is lost, and how often that is told.

@@ -50,7 +50,7 @@ TEST(CompatibilityTest, AcceptsTheLargestWindowAndAddress) {
 TEST(CompatibilityTest, NamesBothProtocolVersions) {
   OpenSessionRequest request = SampleRequest();
   request.protocol_version = 4711;
-  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker speaks protocol version 5",
+  ExpectRefused(request, absl::StatusCode::kFailedPrecondition, "worker speaks protocol version 6",
                 "the client protocol version 4711");
 }
 

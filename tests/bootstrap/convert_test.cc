@@ -193,7 +193,7 @@ TEST(ConvertTest, NamesBothVersionsOfAnotherReleasesWorker) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("worker speaks protocol versions 8 to 9"),
-                    HasSubstr("the client protocol version 5"), HasSubstr("upgrade the client")));
+                    HasSubstr("the client protocol version 6"), HasSubstr("upgrade the client")));
 }
 
 TEST(ConvertTest, ANewerWorkerThatSpeaksAnOlderVersionIsRead) {

@@ -131,7 +131,7 @@ TEST_F(ServiceTest, AnotherProtocolVersionIsRefusedWithBothNumbers) {
   request.protocol_version = 9;
   const absl::Status status = client_->OpenSession(lease_->id(), request, kPatience).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker speaks protocol version 5"),
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("worker speaks protocol version 6"),
                                                    HasSubstr("the client protocol version 9")));
 }
 

@@ -76,8 +76,13 @@ void CheckRequest(Input* input) {
 }
 
 void CheckResponse(Input* input) {
-  const HeaderSnapshot snapshot = TakeHeader(input);
+  HeaderSnapshot snapshot = TakeHeader(input);
   ResponseHeader header;
+  const HeaderSnapshot elsewhere = snapshot;
+  if (const auto cell = Relocation::Undo(&snapshot); cell.has_value()) {
+    FUZZ_CHECK(DecodeResponse(elsewhere, &header) != WireError::kNone);
+    FUZZ_CHECK(Relocation::Mark(snapshot, *cell).words == elsewhere.words);
+  }
   header.sequence = 0x5a5a;
   if (DecodeResponse(snapshot, &header) != WireError::kNone) {
     FUZZ_CHECK(header.sequence == 0x5a5a);

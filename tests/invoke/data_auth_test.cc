@@ -92,16 +92,20 @@ TEST_P(DataAuthTest, CallsOfEverySizeComeBackWhole) {
 }
 
 TEST_P(DataAuthTest, MessagesThatTravelTogetherAreEachOpened) {
-  std::vector<Call*> calls;
-  for (int i = 0; i < 20; ++i) calls.push_back(pair_.StartEcho(absl::StrCat("text", i), 6));
-  pair_.client().Flush();
-  for (size_t i = 0; i < calls.size(); ++i) {
-    ASSERT_TRUE(pair_.UntilEnded(calls[i]));
-    ASSERT_TRUE(calls[i]->status.ok()) << calls[i]->status;
-    EXPECT_EQ(pair_.Text(*calls[i]), absl::StrCat("text", i));
-    pair_.client().Finish(calls[i], false);
+  // With much room for each response, all but the first are relocated.
+  for (const uint32_t room : {6, 600}) {
+    std::vector<Call*> calls;
+    for (int i = 0; i < 20; ++i) calls.push_back(pair_.StartProbe(absl::StrCat("text", i), room));
+    pair_.client().Flush();
+    for (size_t i = 0; i < calls.size(); ++i) {
+      ASSERT_TRUE(pair_.UntilEnded(calls[i]));
+      ASSERT_TRUE(calls[i]->status.ok()) << calls[i]->status;
+      EXPECT_EQ(pair_.Text(*calls[i]), absl::StrCat("text", i));
+      pair_.client().Finish(calls[i], false);
+    }
   }
   EXPECT_LT(pair_.client().requests().writes(), pair_.client().requests().messages());
+  EXPECT_LT(pair_.executor().responses().writes(), pair_.executor().responses().messages());
   EXPECT_TRUE(pair_.AllFree());
   EXPECT_EQ(TotalDrops(dropped()), 0u);
 }

@@ -48,6 +48,12 @@ class ResponseReaderTest : public testing::Test {
     Pack(header).CopyTo(message);
     memcpy(message + kHeaderBytes, payload.data(), payload.size());
   }
+  // The same of a message whose call waits at `place`.
+  void PlaceRelocated(uint32_t cell, const ResponseHeader& header, const std::string& payload,
+                      uint32_t place) {
+    Place(cell, header, payload);
+    Relocation::Mark(Pack(header), place).CopyTo(window_ + geometry_.OffsetOf(cell));
+  }
   // The payloads of the valid messages of one write.
   std::vector<std::string> Read(uint32_t cell) {
     std::vector<std::string> payloads;
@@ -121,6 +127,64 @@ TEST_F(ResponseReaderTest, AMessageBehindADroppedOneIsRead) {
   Place(kCell, wrong, "a");
   Place(next, AnswerTo(*second, "b"), "b");
   EXPECT_EQ(Read(kCell), std::vector<std::string>{"b"});
+}
+
+TEST_F(ResponseReaderTest, RelocatedResponsesAreReadWhereTheirCallsWait) {
+  const Call* const first = Begin(kCell);
+  const Call* const second = Begin(40);
+  const Call* const third = Begin(30);
+  ResponseHeader header = AnswerTo(*first, "a");
+  header.flags = kMoreFollows;
+  Place(kCell, header, "a");
+  header = AnswerTo(*second, "b");
+  header.flags = kMoreFollows;
+  PlaceRelocated(kCell + 1, header, "b", 40);
+  PlaceRelocated(kCell + 2, AnswerTo(*third, "c"), "c", 30);
+  EXPECT_EQ(Read(kCell), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(*reader_->Payload(second->response), std::byte{'b'});
+  EXPECT_EQ(*reader_->Payload(third->response), std::byte{'c'});
+  EXPECT_EQ(reader_->answers(), 3u);
+}
+
+TEST_F(ResponseReaderTest, ARelocatedResponseThatIsNoneIsDroppedByReason) {
+  const uint32_t place = 40;
+  const Call* const call = Begin(place);
+  Place(place, AnswerTo(*call, "result"), "result");
+  const auto relocated = [&](const ResponseHeader& header, uint32_t to) {
+    ResponseHeader first = AnswerTo(*Begin(kCell), "");
+    first.flags = kMoreFollows;
+    Place(kCell, first, "");
+    PlaceRelocated(kCell + 1, header, "wrong", to);
+    EXPECT_EQ(Read(kCell).size(), 1u);
+  };
+  const ResponseHeader right = AnswerTo(*call, "wrong");
+  ResponseHeader header = right;
+  ++header.epoch;
+  relocated(header, place);
+  EXPECT_EQ(reader_->dropped().wrong_epoch, 1u);
+  // An old one, whose doorbell has come again.
+  header = right;
+  --header.sequence;
+  relocated(header, place);
+  EXPECT_EQ(reader_->dropped().wrong_sequence, 1u);
+  header = right;
+  header.payload_bytes = 9;
+  relocated(header, place);
+  EXPECT_EQ(reader_->dropped().too_long, 1u);
+  relocated(right, place + 1);
+  EXPECT_EQ(reader_->dropped().no_such_call, 1u);
+  relocated(right, geometry_.cells());
+  header.payload_bytes = UINT32_MAX;
+  relocated(header, place);
+  EXPECT_EQ(reader_->dropped().outside_window, 2u);
+  relocated(right, kMaxCells << 2);  // in what is reserved
+  EXPECT_EQ(reader_->dropped().not_a_header, 1u);
+  // Nothing lies before it in its write.
+  PlaceRelocated(kCell, right, "wrong", place);
+  EXPECT_TRUE(Read(kCell).empty());
+  EXPECT_EQ(reader_->dropped().not_a_header, 2u);
+  // The call's own response is untouched.
+  EXPECT_EQ(Read(place), std::vector<std::string>{"result"});
 }
 
 TEST_F(ResponseReaderTest, ChainsEndAtTheEndOfTheWindow) {

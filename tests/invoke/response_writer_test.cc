@@ -1,5 +1,6 @@
 #include "src/invoke/executor/session/response_writer.h"
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -75,6 +76,28 @@ TEST_F(ResponseWriterTest, ResponsesAreQueuedSinceTheFirstOfThem) {
   EXPECT_EQ(writer_->pending_since_ns(), 77);
   EXPECT_EQ(writer_->batch().messages(), 2u);
   EXPECT_EQ(writer_->batch().writes(), 0u);
+}
+
+TEST_F(ResponseWriterTest, SmallResponsesOfCallsWithMuchRoomLieTogether) {
+  request_.response_capacity = 4096;
+  writer_->RespondWith(request_, StatusCode::kOk, "first", 0, 0);
+  RequestHeader second = request_;
+  second.sequence = 6;
+  second.response_cell = 500;
+  writer_->RespondWith(second, StatusCode::kOk, "second", 0, 0);
+  EXPECT_TRUE(writer_->IsHeldUp(5));
+  EXPECT_TRUE(writer_->IsHeldUp(6));
+
+  const WindowGeometry geometry = *WindowGeometry::Make(kWindow);
+  const std::byte* const first = writer_->PayloadOf(request_).data() - kHeaderBytes;
+  EXPECT_EQ(first[kFlagsOffset], std::byte{kMoreFollows});
+  const std::byte* const behind = first + geometry.cell_bytes();
+  HeaderSnapshot header = HeaderSnapshot::Take(behind);
+  EXPECT_EQ(Relocation::Undo(&header), 500);
+  EXPECT_EQ(header.sequence(), 6u);
+  EXPECT_EQ(memcmp(behind + kHeaderBytes, "second", header.payload_bytes()), 0);
+  // What is not at the client cannot be repeated there.
+  EXPECT_FALSE(MayBeRepeated(writer_->PayloadOf(second).data() - kHeaderBytes));
 }
 
 TEST_F(ResponseWriterTest, ARefusalIsCountedAndItsMessageCut) {

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -232,11 +233,11 @@ class SessionPair final : public transport::ReactorHandler {
     return client_->Start(request);
   }
   // Queues a probe with `text`.
-  Call* StartProbe(absl::string_view text) {
+  Call* StartProbe(absl::string_view text, uint32_t room = 0) {
     ClientSession::Request request;
     request.kind = MessageKind::kProbe;
     request.input = {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-    request.response_capacity = static_cast<uint32_t>(text.size());
+    request.response_capacity = std::max(room, static_cast<uint32_t>(text.size()));
     return client_->Start(request);
   }
   std::string Text(const Call& call) const {

@@ -299,6 +299,28 @@ TEST_P(SessionTest, ACallWhoseDeadlinePassedWhileOthersRanIsNotRun) {
   EXPECT_TRUE(pair.AllFree());
 }
 
+// Small ones fit behind the first one, where that has much room. Long ones leave by themselves.
+// Probes, since no function is slow then.
+TEST_P(SessionTest, ResponsesOfCallsWithMuchRoomLeaveTogetherIfTheyAreSmall) {
+  SessionPair pair(GetParam(), {});
+  for (const size_t bytes : {20, 2000}) {
+    pair.CheckEcho("the fabric is connected");
+    const uint64_t before = pair.executor().responses().writes();
+    std::vector<Call*> calls;
+    for (char i = 0; i < 5; ++i)
+      calls.push_back(pair.StartProbe(std::string(bytes, 'a' + i), 4096));
+    pair.client().Flush();
+    for (char i = 0; i < 5; ++i) {
+      ASSERT_TRUE(pair.UntilEnded(calls[i]));
+      EXPECT_EQ(pair.Text(*calls[i]), std::string(bytes, 'a' + i));
+    }
+    EXPECT_EQ(pair.executor().responses().writes() - before, bytes == 20 ? 1u : 5u);
+    for (Call* call : calls) pair.client().Finish(call, false);
+    EXPECT_TRUE(pair.AllFree());
+  }
+  EXPECT_EQ(TotalDrops(pair.client().dropped()), 0u);
+}
+
 // A ready response is not held back by a slow function that comes after a slow one.
 TEST_P(SessionTest, ResponsesOfSlowFunctionsLeaveOneByOne) {
   SessionPair pair(GetParam(), {});

@@ -23,9 +23,9 @@ namespace invoker::bootstrap {
 
 // Version of the bootstrap messages and of the data path's wire format together. Raised whenever
 // either changes so that the other side must know.
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 // The oldest one that is still spoken; docs/reference/compatibility.md says for how long.
-inline constexpr uint32_t kOldestProtocolVersion = 5;
+inline constexpr uint32_t kOldestProtocolVersion = 6;
 
 // Those that one side speaks.
 struct ProtocolVersions {

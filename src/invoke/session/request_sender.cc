@@ -54,7 +54,8 @@ void RequestSender::AddSpecial(const CallRequest& request, const Call& call, uin
   CopyInput(request, call, message);
   if (authenticator_ != nullptr) authenticator_->Close(message, header.payload_bytes);
   const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
-  batch_->AddRepeat(header.kind, cell, message_bytes, repeat);
+  batch_->Add(header.kind, cell, message_bytes);
+  batch_->SetRepeat(cell, repeat);
 }
 
 bool RequestSender::HasLeft(uint32_t cell) const {

@@ -1,5 +1,6 @@
 #include "src/invoke/session/response_reader.h"
 
+#include <cstring>
 #include <utility>
 
 namespace invoker {
@@ -30,6 +31,34 @@ const std::byte* ResponseReader::Authenticate(HeaderSnapshot snapshot, uint32_t 
   std::byte* copies = authenticators_->copies.data();
   std::byte* copy = copies == nullptr ? nullptr : copies + geometry_.OffsetOf(cell);
   return authenticators_->responses.Open(snapshot, payload, payload_bytes, copy);
+}
+
+// A call's place is nobody else's, and its own response has not come yet: nothing is lost there.
+uint32_t ResponseReader::PutInPlace(uint32_t cell, const CallTable& calls) {
+  const auto drop = [this](uint64_t ResponseDropCounters::*reason) {
+    Drop(reason);
+    return kMaxCells;
+  };
+  if (!geometry_.Fits(cell, kHeaderBytes)) return drop(&ResponseDropCounters::outside_window);
+  const std::byte* const from = window_.data() + geometry_.OffsetOf(cell);
+  HeaderSnapshot header = HeaderSnapshot::Take(from);
+  const std::optional<uint16_t> place = Relocation::Undo(&header);
+  if (!place.has_value()) return cell;
+  const uint64_t bytes = geometry_.MessageBytes(header.payload_bytes());
+  if (!geometry_.Fits(cell, bytes) || !geometry_.Fits(*place, kHeaderBytes)) {
+    return drop(&ResponseDropCounters::outside_window);
+  }
+  const Call* const call = calls.AtResponseCell(*place);
+  if (call == nullptr) return drop(&ResponseDropCounters::no_such_call);
+  if (header.epoch() != epoch_) return drop(&ResponseDropCounters::wrong_epoch);
+  if (header.sequence() != call->sequence) return drop(&ResponseDropCounters::wrong_sequence);
+  if (header.payload_bytes() > call->response_capacity) {
+    return drop(&ResponseDropCounters::too_long);
+  }
+  std::byte* const to = window_.data() + geometry_.OffsetOf(*place);
+  memmove(to, from, bytes);
+  header.CopyTo(to);
+  return *place;
 }
 
 std::optional<uint32_t> ResponseReader::CompleteHeader(uint64_t token, const CallTable& calls,

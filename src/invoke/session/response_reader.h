@@ -58,31 +58,8 @@ class ResponseReader {
   // none of theirs.
   template <bool kAuthenticated, typename Take>
   ABSL_ATTRIBUTE_ALWAYS_INLINE void Read(uint32_t cell, CallTable* calls, Take take) {
-    bool more = true;
-    while (more) {
-      if (!geometry_.Fits(cell, kHeaderBytes)) {
-        ++dropped_.outside_window;
-        return;
-      }
-      const std::byte* message = window_.data() + geometry_.OffsetOf(cell);
-      ResponseHeader header;
-      const HeaderSnapshot snapshot = HeaderSnapshot::Take(message);
-      if (DecodeResponse(snapshot, &header) != WireError::kNone) {
-        ++dropped_.not_a_header;
-        return;
-      }
-      const uint64_t bytes =
-          uint64_t{kHeaderBytes} + header.payload_bytes + (kAuthenticated ? kTagBytes : 0);
-      // A message behind one that is dropped may be valid, if the length of the dropped one can be
-      // true.
-      if (ABSL_PREDICT_FALSE(!ReadOne<kAuthenticated>(snapshot, header, cell,
-                                                      message + kHeaderBytes, calls, take)) &&
-          !geometry_.Fits(cell, bytes)) {
-        return;
-      }
-      more = (header.flags & kMoreFollows) != 0;
-      cell += geometry_.CellsFor(bytes);
-    }
+    const uint32_t next = ReadAt<kAuthenticated>(cell, cell, calls, take);
+    if (ABSL_PREDICT_FALSE(next != kMaxCells)) ReadBehind<kAuthenticated>(next, calls, take);
   }
 
   // Where callers read the payload of a valid response: in the window, or in a private copy.
@@ -97,6 +74,41 @@ class ResponseReader {
   uint64_t answers() const { return answers_; }
 
  private:
+  // Reads the message whose own place is `place`, and which lay at `cell`. Returns where the next
+  // one of the write is; kMaxCells if there is none.
+  template <bool kAuthenticated, typename Take>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE uint32_t ReadAt(uint32_t place, uint32_t cell, CallTable* calls,
+                                               Take take) {
+    if (!geometry_.Fits(place, kHeaderBytes)) {
+      ++dropped_.outside_window;
+      return kMaxCells;
+    }
+    const std::byte* message = window_.data() + geometry_.OffsetOf(place);
+    ResponseHeader header;
+    const HeaderSnapshot snapshot = HeaderSnapshot::Take(message);
+    if (DecodeResponse(snapshot, &header) != WireError::kNone) {
+      ++dropped_.not_a_header;
+      return kMaxCells;
+    }
+    const uint64_t bytes =
+        uint64_t{kHeaderBytes} + header.payload_bytes + (kAuthenticated ? kTagBytes : 0);
+    // A message behind one that is dropped may be valid, if the length of the dropped one can be
+    // true.
+    const bool valid =
+        ReadOne<kAuthenticated>(snapshot, header, place, message + kHeaderBytes, calls, take);
+    if (ABSL_PREDICT_FALSE(!valid) && !geometry_.Fits(cell, bytes)) return kMaxCells;
+    if (ABSL_PREDICT_TRUE((header.flags & kMoreFollows) == 0)) return kMaxCells;
+    return cell + geometry_.CellsFor(bytes);
+  }
+  // The messages of a write from the second one on.
+  template <bool kAuthenticated, typename Take>
+  ABSL_ATTRIBUTE_NOINLINE void ReadBehind(uint32_t cell, CallTable* calls, Take take) {
+    while (cell != kMaxCells) {
+      const uint32_t place = PutInPlace(cell, *calls);
+      if (place == kMaxCells) return;
+      cell = ReadAt<kAuthenticated>(place, cell, calls, take);
+    }
+  }
   template <bool kAuthenticated, typename Take>
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool ReadOne(const HeaderSnapshot& snapshot,
                                             const ResponseHeader& header, uint32_t cell,
@@ -132,6 +144,9 @@ class ResponseReader {
   ABSL_ATTRIBUTE_NOINLINE const std::byte* Authenticate(HeaderSnapshot snapshot,
                                                         uint32_t payload_bytes, uint32_t cell,
                                                         const std::byte* payload) const;
+  // The place of the message at `cell`: a relocated one is copied to its own first. kMaxCells if
+  // that is none of a call that waits; then it has been dropped.
+  uint32_t PutInPlace(uint32_t cell, const CallTable& calls);
   bool CompleteHeaderAt(uint32_t cell, uint32_t upper, const CallTable& calls,
                         bool repeats_headers);
 

@@ -1,6 +1,7 @@
 #include "src/invoke/wire/message_batch.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "src/invoke/wire/sequence_window.h"
 
@@ -59,15 +60,13 @@ void MessageBatch::FindSpecialLengths() {
 // Whether the message has joined the run that is there. If not, that run has left, or waits in the
 // backlog.
 bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_t message_bytes) {
-  const bool extends = kind == run_.kind && cell == run_.first + run_.cells &&
-                       geometry_.OffsetOf(run_.cells + cells) <= kMaxBatchBytes;
-  if (extends) {
+  const bool adjoins = cell == run_.first + run_.cells;
+  if (kind == run_.kind && geometry_.OffsetOf(run_.cells + cells) <= kMaxBatchBytes &&
+      (adjoins || HasRoomFor(kind, cells, message_bytes))) {
+    if (!adjoins) Relocate(cell, message_bytes);
     staging_->data()[geometry_.OffsetOf(run_.last) + kFlagsOffset] |=
         static_cast<std::byte>(kMoreFollows);
-    run_.cells += cells;
-    run_.last = cell;
-    run_.end_bytes = message_bytes;
-    run_.repeat = 0;
+    run_.Extend(cells, message_bytes);
     return true;
   }
   if (Flush() || run_.cells == 0) return false;
@@ -83,6 +82,23 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
   backlog_.push_back(run_);
   has_backlog_ = true;
   return false;
+}
+
+bool MessageBatch::HasRoomFor(MessageKind kind, uint32_t cells, uint32_t message_bytes) const {
+  return kind == MessageKind::kResponse && message_bytes <= Relocation::kMostBytes &&
+         run_.cells + cells <= geometry_.CellsFor(geometry_.MessageBytes(run_.room));
+}
+
+// Copies a message from its cell to the end of the run.
+void MessageBatch::Relocate(uint32_t cell, uint32_t message_bytes) {
+  std::byte* const from = staging_->data() + geometry_.OffsetOf(cell);
+  std::byte* const to = staging_->data() + geometry_.OffsetOf(run_.first + run_.cells);
+  const HeaderSnapshot header = HeaderSnapshot::Take(from);
+  // A peer's runs may overlap.
+  memmove(to, from, message_bytes);
+  Relocation::Mark(header, cell).CopyTo(to);
+  // The receiver has no such header at this cell, so no later message may repeat it.
+  from[kFlagsOffset] |= static_cast<std::byte>(kMoreFollows);
 }
 
 bool MessageBatch::InjectRepeat(MessageKind kind, uint32_t cell, const std::byte* payload,

@@ -1,5 +1,5 @@
-// Messages that lie side by side in a staging region and leave in one write. One per session and
-// direction. Driver thread only.
+// Messages that lie side by side in a staging region, or can be moved there, and leave in one
+// write. One per session and direction. Driver thread only.
 //
 // Coalescing costs no latency: a caller that adds a message flushes as soon as it knows of no other
 // that comes in the same turn.
@@ -50,6 +50,15 @@ class MessageBatch {
     if (run_.cells != 0 && Join(kind, cell, cells, message_bytes)) return;
     run_.Begin(kind, cell, cells, message_bytes);
   }
+  // The same of a response. `room` is the payload bytes that there is room for: what the response
+  // leaves of it, others may use. Returns whether it is the first of those that will leave next.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool AddResponse(uint32_t cell, uint32_t message_bytes,
+                                                uint32_t room) {
+    const bool first = run_.cells == 0;
+    Add(MessageKind::kResponse, cell, message_bytes);
+    if (run_.first == cell) run_.room = room;  // else it has joined others
+    return first;
+  }
 
   // Writes the header of a message that is not plain into staging. Nothing else of this cell is
   // under way, so the receiver's window has what staging had there. Returns HeaderRepeat's if that
@@ -61,13 +70,12 @@ class MessageBatch {
     return repeats ? HeaderRepeat::Of(header.sequence(), header.epoch()).Encode() : 0;
   }
 
-  // The same as Add for a message that is not plain. Unless `repeat`, which PutHeader returned, is
-  // 0, the header stays here if the message leaves alone.
-  void AddRepeat(MessageKind kind, uint32_t cell, uint32_t message_bytes, uint32_t repeat) {
-    Add(kind, cell, message_bytes);
+  // For the message that has just been added, and is not plain. Unless `repeat`, which PutHeader
+  // returned, is 0, its header stays here if it leaves alone.
+  void SetRepeat(uint32_t cell, uint32_t repeat) {
     if (run_.first == cell) run_.repeat = repeat;  // else it has joined others
   }
-  // The same for a message that leaves at once, by itself, with its payload from wherever that is.
+  // Add for a message that leaves at once, by itself, with its payload from wherever that is.
   // False, and nothing has been done, if others wait, or the fabric does not inject it now.
   bool InjectRepeat(MessageKind kind, uint32_t cell, const std::byte* payload,
                     uint32_t payload_bytes, uint32_t repeat);
@@ -139,6 +147,7 @@ class MessageBatch {
     uint32_t cells = 0;      // 0: no run
     uint32_t last = 0;       // first cell of the last message
     uint32_t end_bytes = 0;  // the last message's, from its first cell
+    uint32_t room = 0;       // a first response's: AddResponse
     // HeaderRepeat's, for a single message that leaves its header out. Else 0.
     uint32_t repeat = 0;
 
@@ -151,10 +160,19 @@ class MessageBatch {
       end_bytes = message_bytes;
       repeat = 0;
     }
+    // Another message, which lies behind the others.
+    void Extend(uint32_t message_cells, uint32_t message_bytes) {
+      last = first + cells;
+      cells += message_cells;
+      end_bytes = message_bytes;
+      repeat = 0;
+    }
   };
 
   void FindSpecialLengths();
   bool Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_t message_bytes);
+  bool HasRoomFor(MessageKind kind, uint32_t cells, uint32_t message_bytes) const;
+  void Relocate(uint32_t cell, uint32_t message_bytes);
   bool FlushBacklog();
   // The write of a run, but for its source, descriptor, owner and tag.
   ABSL_ATTRIBUTE_ALWAYS_INLINE transport::NotifiedWrite WriteOf(const Run& run) const {

@@ -1,4 +1,4 @@
-// The data path's wire format, version 5: the immediate, the 32-byte header, the descriptor
+// The data path's wire format, version 6: the immediate, the 32-byte header, the descriptor
 // of a bulk request, the geometry of a window. docs/reference/wire_format.md is the specification;
 // this is the only code that knows the layout.
 //
@@ -42,8 +42,10 @@ inline constexpr uint8_t kStore = 0x08;
 // A request's: nobody waits for its answer any more, so it is not to be run. The client may write
 // this byte again, with the flag, after the request.
 inline constexpr uint8_t kCancelled = 0x04;
+// A response's: it lies behind another one, in the run of that one's call (Relocation).
+inline constexpr uint8_t kRelocated = 0x10;
 // What is set after a message has been tagged, and so is not under the tag: kMoreFollows, when
-// another message joins it, and kCancelled.
+// another message joins it, and kCancelled. A relocated response is put back before it is checked.
 inline constexpr uint8_t kUnauthenticatedFlags = kMoreFollows | kCancelled;
 inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk | kCancelled | kStore;
 inline constexpr uint8_t kKnownResponseFlags = kMoreFollows;
@@ -240,6 +242,7 @@ struct HeaderSnapshot {
     }
   }
 
+  uint32_t payload_bytes() const { return static_cast<uint32_t>(words[0] >> 32); }
   uint64_t sequence() const { return words[1]; }
   uint32_t epoch() const { return static_cast<uint32_t>(words[2]); }
 
@@ -307,6 +310,32 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline HeaderSnapshot Pack(const ResponseHeader& he
   header->detail = static_cast<uint32_t>(words[3]);
   return WireError::kNone;
 }
+
+// Small responses that are ready together leave in one write even if their calls wait for them far
+// apart: all but the first lie in the first one's run, and say in the header where they belong. The
+// receiver puts each there before it decodes it.
+struct Relocation {
+  // Longer ones are written by themselves: a copy at each end would cost as much.
+  static constexpr uint32_t kMostBytes = 1024;
+
+  // The header of a response that belongs at `cell`, for one that lies elsewhere.
+  static HeaderSnapshot Mark(HeaderSnapshot header, uint32_t cell) {
+    header.words[0] |= uint64_t{kRelocated} << 8;
+    header.words[2] |= uint64_t{cell} << 32;
+    return header;
+  }
+  // Undoes that, and returns the cell, which a peer may have made up. Nothing, and nothing has been
+  // done, if the header is of no relocated message.
+  static std::optional<uint16_t> Undo(HeaderSnapshot* header) {
+    if ((header->words[0] >> 8 & kRelocated) == 0 || header->words[2] >> 48 != 0) {
+      return std::nullopt;
+    }
+    const auto cell = static_cast<uint16_t>(header->words[2] >> 32);
+    header->words[0] &= ~(uint64_t{kRelocated} << 8);
+    header->words[2] &= UINT32_MAX;
+    return cell;
+  }
+};
 
 inline constexpr uint32_t kSequenceOffset = 8;  // in a header
 

@@ -91,14 +91,17 @@ void ResponseWriter::AnswerProbe(const RequestHeader& request, const std::byte* 
               static_cast<uint32_t>(sched_getcpu() + 1), now_ns);
 }
 
-void ResponseWriter::AddSpecial(ResponseHeader header, uint32_t cell) {
+bool ResponseWriter::AddSpecial(ResponseHeader header, const RequestHeader& request) {
+  const uint32_t cell = request.response_cell;
   const uint32_t repeat = batch_.PutHeader(cell, Pack(header));
   if (authenticators_ != nullptr) {
     authenticators_->responses.Close(staging_.data() + geometry_.OffsetOf(cell),
                                      header.payload_bytes);
   }
   const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
-  batch_.AddRepeat(MessageKind::kResponse, cell, message_bytes, repeat);
+  const bool first = batch_.AddResponse(cell, message_bytes, request.response_capacity);
+  batch_.SetRepeat(cell, repeat);
+  return first;
 }
 
 bool ResponseWriter::IsHeldUp(uint64_t sequence) {
@@ -106,8 +109,8 @@ bool ResponseWriter::IsHeldUp(uint64_t sequence) {
   const auto look = [&](CellRun run) {
     for (uint32_t cell = run.first; !held && run.Contains(cell);) {
       ResponseHeader header;
-      const HeaderSnapshot snapshot =
-          HeaderSnapshot::Take(staging_.data() + geometry_.OffsetOf(cell));
+      HeaderSnapshot snapshot = HeaderSnapshot::Take(staging_.data() + geometry_.OffsetOf(cell));
+      Relocation::Undo(&snapshot);
       if (DecodeResponse(snapshot, &header) != WireError::kNone) break;
       held = header.sequence == sequence;
       cell += geometry_.CellsFor(geometry_.MessageBytes(header.payload_bytes));

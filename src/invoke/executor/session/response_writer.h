@@ -59,13 +59,13 @@ class ResponseWriter {
     header.sequence = request.sequence;
     header.epoch = epoch_;
     header.detail = detail;
-    const bool first = !batch_.pending();
     const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(payload_bytes));
+    bool first;
     if (ABSL_PREDICT_TRUE(batch_.IsPlain(message_bytes))) {
       Pack(header).CopyTo(staging_.data() + geometry_.OffsetOf(request.response_cell));
-      batch_.Add(MessageKind::kResponse, request.response_cell, message_bytes);
+      first = batch_.AddResponse(request.response_cell, message_bytes, request.response_capacity);
     } else {
-      AddSpecial(header, request.response_cell);
+      first = AddSpecial(header, request);
     }
     if (first) pending_since_ns_ = now_ns;
   }
@@ -105,8 +105,8 @@ class ResponseWriter {
   transport::MemoryRegion TakeStaging() { return std::move(staging_); }
 
  private:
-  // Queues a response that is not plain: MessageBatch::IsPlain.
-  ABSL_ATTRIBUTE_NOINLINE void AddSpecial(ResponseHeader header, uint32_t cell);
+  // AddResponse for a response that is not plain: MessageBatch::IsPlain.
+  ABSL_ATTRIBUTE_NOINLINE bool AddSpecial(ResponseHeader header, const RequestHeader& request);
 
   transport::Reactor* const reactor_;
   transport::OperationOwner* const owner_;
