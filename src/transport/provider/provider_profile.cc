@@ -10,8 +10,8 @@ constexpr uint64_t kAtomicCaps = kBasicCaps | FI_ATOMIC;
 constexpr uint64_t kSendAfterWriteOrder = FI_ORDER_SAW | FI_ORDER_SAS;
 
 // How often ofi_rxm looks for connections, in microseconds. Its own 10 ms are what a session's
-// first message waits for, twice; once in a millisecond, one look costs a hot loop next to nothing.
-constexpr EnvironmentDefault kRxmConnections = {"FI_OFI_RXM_CM_PROGRESS_INTERVAL", "1000"};
+// first message waits for, several times; five in a millisecond cost a hot loop next to nothing.
+constexpr EnvironmentDefault kRxmConnections = {"FI_OFI_RXM_CM_PROGRESS_INTERVAL", "200"};
 
 constexpr EnvironmentDefault kVerbsRxmEnvironment[] = {kRxmConnections};
 
