@@ -165,6 +165,21 @@ def test_a_signal_that_another_thread_gets_ends_a_wait(wait):
     assert done.stdout == "interrupted\n"
 
 
+def test_a_task_that_makes_one_call_after_the_other_lets_others_run(client):
+    async def main():
+        ran = []
+
+        async def other():
+            ran.append(True)
+
+        task = asyncio.ensure_future(other())
+        while not ran:
+            assert await client.acall("test.echo", b"x") == b"x"
+        await task
+
+    asyncio.run(main())
+
+
 def test_a_call_that_takes_long_wakes_its_loop(client):
     async def main():
         echo = client.function("echo")

@@ -199,9 +199,15 @@ void CallDriver::LeaveToHelper() {
 
 void CallDriver::DriveForCallbacks(absl::FunctionRef<bool()> done, int64_t deadline_ns) {
   Visit visit(this);
+  const bool in_haste =
+      deadline_ns != kForever && deadline_ns - transport::MonotonicNs() < kHasteNs;
   while (!done() && session_->needs_turns() &&
          (deadline_ns == kForever || transport::MonotonicNs() < deadline_ns)) {
-    DriveOrWaitLocked(nullptr, deadline_ns);
+    if (in_haste && role_.TryTake()) {
+      DriveHereLocked</*kTurns=*/1>(nullptr, deadline_ns);
+    } else {
+      DriveOrWaitLocked(nullptr, deadline_ns);
+    }
   }
   // The driver's role may have been left to this thread.
   HandOnLocked();

@@ -178,6 +178,11 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   class Visit;
 
   static constexpr int64_t kForever = INT64_MAX;
+  // Idle turns between two readings of the clock.
+  static constexpr uint32_t kTurnsPerClock = 64;
+  // A thread that has less time than this to drive reads it after each: so many turns may take as
+  // long as a call.
+  static constexpr int64_t kHasteNs = 20'000;
 
   // The last thing that a method does, since it may end the driver.
   void UnlockAndMayEnd() ABSL_UNLOCK_FUNCTION(lock_) {
@@ -220,12 +225,15 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // Driving. Returns when the call has ended (with no call: when there may be room), at the
   // deadline, or early: the caller checks and comes again.
   void DriveOrWaitLocked(Call* call, int64_t deadline_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
-    if (ABSL_PREDICT_TRUE(role_.TryTake())) return DriveHereLocked(call, deadline_ns);
+    if (ABSL_PREDICT_TRUE(role_.TryTake()))
+      return DriveHereLocked<kTurnsPerClock>(call, deadline_ns);
     WaitLocked(call, deadline_ns);
   }
+  template <uint32_t kTurns>
   void DriveHereLocked(Call* call, int64_t deadline_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // One turn, if no other thread drives: for a thread that looks and then does something else.
   void LookLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  template <uint32_t kTurns>
   void DriveLocked(const Call* call, int64_t deadline_ns, uint32_t turns_if_others_wait)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void SleepLocked(int64_t deadline_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);

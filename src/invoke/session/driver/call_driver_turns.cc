@@ -11,12 +11,6 @@
 #include "src/invoke/session/driver/call_driver.h"
 
 namespace invoker {
-namespace {
-
-// Idle turns between two readings of the clock.
-constexpr uint32_t kTurnsPerClock = 64;
-
-}  // namespace
 
 // Whether the request that has just been queued, and those before it, are to be posted at once.
 ABSL_ATTRIBUTE_ALWAYS_INLINE inline bool CallDriver::LeavesNowLocked(bool may_wait_for_others) {
@@ -129,14 +123,19 @@ void CallDriver::WaitForRoomLocked(int64_t deadline_ns) {
   delivery_.EndWaitForRoom(here);
 }
 
+template <uint32_t kTurns>
 void CallDriver::DriveHereLocked(Call* call, int64_t deadline_ns) {
   helper_.OthersDrive();
-  DriveLocked(call, deadline_ns, kTurnsPerClock);
+  DriveLocked<kTurns>(call, deadline_ns, kTurnsPerClock);
   HandOnFreeRoleLocked();
   if (callbacks_due_locked() && RunsCallbacksFor(call)) {
     RunCallbacksLocked(/*waits_for_call=*/call != nullptr);
   }
 }
+
+template void CallDriver::DriveHereLocked<1>(Call* call, int64_t deadline_ns);
+template void CallDriver::DriveHereLocked<CallDriver::kTurnsPerClock>(Call* call,
+                                                                      int64_t deadline_ns);
 
 void CallDriver::LookLocked() {
   if (!role_.TryTake()) return;
@@ -155,7 +154,8 @@ void CallDriver::LookLocked() {
 // has passed, or callbacks are due; inside of a callback, others' callbacks wait, unless the thread
 // waits for room, which they may have. With no call: until a call or a cell comes or goes, or there
 // is nothing to drive for, and, if others wait, for so many turns. At least one, since the others
-// may have no call either.
+// may have no call either. `kTurns`: idle turns between two readings of the clock.
+template <uint32_t kTurns>
 void CallDriver::DriveLocked(const Call* call, int64_t deadline_ns, uint32_t turns_if_others_wait) {
   ClientSession* const session = session_.get();
   const uint64_t changes = call == nullptr ? session->changes() : 0;
@@ -174,9 +174,9 @@ void CallDriver::DriveLocked(const Call* call, int64_t deadline_ns, uint32_t tur
     const bool stays_hot = hot_ns_ > 0 || events > 0;
     ++turns;
     if (call == nullptr && turns >= turns_if_others_wait && role_.others_wait()) break;
-    if (ABSL_PREDICT_TRUE(turns % kTurnsPerClock != 0 && stays_hot)) continue;
+    if (ABSL_PREDICT_TRUE(turns % kTurns != 0 && stays_hot)) continue;
     // Another thread may have a better use for this core than polling for nobody.
-    if (call == nullptr) sched_yield();
+    if (call == nullptr && kTurns > 1) sched_yield();
     const int64_t now_ns = transport::MonotonicNs();
     if (now_ns >= deadline_ns) break;
     // The thread may have waited for this very event, and no other would end a sleep.
@@ -244,7 +244,7 @@ void CallDriver::HelperMain() {
     RunCallbacksLocked();
     while (helper_.leads() && !helper_.stopped() && !role_.others_wait() &&
            session_->needs_turns() && role_.TryTake()) {
-      DriveLocked(nullptr, kForever, 1);
+      DriveLocked<kTurnsPerClock>(nullptr, kForever, 1);
       RunCallbacksLocked();
     }
     if (helper_.stopped()) break;

@@ -15,9 +15,14 @@ from typing import Dict, List, Optional
 
 from invoker._native import _invoker
 
-# Seconds: for which the loop drives at a time, and without any call's end until it leaves that to the thread.
+# Seconds: for which the loop drives at a time, for a task that makes one call after the other, and without any call's end until
+# it leaves that to the thread.
 _TURN = 2e-6
+_TURN_FOR_ONE_TASK = 50e-6
 _PATIENCE = 100e-6
+
+# So many calls of a task in a row may end before the loop comes to its other tasks.
+_MOST_AT_ONCE = 32
 
 # After a call that did not end within a turn, some do not try: the more, the more often that happened, but no more than these.
 _MOST_WITHOUT_TRY = 31
@@ -34,6 +39,8 @@ class LoopCalls:
         self._driven: Optional[_invoker.StartedCall] = None
         self._patient_until = 0.0
         self._without_try = self._left_without_try = 0
+        self._at_once = 0
+        self._last_task: Optional[int] = None
         self._descriptor = self._ended.add_descriptor()
         loop.add_reader(self._descriptor, self._take)
 
@@ -44,10 +51,21 @@ class LoopCalls:
 
     def ends_at_once(self, call: _invoker.StartedCall) -> bool:
         """Whether a call that has just been started ends within microseconds."""
+        task = id(asyncio.current_task())
+        turn = _TURN_FOR_ONE_TASK
+        if task != self._last_task:
+            self._last_task, self._at_once, turn = task, 0, _TURN
+        self._at_once += 1
+        if self._at_once > _MOST_AT_ONCE:
+            self._at_once = 0
+            return False
+        if self._waiting:
+            # Requests of many tasks leave together, if nobody drives in between.
+            return call.ended()
         if self._left_without_try > 0:
             self._left_without_try -= 1
             return call.ended()
-        if call.wait(_TURN):
+        if call.wait(turn):
             self._without_try >>= 1
             return True
         self._left_without_try = self._without_try = min(2 * self._without_try + 1, _MOST_WITHOUT_TRY)
