@@ -130,7 +130,9 @@ class Pair {
     return absl::OkStatus();
   }
 
+  // On a busy machine another thread may drive a part of a call, which is then left out.
   absl::Status Stamped(const Buffer& buffer, int times, std::vector<Stamps>* calls) {
+    int left_out = 0;
     for (int i = 0; i < times; ++i) {
       ProbeCallBegin();
       const int64_t invoke = ProbeTicks();
@@ -142,7 +144,8 @@ class Pair {
       }
       Stamps stamps;
       if (!ProbeCallEnd(invoke, returned, ProbeTicks(), &stamps)) {
-        return absl::InternalError("a call did not pass all of the probe's points");
+        if (++left_out < times) continue;
+        return absl::InternalError("no call passed all of the probe's points");
       }
       calls->push_back(stamps);
     }
