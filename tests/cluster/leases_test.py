@@ -98,6 +98,8 @@ def test_fewer_will_do_and_labels_choose(cluster):
     with cluster.connect() as group:
         with pytest.raises(invoker.InvokerError):
             group.lease(executors=5)
+        with pytest.raises(invoker.ResourceExhausted, match="3 executors in all, and at least 4"):
+            group.lease(executors=5, at_least=4)
         assert comes_true(cluster.free)
         with group.lease(executors=5, at_least=2) as lease:
             assert len(lease) == 3

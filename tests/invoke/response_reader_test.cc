@@ -176,7 +176,8 @@ TEST_F(ResponseReaderTest, ARelocatedResponseThatIsNoneIsDroppedByReason) {
   relocated(right, geometry_.cells());
   header.payload_bytes = UINT32_MAX;
   relocated(header, place);
-  EXPECT_EQ(reader_->dropped().outside_window, 2u);
+  EXPECT_EQ(reader_->dropped().too_long, 2u);
+  EXPECT_EQ(reader_->dropped().outside_window, 1u);
   relocated(right, kMaxCells << 2);  // in what is reserved
   EXPECT_EQ(reader_->dropped().not_a_header, 1u);
   // Nothing lies before it in its write.

@@ -303,7 +303,7 @@ TEST_P(SessionTest, ACallWhoseDeadlinePassedWhileOthersRanIsNotRun) {
 // Probes, since no function is slow then.
 TEST_P(SessionTest, ResponsesOfCallsWithMuchRoomLeaveTogetherIfTheyAreSmall) {
   SessionPair pair(GetParam(), {});
-  for (const size_t bytes : {20, 2000}) {
+  for (const size_t bytes : {20, 3000}) {
     pair.CheckEcho("the fabric is connected");
     const uint64_t before = pair.executor().responses().writes();
     std::vector<Call*> calls;

@@ -43,8 +43,9 @@ uint32_t ResponseReader::PutInPlace(uint32_t cell, const CallTable& calls) {
   const std::byte* const from = window_.data() + geometry_.OffsetOf(cell);
   HeaderSnapshot header = HeaderSnapshot::Take(from);
   const std::optional<uint16_t> place = Relocation::Undo(&header);
-  if (!place.has_value()) return cell;
+  if (!place.has_value() || authenticated()) return cell;
   const uint64_t bytes = geometry_.MessageBytes(header.payload_bytes());
+  if (bytes > Relocation::kMostBytes) return drop(&ResponseDropCounters::too_long);
   if (!geometry_.Fits(cell, bytes) || !geometry_.Fits(*place, kHeaderBytes)) {
     return drop(&ResponseDropCounters::outside_window);
   }

@@ -62,7 +62,7 @@ void MessageBatch::FindSpecialLengths() {
 bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_t message_bytes) {
   const bool adjoins = cell == run_.first + run_.cells;
   if (kind == run_.kind && geometry_.OffsetOf(run_.cells + cells) <= kMaxBatchBytes &&
-      (adjoins || HasRoomFor(kind, cells, message_bytes))) {
+      (adjoins || HasRoomFor(kind, cells))) {
     if (!adjoins) Relocate(cell, message_bytes);
     staging_->data()[geometry_.OffsetOf(run_.last) + kFlagsOffset] |=
         static_cast<std::byte>(kMoreFollows);
@@ -84,8 +84,10 @@ bool MessageBatch::Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_
   return false;
 }
 
-bool MessageBatch::HasRoomFor(MessageKind kind, uint32_t cells, uint32_t message_bytes) const {
-  return kind == MessageKind::kResponse && message_bytes <= Relocation::kMostBytes &&
+// Whether a response of so many cells may lie behind the run.
+bool MessageBatch::HasRoomFor(MessageKind kind, uint32_t cells) const {
+  return kind == MessageKind::kResponse && !geometry_.tagged() &&
+         geometry_.OffsetOf(cells) <= Relocation::kMostBytes &&
          run_.cells + cells <= geometry_.CellsFor(geometry_.MessageBytes(run_.room));
 }
 
@@ -97,7 +99,7 @@ void MessageBatch::Relocate(uint32_t cell, uint32_t message_bytes) {
   // A peer's runs may overlap.
   memmove(to, from, message_bytes);
   Relocation::Mark(header, cell).CopyTo(to);
-  // The receiver has no such header at this cell, so no later message may repeat it.
+  // What the receiver makes of it at this cell is not known here: no later message repeats it.
   from[kFlagsOffset] |= static_cast<std::byte>(kMoreFollows);
 }
 

@@ -51,7 +51,7 @@ class MessageBatch {
     run_.Begin(kind, cell, cells, message_bytes);
   }
   // The same of a response. `room` is the payload bytes that there is room for: what the response
-  // leaves of it, others may use. Returns whether it is the first of those that will leave next.
+  // leaves of it, others may use. Returns whether no message was pending.
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool AddResponse(uint32_t cell, uint32_t message_bytes,
                                                 uint32_t room) {
     const bool first = run_.cells == 0;
@@ -171,7 +171,7 @@ class MessageBatch {
 
   void FindSpecialLengths();
   bool Join(MessageKind kind, uint32_t cell, uint32_t cells, uint32_t message_bytes);
-  bool HasRoomFor(MessageKind kind, uint32_t cells, uint32_t message_bytes) const;
+  bool HasRoomFor(MessageKind kind, uint32_t cells) const;
   void Relocate(uint32_t cell, uint32_t message_bytes);
   bool FlushBacklog();
   // The write of a run, but for its source, descriptor, owner and tag.

@@ -45,7 +45,7 @@ inline constexpr uint8_t kCancelled = 0x04;
 // A response's: it lies behind another one, in the run of that one's call (Relocation).
 inline constexpr uint8_t kRelocated = 0x10;
 // What is set after a message has been tagged, and so is not under the tag: kMoreFollows, when
-// another message joins it, and kCancelled. A relocated response is put back before it is checked.
+// another message joins it, and kCancelled.
 inline constexpr uint8_t kUnauthenticatedFlags = kMoreFollows | kCancelled;
 inline constexpr uint8_t kKnownRequestFlags = kMoreFollows | kBulk | kCancelled | kStore;
 inline constexpr uint8_t kKnownResponseFlags = kMoreFollows;
@@ -313,10 +313,12 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline HeaderSnapshot Pack(const ResponseHeader& he
 
 // Small responses that are ready together leave in one write even if their calls wait for them far
 // apart: all but the first lie in the first one's run, and say in the header where they belong. The
-// receiver puts each there before it decodes it.
+// receiver puts each there before it decodes it. Not in sessions with tags: a tag that is read
+// before its payload proves the payload's place, and a copy would read them in any order.
 struct Relocation {
-  // Longer ones are written by themselves: a copy at each end would cost as much.
-  static constexpr uint32_t kMostBytes = 1024;
+  // The cells' bytes, which all travel. Longer ones are written by themselves: a copy at each end
+  // would cost as much.
+  static constexpr uint32_t kMostBytes = 2048;
 
   // The header of a response that belongs at `cell`, for one that lies elsewhere.
   static HeaderSnapshot Mark(HeaderSnapshot header, uint32_t cell) {

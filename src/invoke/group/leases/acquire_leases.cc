@@ -135,7 +135,9 @@ struct Granted {
   absl::StatusOr<Leases> Enough(const LeaseOptions& options) && {
     const uint32_t least = options.at_least != 0 ? options.at_least : options.executors;
     if (executors >= least) return std::move(leases);
-    return refusal;
+    if (!refusal.ok()) return refusal;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the servers have ", executors, " executors in all, and at least ", least, " are wanted"));
   }
 
   Leases leases;

@@ -21,8 +21,8 @@ _TURN = 2e-6
 _TURN_FOR_ONE_TASK = 50e-6
 _PATIENCE = 100e-6
 
-# So many calls of a task in a row may end before the loop comes to its other tasks.
-_MOST_AT_ONCE = 32
+# So many calls in a row may end before the loop comes to its other tasks.
+_MOST_AT_ONCE = 128
 
 # After a call that did not end within a turn, some do not try: the more, the more often that happened, but no more than these.
 _MOST_WITHOUT_TRY = 31
@@ -41,6 +41,7 @@ class LoopCalls:
         self._without_try = self._left_without_try = 0
         self._at_once = 0
         self._last_task: Optional[int] = None
+        self._gathers = False  # another call waits since the loop has driven
         self._descriptor = self._ended.add_descriptor()
         loop.add_reader(self._descriptor, self._take)
 
@@ -54,12 +55,12 @@ class LoopCalls:
         task = id(asyncio.current_task())
         turn = _TURN_FOR_ONE_TASK
         if task != self._last_task:
-            self._last_task, self._at_once, turn = task, 0, _TURN
+            self._last_task, turn = task, _TURN
         self._at_once += 1
         if self._at_once > _MOST_AT_ONCE:
             self._at_once = 0
             return False
-        if self._waiting:
+        if self._gathers:
             # Requests of many tasks leave together, if nobody drives in between.
             return call.ended()
         if self._left_without_try > 0:
@@ -78,6 +79,7 @@ class LoopCalls:
         if not call.watch(self._ended, token):
             self._ended.push(token)
         self._patient_until = 0.0
+        self._gathers = True
         if self._driven is None:
             self._driven = call
             self._ended.set_polled(True)
@@ -89,6 +91,7 @@ class LoopCalls:
 
     def _drive(self) -> None:
         loop, call = self._loop(), self._driven
+        self._at_once, self._gathers = 0, False
         assert loop is not None and call is not None
         try:
             ended = self._ended.poll(call, _TURN)
