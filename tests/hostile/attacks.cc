@@ -118,6 +118,7 @@ uint32_t OwnToken(const Battle& battle, uint32_t cell, MessageKind kind) {
 std::vector<Attack> AllAttacks() {
   std::vector<Attack> all = AttacksOfAnybody();
   for (Attack& attack : AttacksFromASession()) all.push_back(std::move(attack));
+  for (Attack& attack : AttacksOnAStore()) all.push_back(std::move(attack));
   for (Attack& attack : AttacksWithAKey()) all.push_back(std::move(attack));
   for (Attack& attack : AttacksThatRead()) all.push_back(std::move(attack));
   for (Attack& attack : AttacksOnTheBootstrap()) all.push_back(std::move(attack));

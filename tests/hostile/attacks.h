@@ -143,6 +143,7 @@ std::vector<Attack> AllAttacks();
 // The parts of AllAttacks, one file each.
 std::vector<Attack> AttacksOfAnybody();
 std::vector<Attack> AttacksFromASession();
+std::vector<Attack> AttacksOnAStore();
 std::vector<Attack> AttacksWithAKey();
 std::vector<Attack> AttacksThatRead();
 std::vector<Attack> AttacksOnTheBootstrap();

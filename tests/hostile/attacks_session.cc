@@ -205,7 +205,8 @@ void MalformedBulkRequests(Battle* battle, uint64_t tries) {
 }
 
 // With nothing to transfer, as many at once as the window holds, again and again, and all answers
-// in the same cells: none of them has to wait for one before it.
+// in the same cells, with room for one: none of them has to wait for one before it, and none can
+// leave with another.
 void FloodOfBulkRequests(Battle* battle, uint64_t tries) {
   constexpr uint64_t kWritten = 6;  // halves of the window, in a try
   const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
@@ -220,6 +221,7 @@ void FloodOfBulkRequests(Battle* battle, uint64_t tries) {
       header.function_id = battle->own->FunctionId("own_call");
       header.flags = kBulk | (message + 1 < messages ? kMoreFollows : 0);
       header.payload_bytes = kBulkDescriptorBytes;
+      header.response_capacity = 0;
       Pack(header).CopyTo(requests.data() + battle->geometry.OffsetOf(message * cells));
     }
     attacker->Write(battle->own->reply().request_window, 0, requests, OwnToken(*battle, 0));
@@ -280,17 +282,6 @@ void ReferencesToNothing(Battle* battle, uint64_t tries) {
     }
     battle->Demand(absl::StatusCode::kUnknown,
                    battle->own->Run(own_arrays, request, kPatience).status());
-  }
-}
-
-// Requests to a data store, which only the executors of a lease have, of any kind and content.
-void DataThatNobodyStores(Battle* battle, uint64_t tries) {
-  for (uint64_t i = 0; i < tries; ++i) {
-    std::string request(battle->Random() % 200, '\0');
-    for (char& byte : request) byte = static_cast<char>(battle->Random());
-    const auto operation = static_cast<uint16_t>(battle->Random() % 3);
-    battle->Demand(absl::StatusCode::kInvalidArgument,
-                   battle->own->Run(operation, request, kPatience, kStore).status());
   }
 }
 
@@ -381,10 +372,6 @@ std::vector<Attack> AttacksFromASession() {
        .seen = {"wrong_epoch"}},
       {.name = "arguments that are none", .knows = "own session", .run = ArgumentsThatAreNone},
       {.name = "references to nothing", .knows = "own session", .run = ReferencesToNothing},
-      {.name = "data that nobody stores",
-       .knows = "own session",
-       .run = DataThatNobodyStores,
-       .seen = {"invalid_request"}},
       {.name = "lengths beyond the window",
        .knows = "own session",
        .run = LengthsBeyondTheWindow,

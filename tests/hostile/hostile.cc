@@ -5,6 +5,9 @@
 // sessions with weaker tags, and that must succeed there; and every attack was seen by what must
 // see it, or it has not been one.
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -141,11 +144,11 @@ class Siege {
 
   absl::Status Start() {
     ServerProcess::Options options;
-    options.command = {Built("tools/invoker_server"),
-                       "--listen=127.0.0.1:0",
-                       "--provider=" + provider_,
-                       "--hot-timeout=50us",
-                       "--lease-cores=0",
+    options.command = {Built("tools/invoker_server"), "--listen=127.0.0.1:0",
+                       "--provider=" + provider_, "--hot-timeout=50us", "--lease-cores=1",
+                       "--lease-memory=256M",
+                       // On some fabrics an executor of another user's could not be reached.
+                       absl::StrCat("--executor-user=", getpwuid(geteuid())->pw_name),
                        "--functions=" + Built("tests/hostile/functions.so"),
                        absl::StrCat("--data-auth=", DataAuthName(auth_))};
     auto server = ServerProcess::Start(options);

@@ -27,12 +27,13 @@ absl::StatusOr<std::unique_ptr<transport::Reactor>> OpenReactor(const std::strin
 }
 
 absl::StatusOr<std::unique_ptr<RawSession>> RawSession::Open(const std::string& server,
-                                                             const std::string& provider) {
+                                                             const std::string& provider,
+                                                             const LeaseTerms& terms) {
   std::unique_ptr<RawSession> raw(new RawSession);
   auto client = bootstrap::BootstrapClient::Connect(server, kStepTimeout);
   if (!client.ok()) return client.status();
   raw->bootstrap_ = *std::move(client);
-  auto lease = bootstrap::Lease::Acquire(raw->bootstrap_.get(), {}, {}, kStepTimeout);
+  auto lease = bootstrap::Lease::Acquire(raw->bootstrap_.get(), terms, {}, kStepTimeout);
   if (!lease.ok()) return lease.status();
   raw->lease_ = *std::move(lease);
   auto reactor = OpenReactor(provider);

@@ -26,9 +26,10 @@ absl::StatusOr<std::unique_ptr<transport::Reactor>> OpenReactor(const std::strin
 
 class RawSession {
  public:
-  // The session has what the server wants of data_auth.
+  // The session has what the server wants of data_auth. By default it shares an executor.
   static absl::StatusOr<std::unique_ptr<RawSession>> Open(const std::string& server,
-                                                          const std::string& provider);
+                                                          const std::string& provider,
+                                                          const LeaseTerms& terms = {});
   ~RawSession();
 
   // By name. 0xffff if the worker has none.

@@ -1,0 +1,97 @@
+// Attacks on data stores, of a client that has a session of its own.
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "src/invoke/wire/store_request.h"
+#include "tests/hostile/attacks.h"
+
+namespace invoker::hostile {
+namespace {
+
+// For an answer, on a loaded machine.
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+// Requests to a data store, which only the executors of a lease have, of any kind and content.
+void DataThatNobodyStores(Battle* battle, uint64_t tries) {
+  for (uint64_t i = 0; i < tries; ++i) {
+    std::string request(battle->Random() % 200, '\0');
+    for (char& byte : request) byte = static_cast<char>(battle->Random());
+    const auto operation = static_cast<uint16_t>(battle->Random() % 3);
+    battle->Demand(absl::StatusCode::kInvalidArgument,
+                   battle->own->Run(operation, request, kPatience, kStore).status());
+  }
+}
+
+std::string PutOf(uint64_t id, size_t value_bytes) {
+  constexpr char kType[] = "f64[:]";
+  DataId name = {};
+  memcpy(name.data(), &id, sizeof(id));
+  std::string request(PutHeadBytes(kType) + value_bytes, '\0');
+  EncodePutHead(name, kType, reinterpret_cast<std::byte*>(request.data()));
+  return request;
+}
+
+// The same of a lease's executor, which has such a store, and between them what it must do. Then
+// more than there is room for, which the lease's end gives back.
+void DataOfALeasesOwn(Battle* battle, uint64_t tries) {
+  constexpr auto kPut = static_cast<uint16_t>(StoreOperation::kPut);
+  constexpr auto kFree = static_cast<uint16_t>(StoreOperation::kFree);
+  constexpr size_t kMiB = 1 << 20;
+  LeaseTerms terms;
+  terms.executors = 1;
+  terms.memory_bytes = 64 * kMiB;
+  terms.wait = kPatience;
+  auto own = RawSession::Open(battle->server, battle->provider, terms);
+  if (!own.ok()) return battle->Unmet(own.status());
+  const auto demand = [&](absl::StatusCode code, uint16_t operation, const std::string& request,
+                          uint8_t flags = 0) {
+    battle->Demand(code, (*own)->Run(operation, request, kPatience, kStore | flags).status());
+  };
+  const std::string kept = PutOf(/*id=*/0, /*value_bytes=*/80);
+  demand(absl::StatusCode::kOk, kPut, kept);
+  for (uint64_t i = 0; i < tries; ++i) {
+    std::string request(battle->Random() % 200, '\0');
+    for (char& byte : request) byte = static_cast<char>(battle->Random());
+    const auto number = static_cast<uint16_t>(2 + battle->Random() % 0xfffe);
+    const std::string put = PutOf(1 + i, battle->Random() % 1000);
+    demand(absl::StatusCode::kInvalidArgument, kPut, request);
+    demand(absl::StatusCode::kInvalidArgument, kFree, request.substr(0, request.size() % 16));
+    demand(absl::StatusCode::kInvalidArgument, number, put);
+    demand(absl::StatusCode::kInvalidArgument, kPut, request, kBulk);
+    // Its type does not fit.
+    demand(absl::StatusCode::kInvalidArgument, kPut, put.substr(0, sizeof(DataId) + 8 + i % 8));
+    demand(absl::StatusCode::kOk, kPut, put);
+    demand(absl::StatusCode::kInvalidArgument, kPut, put);
+    demand(absl::StatusCode::kOk, kFree, put.substr(0, sizeof(DataId)));
+    demand(absl::StatusCode::kOk, kFree, put.substr(0, sizeof(DataId)));
+    demand(absl::StatusCode::kInvalidArgument, kPut, kept);
+  }
+  absl::Status full;
+  for (uint64_t i = 0; full.ok() && i < 64; ++i) {
+    full = (*own)->Run(kPut, PutOf(tries + 1 + i, kMiB), kPatience, kStore).status();
+  }
+  battle->Demand(absl::StatusCode::kResourceExhausted, full);
+  own->reset();
+  own = RawSession::Open(battle->server, battle->provider, terms);
+  if (!own.ok()) return battle->Unmet(own.status());
+  demand(absl::StatusCode::kOk, kPut, PutOf(/*id=*/0, kMiB));
+}
+
+}  // namespace
+
+std::vector<Attack> AttacksOnAStore() {
+  return {
+      {.name = "data that nobody stores",
+       .knows = "own session",
+       .run = DataThatNobodyStores,
+       .seen = {"invalid_request"}},
+      {.name = "data of a lease's own",
+       .knows = "own session",
+       .run = DataOfALeasesOwn,
+       .most = 200},
+  };
+}
+
+}  // namespace invoker::hostile
