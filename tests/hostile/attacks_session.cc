@@ -224,8 +224,8 @@ void FloodOfBulkRequests(Battle* battle, uint64_t tries) {
     return drops.ok() ? (*drops)["too_many_calls"] + (*drops)["bad_tag"] : 0;
   };
   const uint64_t before = dropped();
-  for (uint64_t i = 0;
-       i < tries * kWritten || (FloodMustBeSeen() && dropped() == before && absl::Now() < give_up);
+  for (uint64_t i = 0; i < tries * kWritten || (tries > 0 && FloodMustBeSeen() &&
+                                                dropped() == before && absl::Now() < give_up);
        ++i) {
     for (uint32_t message = 0; message < messages; ++message) {
       RequestHeader header = OwnRequest(battle, sequence++);

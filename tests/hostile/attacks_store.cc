@@ -35,13 +35,14 @@ std::string PutOf(uint64_t id, size_t value_bytes) {
 
 // The same of a lease's executor, which has such a store, and between them what it must do. Then
 // more than there is room for, which the lease's end gives back.
-void DataOfALeasesOwn(Battle* battle, uint64_t tries) {
+void DataInALeasedStore(Battle* battle, uint64_t tries) {
   constexpr auto kPut = static_cast<uint16_t>(StoreOperation::kPut);
   constexpr auto kFree = static_cast<uint16_t>(StoreOperation::kFree);
   constexpr size_t kMiB = 1 << 20;
+  if (tries == 0) return;
   LeaseTerms terms;
   terms.executors = 1;
-  terms.memory_bytes = 64 * kMiB;
+  terms.memory_bytes = 256 * kMiB;  // also for a fabric that is emulated in the executor
   terms.wait = kPatience;
   auto own = RawSession::Open(battle->server, battle->provider, terms);
   if (!own.ok()) return battle->Unmet(own.status());
@@ -69,7 +70,7 @@ void DataOfALeasesOwn(Battle* battle, uint64_t tries) {
     demand(absl::StatusCode::kInvalidArgument, kPut, kept);
   }
   absl::Status full;
-  for (uint64_t i = 0; full.ok() && i < 64; ++i) {
+  for (uint64_t i = 0; full.ok() && i < 256; ++i) {
     full = (*own)->Run(kPut, PutOf(tries + 1 + i, kMiB), kPatience, kStore).status();
   }
   battle->Demand(absl::StatusCode::kResourceExhausted, full);
@@ -87,9 +88,9 @@ std::vector<Attack> AttacksOnAStore() {
        .knows = "own session",
        .run = DataThatNobodyStores,
        .seen = {"invalid_request"}},
-      {.name = "data of a lease's own",
+      {.name = "data in a leased store",
        .knows = "own session",
-       .run = DataOfALeasesOwn,
+       .run = DataInALeasedStore,
        .most = 200},
   };
 }

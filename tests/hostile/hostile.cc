@@ -146,7 +146,7 @@ class Siege {
     ServerProcess::Options options;
     options.command = {Built("tools/invoker_server"), "--listen=127.0.0.1:0",
                        "--provider=" + provider_, "--hot-timeout=50us", "--lease-cores=1",
-                       "--lease-memory=256M",
+                       "--lease-memory=512M",
                        // On some fabrics an executor of another user's could not be reached.
                        absl::StrCat("--executor-user=", getpwuid(geteuid())->pw_name),
                        "--functions=" + Built("tests/hostile/functions.so"),
