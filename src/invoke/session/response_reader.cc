@@ -41,24 +41,22 @@ uint32_t ResponseReader::PutInPlace(uint32_t cell, const CallTable& calls) {
   };
   if (!geometry_.Fits(cell, kHeaderBytes)) return drop(&ResponseDropCounters::outside_window);
   const std::byte* const from = window_.data() + geometry_.OffsetOf(cell);
-  HeaderSnapshot header = HeaderSnapshot::Take(from);
-  const std::optional<uint16_t> place = Relocation::Undo(&header);
+  HeaderSnapshot snapshot = HeaderSnapshot::Take(from);
+  const std::optional<uint16_t> place = Relocation::Undo(&snapshot);
   if (!place.has_value() || authenticated()) return cell;
-  const uint64_t bytes = geometry_.MessageBytes(header.payload_bytes());
+  ResponseHeader header;
+  if (DecodeResponse(snapshot, &header) != WireError::kNone) {
+    return drop(&ResponseDropCounters::not_a_header);
+  }
+  const uint64_t bytes = geometry_.MessageBytes(header.payload_bytes);
   if (bytes > Relocation::kMostBytes) return drop(&ResponseDropCounters::too_long);
   if (!geometry_.Fits(cell, bytes) || !geometry_.Fits(*place, kHeaderBytes)) {
     return drop(&ResponseDropCounters::outside_window);
   }
-  const Call* const call = calls.AtResponseCell(*place);
-  if (call == nullptr) return drop(&ResponseDropCounters::no_such_call);
-  if (header.epoch() != epoch_) return drop(&ResponseDropCounters::wrong_epoch);
-  if (header.sequence() != call->sequence) return drop(&ResponseDropCounters::wrong_sequence);
-  if (header.payload_bytes() > call->response_capacity) {
-    return drop(&ResponseDropCounters::too_long);
-  }
+  if (Match(header, *place, calls) == nullptr) return kMaxCells;
   std::byte* const to = window_.data() + geometry_.OffsetOf(*place);
   memmove(to, from, bytes);
-  header.CopyTo(to);
+  snapshot.CopyTo(to);
   return *place;
 }
 

@@ -113,17 +113,8 @@ class ResponseReader {
   ABSL_ATTRIBUTE_ALWAYS_INLINE bool ReadOne(const HeaderSnapshot& snapshot,
                                             const ResponseHeader& header, uint32_t cell,
                                             const std::byte* payload, CallTable* calls, Take take) {
-    Call* call = calls->AtResponseCell(cell);
-    if (ABSL_PREDICT_FALSE(call == nullptr)) return Drop(&ResponseDropCounters::no_such_call);
-    if (ABSL_PREDICT_FALSE(header.epoch != epoch_)) {
-      return Drop(&ResponseDropCounters::wrong_epoch);
-    }
-    if (ABSL_PREDICT_FALSE(header.sequence != call->sequence)) {
-      return Drop(&ResponseDropCounters::wrong_sequence);
-    }
-    if (ABSL_PREDICT_FALSE(header.payload_bytes > call->response_capacity)) {
-      return Drop(&ResponseDropCounters::too_long);
-    }
+    Call* const call = Match(header, cell, *calls);
+    if (ABSL_PREDICT_FALSE(call == nullptr)) return false;
     if constexpr (kAuthenticated) {
       payload = Authenticate(snapshot, header.payload_bytes, cell, payload);
       if (payload == nullptr) return Drop(&ResponseDropCounters::bad_tag);
@@ -134,6 +125,26 @@ class ResponseReader {
     ++answers_;
     take(call, header, payload);
     return true;
+  }
+  // The call that waits at `cell` for a response with this header. nullptr, and the response has
+  // been dropped, if there is none.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Call* Match(const ResponseHeader& header, uint32_t cell,
+                                           const CallTable& calls) {
+    Call* const call = calls.AtResponseCell(cell);
+    uint64_t ResponseDropCounters::*reason;
+    if (ABSL_PREDICT_FALSE(call == nullptr)) {
+      reason = &ResponseDropCounters::no_such_call;
+    } else if (ABSL_PREDICT_FALSE(header.epoch != epoch_)) {
+      reason = &ResponseDropCounters::wrong_epoch;
+    } else if (ABSL_PREDICT_FALSE(header.sequence != call->sequence)) {
+      reason = &ResponseDropCounters::wrong_sequence;
+    } else if (ABSL_PREDICT_FALSE(header.payload_bytes > call->response_capacity)) {
+      reason = &ResponseDropCounters::too_long;
+    } else {
+      return call;
+    }
+    Drop(reason);
+    return nullptr;
   }
   bool Drop(uint64_t ResponseDropCounters::*reason) {
     ++(dropped_.*reason);

@@ -242,7 +242,6 @@ struct HeaderSnapshot {
     }
   }
 
-  uint32_t payload_bytes() const { return static_cast<uint32_t>(words[0] >> 32); }
   uint64_t sequence() const { return words[1]; }
   uint32_t epoch() const { return static_cast<uint32_t>(words[2]); }
 
