@@ -193,8 +193,8 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
         PlaceExecutors(rooms, options.executors - granted.executors, pick);
     std::vector<size_t> asked;
     std::vector<uint32_t> wanted;
+    const bool others_refused = !granted.refusal.ok();
     for (size_t i = 0; i < members.size(); ++i) {
-      const bool others_refused = !granted.refusal.ok();
       // After a refusal, only where something should be free; what was published may be old.
       const bool may_give = !others_refused || rooms[i].free > 0 || pick != nullptr;
       if (shares[i] == 0 || !may_give) continue;

@@ -203,8 +203,8 @@ void CallDriver::DriveForCallbacks(absl::FunctionRef<bool()> done, int64_t deadl
       deadline_ns != kForever && deadline_ns - transport::MonotonicNs() < kHasteNs;
   while (!done() && session_->needs_turns() &&
          (deadline_ns == kForever || transport::MonotonicNs() < deadline_ns)) {
-    if (in_haste && role_.TryTake()) {
-      DriveHereLocked</*kTurns=*/1>(nullptr, deadline_ns);
+    if (in_haste) {
+      DriveOrWaitLocked</*kTurns=*/1>(nullptr, deadline_ns);
     } else {
       DriveOrWaitLocked(nullptr, deadline_ns);
     }

@@ -178,10 +178,9 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   class Visit;
 
   static constexpr int64_t kForever = INT64_MAX;
-  // Idle turns between two readings of the clock.
   static constexpr uint32_t kTurnsPerClock = 64;
-  // A thread that has less time than this to drive reads it after each: so many turns may take as
-  // long as a call.
+  // A thread that has less time than this to drive reads the clock after each turn: so many may
+  // take as long as a call.
   static constexpr int64_t kHasteNs = 20'000;
 
   // The last thing that a method does, since it may end the driver.
@@ -224,9 +223,10 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
 
   // Driving. Returns when the call has ended (with no call: when there may be room), at the
   // deadline, or early: the caller checks and comes again.
+  // `kTurns`: idle turns between two readings of the clock.
+  template <uint32_t kTurns = kTurnsPerClock>
   void DriveOrWaitLocked(Call* call, int64_t deadline_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
-    if (ABSL_PREDICT_TRUE(role_.TryTake()))
-      return DriveHereLocked<kTurnsPerClock>(call, deadline_ns);
+    if (ABSL_PREDICT_TRUE(role_.TryTake())) return DriveHereLocked<kTurns>(call, deadline_ns);
     WaitLocked(call, deadline_ns);
   }
   template <uint32_t kTurns>

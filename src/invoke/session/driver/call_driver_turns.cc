@@ -154,7 +154,7 @@ void CallDriver::LookLocked() {
 // has passed, or callbacks are due; inside of a callback, others' callbacks wait, unless the thread
 // waits for room, which they may have. With no call: until a call or a cell comes or goes, or there
 // is nothing to drive for, and, if others wait, for so many turns. At least one, since the others
-// may have no call either. `kTurns`: idle turns between two readings of the clock.
+// may have no call either.
 template <uint32_t kTurns>
 void CallDriver::DriveLocked(const Call* call, int64_t deadline_ns, uint32_t turns_if_others_wait) {
   ClientSession* const session = session_.get();
