@@ -17,12 +17,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "src/invoke/wire/wire.h"
 #include "tests/hostile/attacker.h"
 #include "tests/hostile/raw_session.h"
 
 namespace invoker::hostile {
+
+// For an answer, on a loaded machine.
+inline constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // What is known of a session of somebody else's.
 struct VictimFacts {

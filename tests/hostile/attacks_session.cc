@@ -24,9 +24,6 @@
 namespace invoker::hostile {
 namespace {
 
-// For an answer, on a loaded machine.
-constexpr absl::Duration kPatience = absl::Seconds(60);
-
 // Rings for a message in the attacker's own window, where the ones before it are still to be seen:
 // each has another place.
 void WriteOwn(Battle* battle, Attacker* attacker, absl::Span<const std::byte> message,

@@ -10,14 +10,16 @@
 namespace invoker::hostile {
 namespace {
 
-// For an answer, on a loaded machine.
-constexpr absl::Duration kPatience = absl::Seconds(60);
+std::string AnyRequest(Battle* battle) {
+  std::string request(battle->Random() % 200, '\0');
+  for (char& byte : request) byte = static_cast<char>(battle->Random());
+  return request;
+}
 
 // Requests to a data store, which only the executors of a lease have, of any kind and content.
 void DataThatNobodyStores(Battle* battle, uint64_t tries) {
   for (uint64_t i = 0; i < tries; ++i) {
-    std::string request(battle->Random() % 200, '\0');
-    for (char& byte : request) byte = static_cast<char>(battle->Random());
+    const std::string request = AnyRequest(battle);
     const auto operation = static_cast<uint16_t>(battle->Random() % 3);
     battle->Demand(absl::StatusCode::kInvalidArgument,
                    battle->own->Run(operation, request, kPatience, kStore).status());
@@ -53,8 +55,7 @@ void DataInALeasedStore(Battle* battle, uint64_t tries) {
   const std::string kept = PutOf(/*id=*/0, /*value_bytes=*/80);
   demand(absl::StatusCode::kOk, kPut, kept);
   for (uint64_t i = 0; i < tries; ++i) {
-    std::string request(battle->Random() % 200, '\0');
-    for (char& byte : request) byte = static_cast<char>(battle->Random());
+    const std::string request = AnyRequest(battle);
     const auto number = static_cast<uint16_t>(2 + battle->Random() % 0xfffe);
     const std::string put = PutOf(1 + i, battle->Random() % 1000);
     demand(absl::StatusCode::kInvalidArgument, kPut, request);

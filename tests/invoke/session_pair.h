@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "gtest/gtest.h"
 #include "src/invoke/executor/session/executor_session.h"
@@ -213,7 +214,8 @@ class SessionPair final : public transport::ReactorHandler {
   }
   // What peers see of it, from which they wake it.
   bool ClientShowsSleep() const {
-    const std::string word = transport::SharedFilePath(client_reactor_->address()) + "-asleep";
+    const std::string word = absl::StrCat(transport::SharedFilePath(client_reactor_->address()),
+                                          transport::kSleepWordSuffix);
     uint32_t asleep = 0;
     const int fd = open(word.c_str(), O_RDONLY | O_CLOEXEC);
     EXPECT_GE(fd, 0) << word;
