@@ -92,10 +92,14 @@ TEST_P(DataAuthTest, CallsOfEverySizeComeBackWhole) {
 }
 
 TEST_P(DataAuthTest, MessagesThatTravelTogetherAreEachOpened) {
+  using Start = std::function<Call*(const std::string&)>;
+  const Start echo = [this](const std::string& text) { return pair_.StartEcho(text, 6); };
   // With much room for each response they are far apart, and are relocated if there are no tags.
-  for (const uint32_t room : {600, 6}) {
+  const Start probe = [this](const std::string& text) { return pair_.StartProbe(text, 600); };
+  const Start short_probe = [this](const std::string& text) { return pair_.StartProbe(text, 6); };
+  for (const Start& start : {echo, probe, short_probe}) {
     std::vector<Call*> calls;
-    for (int i = 0; i < 20; ++i) calls.push_back(pair_.StartProbe(absl::StrCat("text", i), room));
+    for (int i = 0; i < 20; ++i) calls.push_back(start(absl::StrCat("text", i)));
     pair_.client().Flush();
     for (size_t i = 0; i < calls.size(); ++i) {
       ASSERT_TRUE(pair_.UntilEnded(calls[i]));
