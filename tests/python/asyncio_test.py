@@ -9,7 +9,7 @@ import weakref
 
 import invoker
 import pytest
-from conftest import microseconds, run_script
+from conftest import comes_true, microseconds, run_script
 
 
 def cores(worker):
@@ -212,7 +212,8 @@ def test_clients_that_are_closed_leave_nothing_in_the_loop(server):
                 assert await client.acall("echo", b"x") == b"x"
             await asyncio.sleep(0)
             counts.append(descriptors())
-        assert len(set(counts[1:])) == 1, counts
+        # gRPC closes a connection a moment after the client has let go of it.
+        assert comes_true(lambda: descriptors() == min(counts[1:])), counts
 
     asyncio.run(main())
 
