@@ -191,8 +191,9 @@ class TypedFunction<R(Parameters...), Caller> {
   template <typename, typename>
   friend class TypedFunction;
 
-  // Arguments of more bytes are put together in the request window itself.
-  static constexpr std::size_t kOnStack = 1024;
+  // Arguments of more bytes are put together in the request window itself: a copy of these costs
+  // less than room there does.
+  static constexpr std::size_t kOnStack = 4096;
 
   using Handle = typename Caller::FunctionHandle;
 
