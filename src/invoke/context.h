@@ -20,8 +20,8 @@ namespace invoker {
 inline namespace function_abi_v1 {
 
 // What a function can ask about the call that it runs, and room for arrays that it returns. Valid
-// during the call, on its thread. A typed function gets one by a first parameter of type Context or
-// Context&; one of bytes by Output::context().
+// during the call, on its thread; a Reply's until the answer, on any thread. A typed function gets
+// one by a first parameter of type Context or Context&; one of bytes by Output::context().
 class Context {
  public:
   explicit Context(const invoker_call* call) : call_(call) {}
@@ -50,7 +50,9 @@ class Context {
     const std::array<std::size_t, kDimensions> shape = {static_cast<std::size_t>(length)...};
     std::uint64_t bytes = sizeof(T);
     for (const std::size_t dimension : shape) {
-      if (__builtin_mul_overflow(bytes, dimension, &bytes)) bytes = UINT64_MAX / 2;
+      // A length too large for any room, or one that was negative.
+      const bool overflows = __builtin_mul_overflow(bytes, dimension, &bytes);
+      if (overflows || bytes > UINT64_MAX / 2) bytes = UINT64_MAX / 2;
     }
     const std::uint64_t data = used_ + 8 * kDimensions;
     const std::uint64_t end = data + (bytes + 7) / 8 * 8;

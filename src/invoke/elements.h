@@ -5,6 +5,7 @@
 #ifndef INVOKER_SRC_INVOKE_ELEMENTS_H_
 #define INVOKER_SRC_INVOKE_ELEMENTS_H_
 
+#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@ struct StructField {
   std::size_t offset;
   std::size_t size;
   std::size_t alignment;
+  bool is_bool;  // or an array of bool
 };
 
 namespace values_internal {
@@ -79,6 +81,24 @@ constexpr bool IsNatural(const StructField (&fields)[N], std::size_t size, std::
   return (end + alignment - 1) / alignment * alignment == size;
 }
 
+// Whether every bool among the elements is 0 or 1, as C++ needs it: the bytes are a peer's.
+template <typename T>
+bool HasValidBools(const std::byte* data, std::size_t elements) {
+  const auto are_valid = [](const std::byte* bools, std::size_t count) {
+    return std::all_of(bools, bools + count, [](std::byte byte) { return byte <= std::byte{1}; });
+  };
+  if constexpr (std::is_same_v<T, bool>) return are_valid(data, elements);
+  if constexpr (IsStruct<T>::value) {
+    for (const StructField& field : InvokerFieldsOf(static_cast<const T*>(nullptr))) {
+      if (!field.is_bool) continue;
+      for (std::size_t i = 0; i < elements; ++i) {
+        if (!are_valid(data + i * sizeof(T) + field.offset, field.size)) return false;
+      }
+    }
+  }
+  return true;
+}
+
 template <typename T>
 std::string ElementName() {
   if constexpr (kIsNumber<T>) {
@@ -96,10 +116,11 @@ std::string ElementName() {
 }  // namespace values_internal
 }  // namespace invoker
 
-#define INVOKER_INTERNAL_FIELD(type, field)                                        \
-  ::invoker::StructField {                                                         \
-#field, &::invoker::values_internal::FieldName < decltype(type::field)>,       \
-        offsetof(type, field), sizeof(type::field), alignof(decltype(type::field)) \
+#define INVOKER_INTERNAL_FIELD(type, field)                                         \
+  ::invoker::StructField {                                                          \
+#field, &::invoker::values_internal::FieldName < decltype(type::field)>,        \
+        offsetof(type, field), sizeof(type::field), alignof(decltype(type::field)), \
+        std::is_same_v < std::remove_all_extents_t < decltype(type::field)>, bool>  \
   }
 #define INVOKER_INTERNAL_FIELDS_1(T, a) INVOKER_INTERNAL_FIELD(T, a)
 #define INVOKER_INTERNAL_FIELDS_2(T, a, ...) \
@@ -116,11 +137,27 @@ std::string ElementName() {
   INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_6(T, __VA_ARGS__)
 #define INVOKER_INTERNAL_FIELDS_8(T, a, ...) \
   INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_7(T, __VA_ARGS__)
-#define INVOKER_INTERNAL_COUNTED(a, b, c, d, e, f, g, h, count, ...) count
+#define INVOKER_INTERNAL_FIELDS_9(T, a, ...) \
+  INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_8(T, __VA_ARGS__)
+#define INVOKER_INTERNAL_FIELDS_10(T, a, ...) \
+  INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_9(T, __VA_ARGS__)
+#define INVOKER_INTERNAL_FIELDS_11(T, a, ...) \
+  INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_10(T, __VA_ARGS__)
+#define INVOKER_INTERNAL_FIELDS_12(T, a, ...) \
+  INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_11(T, __VA_ARGS__)
+#define INVOKER_INTERNAL_FIELDS_13(T, a, ...) \
+  INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_12(T, __VA_ARGS__)
+#define INVOKER_INTERNAL_FIELDS_14(T, a, ...) \
+  INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_13(T, __VA_ARGS__)
+#define INVOKER_INTERNAL_FIELDS_15(T, a, ...) \
+  INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_14(T, __VA_ARGS__)
+#define INVOKER_INTERNAL_FIELDS_16(T, a, ...) \
+  INVOKER_INTERNAL_FIELD(T, a), INVOKER_INTERNAL_FIELDS_15(T, __VA_ARGS__)
+#define INVOKER_INTERNAL_COUNTED(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
 #define INVOKER_INTERNAL_JOIN(a, b) a##b
 #define INVOKER_INTERNAL_JOIN_EXPANDED(a, b) INVOKER_INTERNAL_JOIN(a, b)
 
-// Describes a trivially copyable struct by its fields, 1 to 8, in their order, so that it travels:
+// Describes a trivially copyable struct by its fields, 1 to 16, in their order, so that it travels:
 //
 //   struct Particle {
 //     double position[3];
@@ -135,8 +172,9 @@ std::string ElementName() {
 #define INVOKER_STRUCT(type, ...)                                                                 \
   inline const auto& InvokerFieldsOf(const type*) {                                               \
     static constexpr ::invoker::StructField fields[] = {INVOKER_INTERNAL_JOIN_EXPANDED(           \
-        INVOKER_INTERNAL_FIELDS_,                                                                 \
-        INVOKER_INTERNAL_COUNTED(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0))(type, __VA_ARGS__)};    \
+        INVOKER_INTERNAL_FIELDS_, INVOKER_INTERNAL_COUNTED(__VA_ARGS__, 16, 15, 14, 13, 12, 11,   \
+                                                           10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0))(    \
+        type, __VA_ARGS__)};                                                                      \
     static_assert(::invoker::values_internal::IsNatural(fields, sizeof(type), alignof(type)),     \
                   "INVOKER_STRUCT names every field of the struct, in its order, and the struct " \
                   "is not packed");                                                               \

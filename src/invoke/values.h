@@ -173,16 +173,22 @@ struct Elements {
   }
   static bool Read(ValueReader* reader, const T** data, std::size_t* shape) {
     if (reader->IsAtReference()) return ReadReferred(reader, data, shape);
-    *data = reinterpret_cast<const T*>(TakeElements(reader, sizeof(T), N, shape));
-    return *data != nullptr;
+    return Take(reader, data, shape);
   }
 
  private:
   static bool ReadReferred(ValueReader* reader, const T** data, std::size_t* shape) {
     ValueReader found(nullptr, 0);
     if (!reader->TakeReference(Name(), &found)) return false;
-    *data = reinterpret_cast<const T*>(TakeElements(&found, sizeof(T), N, shape));
-    return *data != nullptr && found.left() == 0;
+    return Take(&found, data, shape) && found.left() == 0;
+  }
+  static bool Take(ValueReader* reader, const T** data, std::size_t* shape) {
+    const std::byte* const bytes = TakeElements(reader, sizeof(T), N, shape);
+    *data = reinterpret_cast<const T*>(bytes);
+    if (bytes == nullptr) return false;
+    std::size_t elements = 1;
+    for (std::size_t i = 0; i < N; ++i) elements *= shape[i];
+    return HasValidBools<T>(bytes, elements);
   }
 };
 
@@ -210,13 +216,8 @@ struct Value<T, std::enable_if_t<values_internal::kIsNumber<T>>> {
   }
   static bool Read(ValueReader* reader, T* value) {
     const std::byte* const from = reader->Take(values_internal::Padded(sizeof(T)));
-    if (from == nullptr) return false;
-    if constexpr (std::is_same_v<T, bool>) {
-      if (static_cast<unsigned char>(*from) > 1) return false;
-      *value = *from != std::byte{0};
-    } else {
-      std::memcpy(value, from, sizeof(T));
-    }
+    if (from == nullptr || !values_internal::HasValidBools<T>(from, 1)) return false;
+    std::memcpy(value, from, sizeof(T));
     return true;
   }
 };
@@ -232,8 +233,9 @@ struct Value<T, std::enable_if_t<values_internal::IsStruct<T>::value>> {
   }
   static bool Read(ValueReader* reader, T* value) {
     const std::byte* const from = reader->Take(values_internal::Padded(sizeof(T)));
-    if (from != nullptr) std::memcpy(value, from, sizeof(T));
-    return from != nullptr;
+    if (from == nullptr || !values_internal::HasValidBools<T>(from, 1)) return false;
+    std::memcpy(value, from, sizeof(T));
+    return true;
   }
 };
 

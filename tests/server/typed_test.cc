@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -133,6 +134,26 @@ TEST_P(TypedTest, AResultInPlaceIsAViewOfTheResponse) {
   EXPECT_EQ((*large)->size(), 10000u);
 }
 
+TEST_P(TypedTest, AnArrayThatIsTooLongForAnyRoomIsRefused) {
+  server_->Register("make", [](Context& context, int64_t rows, int64_t columns) {
+    ArrayView<double, 2> made = context.NewArray<double>(rows, columns);
+    for (double& element : made) element = 1;
+    return made;
+  });
+  Start();
+  const auto make = Find<ArrayView<double, 2>(int64_t, int64_t)>("make");
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  for (const int64_t rows : {int64_t{-1}, most, most / 8, int64_t{1} << 61, int64_t{1} << 32}) {
+    for (const int64_t columns : {int64_t{1}, int64_t{2}, int64_t{1} << 29, most, int64_t{-8}}) {
+      const absl::Status refused = make(rows, columns).status();
+      EXPECT_TRUE(absl::IsResourceExhausted(refused)) << rows << ", " << columns << ": " << refused;
+    }
+  }
+  const auto none = make(0, most);
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ((*none)->size(), 0u);
+}
+
 TEST_P(TypedTest, EveryTypeTravels) {
   server_->Register("mix", [](const std::string& text, std::vector<std::string> list,
                               std::optional<int32_t> number, bool flag, std::vector<Particle> all,
@@ -204,6 +225,8 @@ TEST_P(TypedTest, AFunctionOfOtherTypesIsRefusedBeforeItIsCalled) {
 }
 
 TEST_P(TypedTest, BytesThatAreNoArgumentsAreRefusedAndTheSessionGoesOn) {
+  server_->Register("order", [](const shop::Order& order) { return order.item(); });
+  server_->Register("flags", [](ArrayView<const bool> flags) { return flags.size() == 0; });
   Start();
   const RemoteFunction bytes = *client_->Function("dot");
   EXPECT_EQ(bytes.signature(), "(f64[:], f64[:]) -> f64");
@@ -214,6 +237,14 @@ TEST_P(TypedTest, BytesThatAreNoArgumentsAreRefusedAndTheSessionGoesOn) {
   EXPECT_THAT(message(std::string(8, '\xff')), HasSubstr("argument 1 is no f64[:]"));
   EXPECT_THAT(message(std::string(8, '\0')), HasSubstr("argument 2 is no f64[:]"));
   EXPECT_THAT(message(std::string(24, '\0')), HasSubstr("8 bytes more than the arguments"));
+  const RemoteFunction order = *client_->Function("order");
+  const std::string cut_short("\3\0\0\0\0\0\0\0\x0a\x05t\0\0\0\0\0", 16);
+  EXPECT_THAT(std::string(client_->Invoke(order, cut_short).status().message()),
+              HasSubstr("argument 1 is no protobuf[shop.Order], or is cut short"));
+  const RemoteFunction flags = *client_->Function("flags");
+  const std::string no_bool("\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16);
+  EXPECT_THAT(std::string(client_->Invoke(flags, no_bool).status().message()),
+              HasSubstr("argument 1 is no bool[:]"));
   const std::vector<double> a = {3};
   EXPECT_EQ(Find<DotSignature>("dot")(a, a).value(), 9);
 }
@@ -222,10 +253,16 @@ TEST_P(TypedTest, ACallMayBeStartedAndWaitedForLater) {
   Start();
   const auto dot = Find<DotSignature>("dot");
   std::vector<TypedFuture<double, Future>> futures;
-  for (int i = 0; i < 20; ++i) {
-    futures.push_back(dot.Start(std::vector<double>(200, i), std::vector<double>(200, 1)));
+  // Copied into the request window, and put together there.
+  for (const size_t size : {200, 2000}) {
+    futures.clear();
+    for (int i = 0; i < 20; ++i) {
+      futures.push_back(dot.Start(std::vector<double>(size, i), std::vector<double>(size, 1)));
+    }
+    for (size_t i = 0; i < 20; ++i) {
+      EXPECT_EQ(futures[i].Get().value(), static_cast<double>(size * i));
+    }
   }
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(futures[static_cast<size_t>(i)].Get().value(), 200 * i);
   auto large = dot.Start(std::vector<double>(300000, 1), std::vector<double>(300000, 1));
   EXPECT_EQ(large.Get().value(), 300000);
 }
