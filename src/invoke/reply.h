@@ -5,6 +5,7 @@
 #ifndef INVOKER_SRC_INVOKE_REPLY_H_
 #define INVOKER_SRC_INVOKE_REPLY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -24,15 +25,16 @@ inline namespace function_abi_v1 {
 // runs other functions. Arguments that are views hold until the answer, and so does the context.
 //
 // Movable. One that is destroyed without an answer fails the call. What the function throws fails
-// the call, too, and an answer after that has no effect.
+// the call, too, and an answer after that has no effect. Threads may answer at the same time: one
+// of them does, and the others get false.
 template <typename R>
 class Reply {
  public:
   // Takes the call from the function that defers it.
   explicit Reply(invoker_call* call) : call_(call) {}
-  Reply(Reply&& other) noexcept : call_(std::exchange(other.call_, nullptr)) {}
+  Reply(Reply&& other) noexcept : call_(other.Take()) {}
   Reply& operator=(Reply&& other) noexcept {
-    std::swap(call_, other.call_);
+    other.call_ = call_.exchange(other.Take());
     return *this;
   }
   ~Reply() { Fail("the function has dropped the reply without an answer"); }
@@ -41,33 +43,41 @@ class Reply {
   // `reply()` for void. False, and nothing happens, if there has been an answer already.
   template <typename... Value>
   bool operator()(const Value&... value) {
-    if (call_ == nullptr) return false;
-    if constexpr (sizeof...(Value) == 0) {
-      return Complete(0);
-    } else {
-      return Complete(function_internal::WriteResult<R>(value..., call_));
+    invoker_call* const call = Take();
+    if (call == nullptr) return false;
+    std::int64_t written = 0;
+    if constexpr (sizeof...(Value) != 0) {
+      try {
+        written = function_internal::WriteResult<R>(value..., call);
+      } catch (...) {
+        call_ = call;  // still to be answered
+        throw;
+      }
     }
+    call->services->complete(call, written);
+    return true;
   }
 
   // The call fails, with this message and perhaps a code of the application's own (CallError).
   bool Fail(std::string_view message, std::int32_t code = INVOKER_FAILED) {
-    if (call_ == nullptr) return false;
-    function_internal::SetError(call_, message);
-    return Complete(code < 0 ? code : INVOKER_FAILED);
-  }
-
-  // Until there is an answer; on any thread.
-  Context context() const { return Context(call_); }
-  bool cancelled() const { return call_ == nullptr || INVOKER_CALL_CANCELLED(call_); }
-
- private:
-  bool Complete(std::int64_t returned) {
-    invoker_call* const call = std::exchange(call_, nullptr);
-    call->services->complete(call, returned);
+    invoker_call* const call = Take();
+    if (call == nullptr) return false;
+    function_internal::SetError(call, message);
+    call->services->complete(call, code < 0 ? code : INVOKER_FAILED);
     return true;
   }
 
-  invoker_call* call_;  // nullptr: there has been an answer
+  // On any thread, until an answer begins.
+  Context context() const { return Context(call_); }
+  bool cancelled() const {
+    const invoker_call* const call = call_;
+    return call == nullptr || INVOKER_CALL_CANCELLED(call);
+  }
+
+ private:
+  invoker_call* Take() { return call_.exchange(nullptr); }
+
+  std::atomic<invoker_call*> call_;  // nullptr: there has been an answer
 };
 
 }  // namespace function_abi_v1

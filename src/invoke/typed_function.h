@@ -56,10 +56,8 @@ class ReferredData {
     static_assert(kReferenceBytes == INVOKER_REFERENCE_BYTES);
     invoker_stored_data data = {};
     data.struct_size = sizeof(data);
-    const invoker_services* const services = call_->services;
-    const bool can_find = services != nullptr && services->struct_size >= sizeof(*services);
-    if (!can_find ||
-        services->find_data(call_, reinterpret_cast<const std::uint8_t*>(reference), &data) != 0) {
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(reference);
+    if (call_->services == nullptr || call_->services->find_data(call_, bytes, &data) != 0) {
       problem_ =
           "its reference is to no data of this executor: it has been freed, or is of another "
           "lease";

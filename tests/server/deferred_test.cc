@@ -110,6 +110,27 @@ TEST_P(DeferredTest, AReplyAnswersOnce) {
   EXPECT_EQ(call.Get().value(), "once");
 }
 
+TEST_P(DeferredTest, OfThreadsThatAnswerAtTheSameTimeOneDoes) {
+  Start();
+  const auto later = Find<Text>("later");
+  for (int round = 0; round < 100; ++round) {
+    auto call = later.Start("");
+    Reply<std::string> reply = replies_.Take();
+    absl::Barrier* const barrier = new absl::Barrier(2);
+    bool answered = false;
+    std::thread other([&] {
+      if (barrier->Block()) delete barrier;
+      answered = reply("other");
+    });
+    if (barrier->Block()) delete barrier;
+    const bool failed = reply.Fail("failed");
+    other.join();
+    EXPECT_NE(answered, failed);
+    const auto answer = call.Get();
+    EXPECT_EQ(answer.ok(), answered) << answer.status();
+  }
+}
+
 TEST_P(DeferredTest, ADroppedReplyAndAFailedOneFailTheCall) {
   Start();
   const auto later = Find<Text>("later");
