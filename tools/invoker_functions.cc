@@ -49,10 +49,12 @@ std::string AsJson(const std::string& server, const bootstrap::WorkerInfo& info)
   line["version"] = info.software_version;
   line["functions"] = nlohmann::json::array();
   line["signatures"] = nlohmann::json::object();
+  line["docs"] = nlohmann::json::object();
   for (const bootstrap::FunctionInfo& function : info.functions) {
     if (function.name.empty()) continue;
     line["functions"].push_back(function.name);
     if (!function.signature.empty()) line["signatures"][function.name] = function.signature;
+    if (!function.doc.empty()) line["docs"][function.name] = function.doc;
   }
   // A name with bytes that are not UTF-8 must not end the program.
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

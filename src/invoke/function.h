@@ -20,9 +20,11 @@
  * In C the table of functions is written by hand; docs/guide/functions.md shows one, and how to
  * build both.
  *
- * The worker owns the input, output and error buffers; they hold during the call only, so a
- * function must not keep pointers into them. One call runs on one thread from beginning to end, but
- * several executors may call the same function at the same time: functions must be thread-safe.
+ * The worker owns the input, output and error buffers; they hold until the function has answered,
+ * and no pointer into them may be kept for longer. A function that returns its answer runs on one
+ * thread from beginning to end; one with a Reply may answer on any other. Several executors, and
+ * several threads of one (INVOKER_CONCURRENCY), may call the same function at the same time:
+ * functions must be thread-safe.
  *
  * This header needs no library of Invoker. It compiles as C11 and as C++17, and may be copied
  * together with the headers that it includes. */
@@ -246,14 +248,13 @@ inline Registration::Registration(std::string_view quoted_name, invoker_function
   last_registration = this;
 }
 
-// Returns whether there is one of that name.
-inline bool SetConcurrency(std::string_view quoted_name, std::uint32_t threads) {
+// The entry of that name. Where there is none, the worker refuses the library for a function that
+// nothing defines.
+inline invoker_entry& EntryOf(std::string_view quoted_name) {
   for (Registration* at = last_registration; at != nullptr; at = at->previous) {
-    if (Unquote(quoted_name) != at->name) continue;
-    at->entry.concurrency = threads;
-    return true;
+    if (Unquote(quoted_name) == at->name) return at->entry;
   }
-  return false;
+  return (new Registration(quoted_name, nullptr))->entry;
 }
 
 inline const invoker_module* Module() {
@@ -341,14 +342,20 @@ extern "C" inline const invoker_module* invoker_get_module(void) {
 #define INVOKER_FUNCTION(name, ...) \
   INVOKER_INTERNAL_DEFINE(INVOKER_INTERNAL_FORM(__VA_ARGS__, ), #name, __COUNTER__, __VA_ARGS__)
 
-// Has the executor run the function of that name, which this file has defined before, on up to so
-// many threads at a time, beside other functions: for one that waits. A semicolon follows.
-#define INVOKER_CONCURRENCY(name, threads) INVOKER_INTERNAL_CONCURRENCY(#name, threads, __COUNTER__)
-#define INVOKER_INTERNAL_CONCURRENCY(name, threads, id) \
-  INVOKER_INTERNAL_CONCURRENCY_EXPANDED(name, threads, id)
-#define INVOKER_INTERNAL_CONCURRENCY_EXPANDED(name, threads, id) \
-  [[maybe_unused]] static const bool invoker_concurrency_##id =  \
-      ::invoker::function_internal::SetConcurrency(name, threads)
+// Both say more of the function of that name, which this file has defined before; otherwise no
+// worker loads the library. A semicolon follows.
+//
+// Has the executor run the function on up to so many threads at a time, beside other functions: for
+// one that waits.
+#define INVOKER_CONCURRENCY(name, threads) \
+  INVOKER_INTERNAL_SET(#name, concurrency, threads, __COUNTER__)
+// One line for people, a string literal: `invoker functions --long` shows it.
+#define INVOKER_DOC(name, text) INVOKER_INTERNAL_SET(#name, doc, text, __COUNTER__)
+#define INVOKER_INTERNAL_SET(name, member, value, id) \
+  INVOKER_INTERNAL_SET_EXPANDED(name, member, value, id)
+#define INVOKER_INTERNAL_SET_EXPANDED(name, member, value, id) \
+  [[maybe_unused]] static const bool invoker_##member##_##id = \
+      (::invoker::function_internal::EntryOf(name).member = (value), true)
 
 // Registers an `invoker_function` that exists already. A semicolon follows.
 #define INVOKER_REGISTER(name, function) \

@@ -8,7 +8,7 @@
 //   absl::StatusOr<invoker::LeaseEnd> bill = (*lease)->Release();
 //
 // A lease is cores and memory of the worker for as long as it is held. Each of its executors is a
-// process of its own, which runs one function at a time and which nobody else can call. A function
+// process of its own, which nobody else can call. A function
 // that crashes, or breaks a limit, ends its lease and no other: every call that is under way on any
 // of its executors fails with ABORTED and MAYBE_EXECUTED, further ones with ABORTED and NOT_SENT,
 // and the messages say what happened. The lease also ends when its ttl is over, when the worker

@@ -99,7 +99,9 @@ absl::Status Server::Start() { return parts_->Start(); }
 
 const std::string& Server::address() const { return parts_->address(); }
 
-std::string Server::metrics_address() const { return parts_->server()->metrics_address(); }
+std::string Server::metrics_address() const {
+  return parts_->server() == nullptr ? "" : parts_->server()->metrics_address();
+}
 
 std::vector<std::string> Server::providers() const {
   std::vector<std::string> providers;

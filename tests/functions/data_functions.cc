@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "invoker/function.h"
 
@@ -59,3 +61,11 @@ INVOKER_FUNCTION(test.twice, input, output) {
   output.Append(input.data(), input.size());
   return invoker::Result::Ok();
 }
+
+// A typed function.
+INVOKER_FUNCTION(test.repeat, (std::string_view text, std::uint32_t times)->std::string) {
+  std::string repeated;
+  for (std::uint32_t i = 0; i < times; ++i) repeated += text;
+  return repeated;
+}
+INVOKER_DOC(test.repeat, "the text so many times");

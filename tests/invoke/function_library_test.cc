@@ -167,7 +167,7 @@ TEST(FunctionLibraryTest, LibraryCanBeUnloadedAndLoadedAgain) {
   for (int round = 0; round < 3; ++round) {
     auto library = FunctionLibrary::Load(Library("test_functions.so"));
     ASSERT_TRUE(library.ok()) << library.status();
-    EXPECT_EQ((*library)->functions().size(), 16u);
+    EXPECT_EQ((*library)->functions().size(), 17u);
   }
 }
 
@@ -274,6 +274,11 @@ TEST(FunctionLibraryTest, EmptyTableIsRefused) {
 TEST(FunctionLibraryTest, DuplicateNameWithinALibraryIsRefused) {
   ExpectError(LoadError(Library("duplicate_names.so")), absl::StatusCode::kInvalidArgument,
               {"\"twin\" twice"});
+}
+
+TEST(FunctionLibraryTest, MoreSaidOfAFunctionThatIsNotThereYetIsRefused) {
+  ExpectError(LoadError(Library("named_before.so")), absl::StatusCode::kInvalidArgument,
+              {"\"later\"", "INVOKER_CONCURRENCY", "nothing before that defines it"});
 }
 
 TEST(FunctionLibraryTest, BadNameIsRefusedAndPrintedSafely) {

@@ -22,6 +22,9 @@ INVOKER_FUNCTION(copy, in, out) {
   return invoker::Result::Ok();
 }
 
+INVOKER_CONCURRENCY(copy, 3);
+INVOKER_DOC(copy, "the input");
+
 INVOKER_FUNCTION("dots.and-dashes_2", input, output) { return invoker::Result::Ok(); }
 
 INVOKER_FUNCTION(pieces, input, output) {
@@ -102,6 +105,16 @@ TEST_F(FunctionMacroTest, ModuleListsTheFunctionsOfAllFilesOnce) {
                                                "overflow", "error", "coded_error", "positive_error",
                                                "throw", "throw_int", "raw", "other.file"}));
   EXPECT_EQ(invoker_get_module(), module);
+}
+
+TEST_F(FunctionMacroTest, MoreIsSaidOfAFunctionByItsName) {
+  const invoker_module* module = invoker_get_module();
+  for (std::uint32_t i = 0; i < module->count; ++i) {
+    const invoker_entry& entry = module->entries[i];
+    const bool is_copy = std::string(entry.name) == "copy";
+    EXPECT_EQ(entry.concurrency, is_copy ? 3u : 0u) << entry.name;
+    EXPECT_STREQ(entry.doc, is_copy ? "the input" : nullptr) << entry.name;
+  }
 }
 
 TEST_F(FunctionMacroTest, AppendedBytesAreTheAnswer) {

@@ -104,6 +104,18 @@ TEST_F(InvokerCliTest, FunctionsListsOneNamePerLine) {
   EXPECT_EQ(lines.back(), "");
 }
 
+TEST_F(InvokerCliTest, LongLinesOfFunctionsSayWhatTheyTakeReturnAndDo) {
+  const Finished finished = Run({"functions", "--long"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.errors;
+  EXPECT_THAT(finished.output, HasSubstr("\ntest.echo bytes\n"));
+  EXPECT_THAT(finished.output,
+              HasSubstr("\ntest.repeat (str, u32) -> str\n    the text so many times\n"));
+  const auto json = nlohmann::json::parse(Run({"functions", "--json"}).output);
+  EXPECT_EQ(json["signatures"]["test.repeat"], "(str, u32) -> str");
+  EXPECT_EQ(json["docs"]["test.repeat"], "the text so many times");
+  EXPECT_FALSE(json["docs"].contains("test.echo"));
+}
+
 TEST_F(InvokerCliTest, FunctionsAsJsonIsOneLine) {
   const Finished finished = Run({"functions", "--json"});
   EXPECT_EQ(finished.exit_code, 0) << finished.errors;

@@ -32,8 +32,10 @@ absl::Status FunctionRegistry::CheckAdd(const FunctionEntry& entry) const {
         ") is not allowed: use 1 to ", INVOKER_MAX_NAME, " characters out of A-Z a-z 0-9 _ . -"));
   }
   if (entry.function == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("function \"", entry.name, "\" (from ", entry.library, ") is a null pointer"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "function \"", entry.name, "\" (from ", entry.library, ") is a null pointer: ",
+        "INVOKER_CONCURRENCY, INVOKER_DOC or a table names it, and nothing before that "
+        "defines it"));
   }
   if (entry.concurrency > kMaxConcurrency) {
     return absl::InvalidArgumentError(absl::StrCat(
