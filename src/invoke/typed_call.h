@@ -152,8 +152,9 @@ class TypedFunction<R(Parameters...), Caller> {
     return TypedFunction(caller_, function_, options);
   }
 
-  // Calls and waits: Client::Invoke. Arguments are copied once, into the request. A result with
-  // arrays that is larger than the request needs CallOptions::response_capacity.
+  // Calls and waits: Client::Invoke. Arguments of a Client's call are copied once, into the
+  // request, if they have more than 4 KiB. A result with arrays that is larger than the request
+  // needs CallOptions::response_capacity.
   Answer operator()(const values_internal::Traveling<Parameters>&... arguments) const {
     const std::size_t size = (std::size_t{0} + ... + SizeOf(arguments));
     if (size <= kOnStack) {
@@ -168,7 +169,7 @@ class TypedFunction<R(Parameters...), Caller> {
         return Read(caller_->Invoke(function_, {*buffer, size}, options_));
       }
     }
-    // No room in the window now, or ever.
+    // No room in a window now, or ever; or which worker's window it is shows later.
     const std::unique_ptr<std::byte[]> memory = Allocate(size);
     Write(memory.get(), arguments...);
     return Read(caller_->Invoke(function_, {memory.get(), size}, options_));
@@ -177,13 +178,18 @@ class TypedFunction<R(Parameters...), Caller> {
   // Starts a call: Client::InvokeAsync. The arguments are not needed any more when it returns.
   auto Start(const values_internal::Traveling<Parameters>&... arguments) const {
     const std::size_t size = (std::size_t{0} + ... + SizeOf(arguments));
+    if constexpr (values_internal::HasBuffers<Caller>::value) {
+      auto buffer = size <= kOnStack ? absl::UnknownError("") : caller_->AllocateBuffer(size);
+      if (buffer.ok()) {
+        Write(buffer->data().data(), arguments...);
+        return Started(nullptr, caller_->InvokeAsync(function_, {*buffer, size}, options_),
+                       arguments...);
+      }
+    }
     std::unique_ptr<std::byte[]> memory = Allocate(size);
     Write(memory.get(), arguments...);
     auto future = caller_->InvokeAsync(function_, {memory.get(), size}, options_);
-    std::vector<UntypedReference> references;
-    (AddReference(arguments, &references), ...);
-    return TypedFuture<Result, decltype(future)>(name(), std::move(memory), std::move(references),
-                                                 std::move(future));
+    return Started(std::move(memory), std::move(future), arguments...);
   }
 
  private:
@@ -212,6 +218,14 @@ class TypedFunction<R(Parameters...), Caller> {
   static void AddReference([[maybe_unused]] const T& argument,
                            [[maybe_unused]] std::vector<UntypedReference>* references) {
     if constexpr (std::is_base_of_v<UntypedReference, T>) references->push_back(argument);
+  }
+  template <typename CallFuture>
+  auto Started(std::unique_ptr<std::byte[]> memory, CallFuture future,
+               const values_internal::Traveling<Parameters>&... arguments) const {
+    std::vector<UntypedReference> references;
+    (AddReference(arguments, &references), ...);
+    return TypedFuture<Result, CallFuture>(name(), std::move(memory), std::move(references),
+                                           std::move(future));
   }
   static void Write([[maybe_unused]] std::byte* to,
                     const values_internal::Traveling<Parameters>&... arguments) {
