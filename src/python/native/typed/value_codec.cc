@@ -426,8 +426,13 @@ py::object ValueCodec::DecodeMessage(const Source& from) const {
   const std::byte* data = from.reader->Take(size);
   if (data == nullptr) RefuseBytes();
   const py::object type = py::module_::import("invoker._native.messages").attr("find")(type_.name);
-  return type.attr("FromString")(
-      py::bytes(reinterpret_cast<const char*>(data), static_cast<size_t>(size)));
+  try {
+    return type.attr("FromString")(
+        py::bytes(reinterpret_cast<const char*>(data), static_cast<size_t>(size)));
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(py::module_::import("google.protobuf.message").attr("DecodeError"))) throw;
+    RefuseBytes();
+  }
 }
 
 }  // namespace invoker::python
