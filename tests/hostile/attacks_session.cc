@@ -263,6 +263,35 @@ void FloodOfRequests(Battle* battle, uint64_t tries) {
   }
 }
 
+// Calls that are answered later, and here not before the end: the server keeps as many as it has
+// room for, and refuses the others.
+void RequestsThatWait(Battle* battle, uint64_t tries) {
+  constexpr uint32_t kRoom = 1024;
+  const std::unique_ptr<Attacker> attacker = battle->AgainstServer();
+  for (uint64_t i = 0; i < tries; ++i) {
+    RequestHeader header = OwnRequest(battle, 1000 + i);
+    header.function_id = battle->own->FunctionId("own_keep");
+    header.response_capacity = kRoom;
+    WriteOwn(battle, attacker.get(), Encode(header, ""), i);
+    battle->own->Poll();
+  }
+  attacker->Settle();
+  // What was written is looked at before a call of a later session runs.
+  auto other = RawSession::Open(battle->server, battle->provider);
+  if (!other.ok()) return battle->Unmet(other.status());
+  const auto answer = (*other)->Run((*other)->FunctionId("own_release"), "", kPatience);
+  uint64_t kept = 0;
+  if (!answer.ok() || answer->size() != sizeof(kept)) return battle->Unmet(answer.status());
+  memcpy(&kept, answer->data(), sizeof(kept));
+  if (battle->own->reply().data_auth != DataAuth::kOff) {
+    return kept == 0 ? battle->Met() : battle->Unmet(absl::InternalError("no tag was asked for"));
+  }
+  if (kept == 0 || kept * kRoom > 2 * battle->geometry.window_bytes()) {
+    return battle->Unmet(absl::InternalError(absl::StrCat(kept, " calls were kept")));
+  }
+  for (uint64_t i = 0; i < tries; ++i) battle->Met();
+}
+
 // Lengths and shapes that say more than there is, as the arguments of a typed function.
 void ArgumentsThatAreNone(Battle* battle, uint64_t tries) {
   const uint16_t own_arrays = battle->own->FunctionId("own_arrays");
@@ -404,6 +433,11 @@ std::vector<Attack> AttacksFromASession() {
        .run = MalformedBulkRequests,
        .seen = {"invalid_request"}},
       {.name = "a flood of requests", .knows = "own session", .run = FloodOfRequests},
+      {.name = "requests that are answered later",
+       .knows = "own session",
+       .run = RequestsThatWait,
+       .seen_with_tags = {"bad_tag"},
+       .least = 300},
       {.name = "many sessions of one lease",
        .knows = "own session",
        .run = ManySessionsOfOneLease,

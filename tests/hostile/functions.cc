@@ -10,9 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "invoker/function.h"
@@ -75,6 +77,28 @@ INVOKER_FUNCTION(own_hold, input, output) {
   if (!held) return invoker::Result::Error("own_hold: no pipes at " + paths);
   output.Append("held");
   return invoker::Result::Ok();
+}
+
+namespace {
+
+std::mutex kept_mutex;
+std::vector<invoker::Reply<void>> kept;
+
+}  // namespace
+
+// Answers when own_release runs.
+INVOKER_FUNCTION(own_keep, (invoker::Reply<void> reply)->void) {
+  const std::lock_guard<std::mutex> lock(kept_mutex);
+  kept.push_back(std::move(reply));
+}
+
+// How many calls of own_keep there are. It answers them.
+INVOKER_FUNCTION(own_release, ()->std::uint64_t) {
+  const std::lock_guard<std::mutex> lock(kept_mutex);
+  const std::uint64_t released = kept.size();
+  for (invoker::Reply<void>& reply : kept) reply();
+  kept.clear();
+  return released;
 }
 
 // The three, 64 bits each.
