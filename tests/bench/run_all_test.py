@@ -76,6 +76,17 @@ def _reports():
     }
 
 
+def test_a_typed_call_is_compared_at_the_sizes_where_the_bar_is_more_than_its_spread():
+    def overhead(size, more_ns):
+        return {"provider": "shm", "language": "C++", "bytes": size, "more_ns": more_ns}
+
+    reports = {"typed_calls": {"tables": {"overhead": [overhead(64, 20), overhead(4096, 120), overhead(65536, 900)]}}}
+    row = find(bar.compute(reports), "typed call", "C++", "shm")
+    assert (row.measured, row.met) == (120, "no")
+    reports["typed_calls"]["tables"]["overhead"].pop(1)
+    assert find(bar.compute(reports), "typed call", "C++", "shm").met == "not measured"
+
+
 def find(rows, *words):
     found = [row for row in rows if all(word in row.what for word in words)]
     assert len(found) == 1, [row.what for row in found]
