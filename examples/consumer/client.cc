@@ -3,6 +3,7 @@
 #include "invoker/client.h"
 
 #include <iostream>
+#include <string>
 
 int main(int argc, char** argv) {
   if (argc != 3) {
@@ -14,15 +15,15 @@ int main(int argc, char** argv) {
     std::cerr << "client: " << client.status().message() << "\n";
     return 1;
   }
-  auto reverse = (*client)->Function("reverse");
+  auto reverse = (*client)->Function<std::string(std::string)>("reverse");
   if (!reverse.ok()) {
     std::cerr << "client: " << reverse.status().message() << "\n";
     return 1;
   }
-  auto response = (*client)->Invoke(*reverse, argv[2]);
-  if (!response.ok()) {
-    std::cerr << "client: " << response.status().message() << "\n";
+  absl::StatusOr<std::string> reversed = (*reverse)(argv[2]);
+  if (!reversed.ok()) {
+    std::cerr << "client: " << reversed.status().message() << "\n";
     return 1;
   }
-  std::cout << response->text() << "\n";
+  std::cout << *reversed << "\n";
 }

@@ -1,12 +1,11 @@
 // A library of functions, for invoker_server --functions=.
 
-#include <algorithm>
+#include <string>
+#include <string_view>
 
 #include "invoker/function.h"
 
-// The input's bytes in the opposite order.
-INVOKER_FUNCTION(reverse, input, output) {
-  if (!output.Resize(input.size())) return invoker::Result::TooSmall(input.size());
-  std::reverse_copy(input.begin(), input.end(), output.data());
-  return invoker::Result::Ok();
+// The text's bytes in the opposite order.
+INVOKER_FUNCTION(reverse, (std::string_view text)->std::string) {
+  return std::string(text.rbegin(), text.rend());
 }

@@ -1,18 +1,16 @@
 // A worker in a program of your own. Serves until its standard input ends.
 
-#include <algorithm>
 #include <iostream>
 #include <string>
+#include <string_view>
 
 #include "invoker/server.h"
 
 int main() {
   invoker::Server server;
-  server.Register("reverse", [](invoker::Input input, invoker::Output& output) {
-    if (!output.Resize(input.size())) return invoker::Result::TooSmall(input.size());
-    std::reverse_copy(input.begin(), input.end(), output.data());
-    return invoker::Result::Ok();
-  });
+  // Typed by its parameter and its result: "(str) -> str".
+  server.Register("reverse",
+                  [](std::string_view text) { return std::string(text.rbegin(), text.rend()); });
   if (absl::Status status = server.Start(); !status.ok()) {
     std::cerr << "worker: " << status.message() << "\n";
     return 1;

@@ -16,6 +16,8 @@ INVOKER_FUNCTION(dot, (ArrayView<const double> a, ArrayView<const double> b)->do
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
+INVOKER_DOC(dot, "the scalar product");
+
 INVOKER_FUNCTION(scale, (invoker::Context context, ArrayView<const double, 2> matrix, double factor)
                             ->ArrayView<double, 2>) {
   // In the response itself, so that nothing is copied.
@@ -23,3 +25,4 @@ INVOKER_FUNCTION(scale, (invoker::Context context, ArrayView<const double, 2> ma
   for (std::size_t i = 0; i < matrix.size(); ++i) scaled[i] = factor * matrix[i];
   return scaled;
 }
+INVOKER_DOC(scale, "each element times a number");

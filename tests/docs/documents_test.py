@@ -18,6 +18,7 @@ PRINTED = {
     "README.md": {r"^hello$": 1, r"^3.0$": 1, r"^192.0$": 1, r"^3$": 1},
     "docs/guide/first_call.md": {r"^hello$": 3, r"^b'hello'$": 2},
     "docs/guide/functions.md": {r"olleholleh": 1},
+    "docs/guide/own_server.md": {r"^hello, world$": 1, r"^length 5$": 1, r"^ran 2 calls$": 1},
     "docs/guide/leases.md": {r"^\d+\.\d+$": 100, r"^calls .*\b100$": 1},
     "docs/guide/failures.md": {r"^executed ": 1},
 }

@@ -8,7 +8,8 @@ from conftest import run
 
 PHOTOGRAPH = "/usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg"
 FUNCTIONS = "examples/functions/libexample_functions.so"
-PYTHON = ["blocked_matmul.py", "crash_isolation.py", "lease_numpy.py", "option_price.py"]
+WITH_LIBRARY = ["crash_isolation.py", "option_price.py"]
+PYTHON = ["blocked_matmul.py", "joblib_sweep.py", "lease_numpy.py", "shared_array.py", *WITH_LIBRARY]
 
 
 def python(name, server, *options):
@@ -43,6 +44,43 @@ def test_photographs_are_not_made_of_what_is_none(tmp_path):
     bad.write_bytes(b"no picture")
     done = run("examples/python/make_photographs.py", "--input=%s" % bad, "--output=%s" % tmp_path)
     assert done.returncode == 1 and "bad.jpg" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_typed_functions_are_called_from_cpp_and_from_python(server):
+    for done in (
+        run("examples/cpp/typed_calls", "--server=" + server.address),
+        python("typed_calls.py", server),
+    ):
+        assert done.returncode == 0, done.stderr
+        assert "dot(a, ones) = 499500" in done.stdout and "ends with 9990" in done.stdout
+
+
+def test_typed_calls_say_what_is_wrong():
+    for program in ("examples/cpp/typed_calls", "examples/python/typed_calls.py"):
+        done = run(program, "--server=127.0.0.1:1")
+        assert done.returncode == 1 and "127.0.0.1:1" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_joblib_sweeps_a_parameter_over_executors(server):
+    pytest.importorskip("joblib", reason="needs python3-joblib")
+    done = python("joblib_sweep.py", server, "--executors=2")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"60 points, in [12] processes of the worker", done.stdout), done.stdout
+
+
+def test_a_map_shares_an_array_of_100_megabytes(server):
+    done = python("shared_array.py", server, "--executors=2")
+    assert done.returncode == 0, done.stderr
+    assert "100 MB stored in 2 executors" in done.stdout
+    assert int(only(r"calls +(\d+)\n", done.stdout)) == 200
+
+
+@pytest.mark.parametrize("program", ["examples/cpp/socket_gateway", "examples/python/socket_gateway.py"])
+def test_a_hundred_calls_wait_for_sockets_at_the_same_time(program):
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+    assert "100 calls of ask waited for sockets at the same time" in done.stdout
+    assert "answered meanwhile: 42" in done.stdout
 
 
 def test_a_python_function_with_numpy_is_mapped_over_arrays_and_billed(server):
@@ -148,7 +186,9 @@ def test_a_library_with_rfaas_signature_makes_a_thumbnail_in_a_lease(server, tmp
 
 @pytest.mark.parametrize("name", PYTHON)
 def test_examples_say_what_is_wrong(name, server):
-    library = [] if name in ("blocked_matmul.py", "lease_numpy.py") else ["--library=none.so"]
+    if name == "joblib_sweep.py":
+        pytest.importorskip("joblib", reason="needs python3-joblib")
+    library = ["--library=none.so"] if name in WITH_LIBRARY else []
     # Nobody is there.
     done = run("examples/python/" + name, "--server=127.0.0.1:1", *library)
     assert done.returncode == 1 and "127.0.0.1:1" in done.stderr, done.stderr
@@ -163,5 +203,7 @@ def test_examples_say_what_is_wrong(name, server):
 
 @pytest.mark.parametrize("name", PYTHON + ["make_photographs.py"])
 def test_examples_explain_themselves(name):
+    if name == "joblib_sweep.py":
+        pytest.importorskip("joblib", reason="needs python3-joblib")
     done = run("examples/python/" + name, "--help")
     assert done.returncode == 0 and "default:" in done.stdout
