@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "src/bootstrap/messages/usage_sum.h"
+#include "src/invoke/function/function_registry.h"
 #include "src/log/log.h"
 #include "src/transport/reactor/reactor.h"
 
@@ -16,6 +17,9 @@ namespace {
 // By how much an executor's clock may seem to run ahead of the server's before that is more than
 // two clocks' difference.
 absl::Duration Tolerance(absl::Duration bound) { return absl::Milliseconds(50) + bound / 100; }
+
+// Functions with a concurrency run at the same time, on at most so many threads each.
+constexpr int64_t kMostThreads = FunctionRegistry::kMaxConcurrency;
 
 // More than an executor can do in a second, by far: so counters cannot be set to what would make
 // sums begin at zero again.
@@ -107,22 +111,19 @@ std::string UsageBook::Take(Account* account, const UsageReading& reading,
                                                          : options_.shared_executors);
   const uint64_t most_calls = Most(kMostCalls, bound);
   const uint64_t most_bytes = Most(kMostBytes, bound);
-  // One by one, so that neither an infinite time nor the sum of two large ones gets by.
+  const absl::Duration most_function_time = bound * kMostThreads;
   const bool exceeds = reading.calls > most_calls || reading.bytes_in > most_bytes ||
                        reading.bytes_out > most_bytes ||
-                       reading.function_time > bound + Tolerance(bound) ||
-                       reading.polling_time > bound + Tolerance(bound) ||
-                       reading.function_time + reading.polling_time > bound + Tolerance(bound);
+                       reading.function_time > most_function_time + Tolerance(bound) ||
+                       reading.polling_time > bound + Tolerance(bound);
   taken.cpu_time = std::max(taken.cpu_time, reading.cpu_time);
   taken.calls = std::max(taken.calls, std::min(reading.calls, most_calls));
   taken.bytes_in = std::max(taken.bytes_in, std::min(reading.bytes_in, most_bytes));
   taken.bytes_out = std::max(taken.bytes_out, std::min(reading.bytes_out, most_bytes));
-  // What has been taken stays, so that the two together keep within the bound, which only grows.
-  const absl::Duration function_room = bound - taken.polling_time;
+  // What has been taken stays.
   taken.function_time =
-      std::max(taken.function_time, std::min(reading.function_time, function_room));
-  const absl::Duration polling_room = bound - taken.function_time;
-  taken.polling_time = std::max(taken.polling_time, std::min(reading.polling_time, polling_room));
+      std::max(taken.function_time, std::min(reading.function_time, most_function_time));
+  taken.polling_time = std::max(taken.polling_time, std::min(reading.polling_time, bound));
   if (!decreased && !exceeds) return "";
   if (++account->implausible > 1) return "";
   return absl::StrCat(

@@ -96,11 +96,11 @@ TEST_F(Book, AReadingThatDecreasesTakesNothingBack) {
   EXPECT_NE(log_.messages()[0].find("mallory"), std::string::npos);
 }
 
-TEST_F(Book, FunctionAndPollingTimeStayWithinTheWallClock) {
+// A function may run on 1024 threads at a time.
+TEST_F(Book, FunctionAndPollingTimeStayWithinWhatThreadsHave) {
   for (const UsageReading& forged :
        {Reading(1, absl::Hours(9), absl::ZeroDuration()),
-        Reading(1, absl::ZeroDuration(), absl::Hours(9)),
-        Reading(1, absl::Seconds(15), absl::Seconds(15)),
+        Reading(1, absl::ZeroDuration(), absl::Seconds(23)),
         Reading(1, absl::InfiniteDuration(), absl::InfiniteDuration())}) {
     log_.Clear();
     Open();
@@ -108,14 +108,26 @@ TEST_F(Book, FunctionAndPollingTimeStayWithinTheWallClock) {
     now_ += absl::Seconds(10);
     book_->Update(1, forged);
     EXPECT_EQ(book_->implausible(1), 1u);
-    EXPECT_EQ(UsageOf("mallory").function_time + UsageOf("mallory").polling_time,
-              absl::Seconds(20));
+    EXPECT_EQ(UsageOf("mallory").function_time,
+              std::min(forged.function_time, 1024 * absl::Seconds(20)));
+    EXPECT_EQ(UsageOf("mallory").polling_time, std::min(forged.polling_time, absl::Seconds(20)));
     now_ += absl::Seconds(1);
     book_->Update(1, forged);
     const ResourceUsage bill = book_->CloseLease(1, forged);
-    EXPECT_EQ(bill.function_time + bill.polling_time, absl::Seconds(22));
+    EXPECT_EQ(bill.function_time, std::min(forged.function_time, 1024 * absl::Seconds(22)));
+    EXPECT_EQ(bill.polling_time, std::min(forged.polling_time, absl::Seconds(22)));
     EXPECT_EQ(log_.messages().size(), 1u);
   }
+}
+
+TEST_F(Book, ThreadsOfAFunctionAreNoForgery) {
+  Open();
+  book_->OpenLease(1, "alice", 1, 0);
+  now_ += absl::Seconds(10);
+  book_->Update(1, Reading(8, absl::Seconds(80), absl::Seconds(9)));
+  EXPECT_EQ(book_->implausible(1), 0u);
+  EXPECT_EQ(UsageOf("alice").function_time, absl::Seconds(80));
+  EXPECT_TRUE(log_.messages().empty());
 }
 
 TEST_F(Book, NoSumBeginsAtZeroAgain) {
@@ -169,9 +181,9 @@ TEST_F(Book, ClocksThatDifferALittleAreNoForgery) {
   Open();
   book_->OpenLease(1, "alice", 1, 0);
   now_ += absl::Seconds(10);
-  book_->Update(1, Reading(1, absl::Seconds(5), absl::Seconds(5) + absl::Milliseconds(60)));
+  book_->Update(1, Reading(1, absl::Seconds(5), absl::Seconds(10) + absl::Milliseconds(60)));
   EXPECT_EQ(book_->implausible(1), 0u);
-  EXPECT_EQ(UsageOf("alice").function_time + UsageOf("alice").polling_time, absl::Seconds(10));
+  EXPECT_EQ(UsageOf("alice").polling_time, absl::Seconds(10));
 }
 
 TEST_F(Book, SharedLeasesAreBoundedByTheServersExecutors) {
