@@ -3,8 +3,10 @@
 import asyncio
 import gc
 import os
+import struct
 import subprocess
 
+import conftest
 import invoker
 import numpy
 import pytest
@@ -99,13 +101,66 @@ def test_every_type_travels(echo):
 
 
 def test_messages_of_protobuf_travel(echo):
-    pytest.importorskip("google.protobuf")
     from google.protobuf import wrappers_pb2
 
     signature = "(protobuf[google.protobuf.StringValue]) -> protobuf[google.protobuf.StringValue]"
     assert echo(signature, wrappers_pb2.StringValue(value="tea")).value == "tea"
     with pytest.raises(TypeError, match=r"expected protobuf\[google.protobuf.StringValue\], got a message of google.protobuf.Int32Value"):
         echo(signature, wrappers_pb2.Int32Value(value=1))
+
+
+def cut_message():
+    """A message that is like a StringValue, and gives half of its bytes."""
+    from google.protobuf import wrappers_pb2
+
+    class Cut:
+        DESCRIPTOR = wrappers_pb2.StringValue.DESCRIPTOR
+
+        def SerializeToString(self):
+            whole = wrappers_pb2.StringValue(value="a cup of tea").SerializeToString()
+            return whole[: len(whole) // 2]
+
+    return Cut()
+
+
+def test_a_message_that_is_cut_short_fails_the_call_and_the_error_says_which_argument_it_is():
+    message = "protobuf[google.protobuf.StringValue]"
+    ran = []
+    functions = {
+        "take": invoker.typed("(i64, %s) -> None" % message)(lambda number, text: ran.append(text.value)),
+        "give": invoker.typed("() -> %s" % message)(cut_message),
+        "later": invoker.typed("(i64, %s) -> None" % message)(take_later),
+    }
+    cut = cut_message().SerializeToString()
+    on_the_wire = struct.pack("<qQ", 1, len(cut)) + cut + bytes(-len(cut) % 8)
+    wrong = r"argument 2 of \(i64, .*StringValue.*cut short"
+    with invoker.serve(functions, provider=PROVIDER) as server, invoker.connect(server.address) as client:
+        for name in ("take", "later"):
+            take = client.typed(name)
+            ways = (
+                lambda: take(1, cut_message()),
+                take.submit(1, cut_message()).result,
+                lambda: client.call(name, on_the_wire),
+                # Here the frame of the value is cut, too.
+                lambda: client.call(name, on_the_wire[:-8]),
+            )
+            for call in ways:
+                with pytest.raises(invoker.FunctionFailed, match=wrong) as failed:
+                    call()
+                assert failed.value.fate == "executed" and "DecodeError" not in str(failed.value)
+        assert not ran
+        for call in (client.typed("give"), client.typed("give").submit().result):
+            with pytest.raises(ValueError, match=r"no protobuf\[google.protobuf.StringValue\], or are cut short"):
+                call()
+        # The session goes on.
+        from google.protobuf import wrappers_pb2
+
+        client.typed("take")(1, wrappers_pb2.StringValue(value="tea"))
+        assert ran == ["tea"]
+
+
+async def take_later(number, text):
+    raise AssertionError("it has run")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +199,7 @@ def test_an_argument_of_another_type_is_refused_before_anything_is_sent(signatur
 
 def test_a_function_of_another_signature_is_refused_when_it_is_looked_up(worker):
     with invoker.connect(worker.address) as client:
-        with pytest.raises(invoker.InvalidArgument, match=r"dot is \(f64\[:\], f64\[:\]\) -> f64, and .* for \(f32\[:\]\) -> f64"):
+        with pytest.raises(invoker.InvalidArgument, match=r'"dot" is \(f64\[:\], f64\[:\]\) -> f64, and .* for \(f32\[:\]\) -> f64'):
             client.typed("dot", "(f32[:]) -> f64")
         with pytest.raises(invoker.InvalidArgument, match="echo takes and returns bytes"):
             client.typed("echo")
@@ -208,6 +263,52 @@ def test_a_lease_runs_a_typed_function_that_was_shipped_to_it(worker):
                 there(numpy.eye(2), "4")
         own = client.register(scale, name="scale-own")
         assert own(numpy.eye(1), 5).tolist() == [[5]]
+
+
+def test_a_shipped_function_of_another_signature_is_refused_before_it_runs(worker, tmp_path):
+    runs = str(tmp_path / "runs")
+
+    @invoker.typed("(f64[:], i64) -> f64")
+    def note(array, number):
+        with open(runs, "a") as file:
+            file.write("ran\n")
+        return array.sum() * number
+
+    right, wrong = "(f64[:], i64) -> f64", "(f32[:], i64) -> f64"
+    both = r'"note-run" is \(f64\[:\], i64\) -> f64, and the caller takes it for \(f32\[:\], i64\) -> f64'
+    with invoker.connect(worker.address) as client, client.lease() as lease:
+        there = lease.register(note, name="note-run")
+        for _ in range(2):
+            with pytest.raises(invoker.InvalidArgument, match=both):
+                lease.typed("note-run", wrong)
+        # By another argument, too.
+        with pytest.raises(TypeError, match=r"argument 1 of note-run.*expected f64\[:\], got an array of float32"):
+            there(numpy.ones(3, "f4"), 2)
+        assert lease.usage.calls == 0 and not os.path.exists(runs)
+        assert lease.typed("note-run", right)(numpy.ones(3), 2) == 6
+        with open(runs) as file:
+            assert file.read() == "ran\n"
+    assert lease.usage.calls == 1
+
+
+def test_an_uploaded_function_of_another_signature_is_refused_before_it_runs(monkeypatch):
+    library = "examples/functions/libexample_functions.so"
+    # A server without the example functions.
+    monkeypatch.setattr(conftest, "LIBRARIES", os.path.abspath("tests/functions/test_functions.so"))
+    server = conftest.Server(PROVIDER, "--lease-cores=1", "--lease-memory=1G", "--allow-upload=all", conftest.OWN_USER)
+    try:
+        with invoker.connect(server.address) as client, client.lease() as lease:
+            assert "dot" not in client.functions() and "dot" in lease.upload(library)
+            both = r'"dot" is \(f64\[:\], f64\[:\]\) -> f64, and .* for \(f32\[:\]\) -> f64'
+            with pytest.raises(invoker.InvalidArgument, match=both):
+                lease.typed("dot", "(f32[:]) -> f64")
+            with pytest.raises(invoker.InvalidArgument, match="takes and returns bytes"):
+                lease.typed("test.echo", "(f32[:]) -> f64")
+            assert lease.usage.calls == 0
+            assert lease.typed("dot", "(f64[:], f64[:]) -> f64")(numpy.ones(3), numpy.ones(3)) == 3
+        assert lease.usage.calls == 1
+    finally:
+        server.stop()
 
 
 def test_a_group_calls_typed_functions(worker):

@@ -72,17 +72,13 @@ class TypedFunction(_invoker.BoundTyped):
     ) -> TypedFunction:
         """For typed() of Client, Group and Lease."""
         handle = calls.find(name).handle
-        if not handle.signature:
-            raise InvalidArgument(
-                "the worker's function %s takes and returns bytes, and has no signature: use call()" % name
-            )
-        codec = _invoker.Signature(handle.signature)
+        workers = _invoker.Signature(handle.signature).text if handle.signature else ""
         if signature is not None:
             expected = _invoker.Signature(arguments.text("signature", signature)).text
-            if expected != codec.text:
-                raise InvalidArgument(
-                    "the worker's function %s is %s, and the caller takes it for %s" % (name, codec.text, expected)
-                )
+            _invoker.check_signature(name, workers, expected)
+        elif not workers:
+            raise InvalidArgument("the worker's function %s takes and returns bytes, and has no signature: use call()" % name)
+        codec = _invoker.Signature(workers)
         arguments.check_call(timeout, response_capacity)
         arguments.whole("retry", retry)
         function = super().__new__(cls, calls.native, handle, codec, timeout, response_capacity, retry)

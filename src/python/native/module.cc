@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "invoker/client.h"
 #include "invoker/metrics.h"
 #include "invoker/version.h"
 #include "src/python/native/calls/bound_function.h"
@@ -80,6 +81,14 @@ PYBIND11_MODULE(_invoker, module) {
   py::class_<FunctionHandle>(module, "FunctionHandle")
       .def_readonly("name", &FunctionHandle::name)
       .def_readonly("signature", &FunctionHandle::signature);
+
+  module.def(
+      "check_signature",
+      [](const std::string& function, const std::string& workers, const std::string& callers) {
+        const absl::Status same = invoker::CheckSignature(function, workers, callers);
+        if (!same.ok()) invoker::python::RaiseNotSent(same);
+      },
+      py::arg("function"), py::arg("workers"), py::arg("callers"));
 
   PyObject* started_call = invoker::python::MakeStartedCallType();
   if (started_call == nullptr) throw py::error_already_set();

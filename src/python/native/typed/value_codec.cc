@@ -317,8 +317,10 @@ py::object ValueCodec::Decode(const Source& from) const {
       auto value = py::reinterpret_steal<py::object>(
           type_.kind == Kind::kText ? PyUnicode_DecodeUTF8(text, length, nullptr)
                                     : PyBytes_FromStringAndSize(text, length));
-      if (!value) throw py::error_already_set();
-      return value;
+      if (value) return value;
+      if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) throw py::error_already_set();
+      PyErr_Clear();
+      RefuseBytes();
     }
     case Kind::kOptional: {
       uint64_t there = 0;
