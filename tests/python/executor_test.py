@@ -182,6 +182,18 @@ def test_a_crash_breaks_the_executor(worker):
             executor.submit(half, 2).result()
 
 
+def test_closing_the_lease_breaks_the_executor(worker, gate):
+    with invoker.connect(worker.address) as client, client.lease() as lease, invoker.Executor(lease) as executor:
+        futures = [executor.submit(wait_at, gate.path) for _ in range(10)]
+        lease.close()
+        errors = [future.exception(60) for future in futures]
+        # Two were under way.
+        assert [type(error) for error in errors[:2]] == [invoker.Cancelled] * 2
+        assert all(isinstance(error, (invoker.InvokerError, concurrent.futures.BrokenExecutor)) for error in errors)
+        error = executor.submit(half, 2).exception(60)
+        assert isinstance(error, concurrent.futures.BrokenExecutor) and "it was closed" in str(error)
+
+
 def test_leaving_the_executor_waits_for_calls_that_a_crash_kept_from_starting(worker):
     with invoker.Executor(worker.address, max_workers=1) as executor:
         futures = [executor.submit(crash) for _ in range(100)]
@@ -235,7 +247,8 @@ def test_ctrl_c_ends_the_wait_for_a_result(worker):
 
 
 def test_joblib_runs_its_calls_on_it(executor):
-    joblib = pytest.importorskip("joblib", reason="needs python3-joblib")
+    import joblib
+
     import invoker.joblib
 
     def simulate(seed, scale):
@@ -250,3 +263,50 @@ def test_joblib_runs_its_calls_on_it(executor):
     assert [value for value, _ in results] == [simulate(*each)[0] for each in sweep]
     assert len({process for _, process in results}) == 2
     assert os.getpid() not in {process for _, process in results}
+
+
+def note(path, gate):
+    """Adds a line to the file once it has passed the gate."""
+    wait_at(gate)
+    with open(path, "a") as file:
+        file.write("ran\n")
+    return "noted"
+
+
+def test_after_a_failure_joblib_cancels_calls_that_wait(executor, gate, tmp_path):
+    import joblib
+
+    import invoker.joblib
+
+    runs = tmp_path / "runs"
+    calls = [joblib.delayed(divmod)(1, 0)] + [joblib.delayed(note)(str(runs), gate.path) for _ in range(20)]
+    with invoker.joblib.backend(executor), pytest.raises(ZeroDivisionError):
+        joblib.Parallel(n_jobs=2, pre_dispatch="all", batch_size=1)(calls)
+    gate.open()
+    # Four calls were under way at the two executors. No other one has run.
+    last = executor.submit(half, 2)
+    executor.shutdown()
+    assert last.result() == 1 and runs.read_text() == "ran\n" * 4
+
+
+def test_a_failure_in_joblib_cancels_nothing_of_another_parallel(executor, gate, tmp_path):
+    import joblib
+
+    import invoker.joblib
+
+    runs, others = tmp_path / "runs", tmp_path / "others"
+
+    def calls():
+        yield from [joblib.delayed(note)(str(runs), gate.path) for _ in range(10)]
+        # These calls wait now. Another Parallel over the same backend waits behind them, until it gives up.
+        with pytest.raises(concurrent.futures.TimeoutError):
+            joblib.Parallel(n_jobs=2, pre_dispatch="all", batch_size=1, timeout=0.01)(
+                joblib.delayed(note)(str(others), gate.path) for _ in range(3)
+            )
+        gate.open()
+
+    with invoker.joblib.backend(executor):
+        results = joblib.Parallel(n_jobs=2, pre_dispatch="all", batch_size=1)(calls())
+    assert results == ["noted"] * 10 and runs.read_text() == "ran\n" * 10
+    executor.shutdown()
+    assert not others.exists()

@@ -7,7 +7,7 @@ import subprocess
 
 import invoker
 import pytest
-from conftest import Server
+from conftest import OWN_USER, Server
 
 TOKEN = "a-token-of-the-test-0123456789"
 
@@ -116,3 +116,70 @@ def test_plaintext_stays_on_this_machine(tmp_path):
     open_to_all.chmod(0o644)
     with pytest.raises(invoker.FailedPrecondition, match="chmod 600"):
         invoker.connect("127.0.0.1:1", token_file=open_to_all)
+
+
+@pytest.fixture
+def tenants(tmp_path):
+    """A policy with two tenants, and the file of each one's token by its name."""
+    tokens = {name: secret(tmp_path / name, "the-token-of-%s-0123456789" % name) for name in ("ann", "bob")}
+    policy = tmp_path / "policy"
+    policy.write_text(
+        "".join(
+            'tenant { name: "%s" token_sha256: "%s" function: "*" upload: "python" max_cores: 1 }\n'
+            % (name, hashlib.sha256(token.read_text().encode()).hexdigest())
+            for name, token in tokens.items()
+        )
+    )
+    return policy, tokens
+
+
+def tenant():
+    return invoker.context().tenant
+
+
+async def tenant_of_coroutine():
+    import asyncio
+
+    before = invoker.context().tenant
+    await asyncio.sleep(0)
+    assert invoker.context().tenant == before
+    return before
+
+
+def test_a_function_learns_its_callers_tenant(tenants):
+    policy, tokens = tenants
+    functions = {
+        "typed": invoker.typed("() -> str")(tenant),
+        "coroutine": invoker.typed("() -> str")(tenant_of_coroutine),
+        "thread": invoker.typed("() -> str", concurrency=2)(tenant),
+    }
+    objects = {
+        "objects": invoker.pickled(tenant),
+        "objects_coroutine": invoker.pickled(tenant_of_coroutine),
+        "objects_thread": invoker.pickled(tenant, concurrency=2),
+    }
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(invoker.serve({**functions, **objects}, provider="tcp;ofi_rxm", policy=policy))
+        clients = {
+            name: stack.enter_context(invoker.connect(server.address, token_file=token)) for name, token in tokens.items()
+        }
+        for _ in range(2):
+            for name, client in clients.items():
+                assert [client.typed(each)() for each in functions] == [name] * 3
+                assert [client.remote(each)() for each in objects] == [name] * 3
+
+
+def test_a_function_in_a_lease_learns_its_callers_tenant(tenants):
+    policy, tokens = tenants
+    server = Server(
+        "tcp;ofi_rxm", "--lease-cores=2", "--lease-memory=2G", "--allow-upload=python", "--python=/usr/bin/python3",
+        "--policy=%s" % policy, OWN_USER,
+    )  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        for name, token in tokens.items():
+            client = stack.enter_context(invoker.connect(server.address, token_file=token))
+            lease = stack.enter_context(client.lease())
+            for number, function in enumerate((tenant, tenant_of_coroutine)):
+                assert lease.register(function)() == name
+                assert lease.register(invoker.typed("() -> str")(function), name="typed-%d" % number)() == name

@@ -17,6 +17,7 @@ from invoker._calls.ended import Ended
 from invoker._calls.futures import WaitedFuture
 from invoker._pickle import shipping
 from invoker.client import Client, connect
+from invoker.errors import FailedPrecondition
 from invoker.group import Group
 from invoker.lease import Lease
 from invoker.remote_function import RemoteFunction
@@ -206,7 +207,7 @@ class Executor(concurrent.futures.Executor):
             future.set_result(call.result())
 
     def _why_ended(self) -> str:
-        return "; ".join(str(place.lease.ended or "it was closed") for place in self._places)
+        return "; ".join(place.why_ended() for place in self._places)
 
 
 def wait(
@@ -291,6 +292,12 @@ class _Place:
 
     def has_ended(self) -> bool:
         return self.lease._calls.is_over()
+
+    def why_ended(self) -> str:
+        try:
+            return str(self.lease.ended or "it was closed")
+        except FailedPrecondition:
+            return "it was closed"
 
 
 class _ForEach:

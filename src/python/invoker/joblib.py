@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import Future
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 import joblib
 from joblib.parallel import AutoBatchingMixin, ParallelBackendBase
@@ -34,6 +34,8 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
         if executor is None:
             raise TypeError("which executor? joblib.parallel_backend('invoker', executor=...)")
         self._executor = executor
+        # The Parallel of each call that has not ended.
+        self._parallels: Dict[Future, Any] = {}
 
     def effective_n_jobs(self, n_jobs: Optional[int]) -> int:
         """At most as many calls at a time as the executor has executors; joblib counts -1 as all."""
@@ -54,14 +56,24 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]
         future = self._executor.submit(func)
         # Joblib waits by this.
         future.get = future.result  # type: ignore[attr-defined]
-        if callback is not None:
-            future.add_done_callback(callback)
+        self._parallels[future] = getattr(callback, "parallel", None)
+
+        def end(ended: Future) -> None:
+            self._parallels.pop(ended, None)
+            # After a failure joblib would only take further inputs, and call none of them.
+            if callback is not None and not ended.cancelled():
+                callback(ended)
+
+        future.add_done_callback(end)
         return future
 
     apply_async = submit
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """A call has failed: the others run on, since other Parallels may wait for theirs."""
+        """Cancels the calls of the Parallel that has failed. Calls under way run on, and so do those of other Parallels."""
+        for future, parallel in self._parallels.copy().items():
+            if getattr(parallel, "_aborting", False):
+                future.cancel()
 
 
 @contextlib.contextmanager

@@ -21,8 +21,9 @@ from invoker.usage import Usage
 class Lease(Group):
     """Executors of one's own, made by Client.lease() or Group.lease(). A context manager; close() gives them back.
 
-    Each executor is a process that runs one call at a time; calls go to the one with the fewest under way. Functions are
-    the worker's own, those of libraries that upload() brought, and Python functions that register() or function() did:
+    Each executor is a process. It runs one call at a time, but for functions with a concurrency and `async def` functions, which
+    run beside its others. Calls go to the executor with the fewest under way. Functions are the worker's own, those of libraries
+    that upload() brought, and Python functions that register() or function() did:
 
         with client.lease(executors=2) as lease:
             @lease.function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import weakref
 from typing import Any, Callable, Generic, List, Mapping, NamedTuple, Optional, TypeVar, overload
@@ -74,11 +75,18 @@ def native_form(function: Callable[..., Any]) -> NativeForm:
     """Takes apart what typed() and pickled() say of a function; any other is one of bytes. For the package."""
     marked = isinstance(function, (Pickled, Typed))
     plain: Any = function.function if marked else function
-    coroutine = inspect.iscoroutinefunction(plain)
+    coroutine = _returns_coroutine(plain)
     # A coroutine runs beside others without a thread of its own.
     concurrency = function.concurrency if marked and not coroutine else 0
     signature = function.signature if isinstance(function, Typed) else ""
     return NativeForm(plain, isinstance(function, Pickled), signature, concurrency, coroutine)
+
+
+def _returns_coroutine(function: Any) -> bool:
+    """Whether it is an `async def` function, or an object whose __call__ is one."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def cancelled() -> bool:
