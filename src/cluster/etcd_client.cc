@@ -4,9 +4,11 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "proto/etcd.grpc.pb.h"
 #include "src/security/certificates.h"
@@ -18,6 +20,9 @@ namespace invoker::cluster {
 namespace {
 
 constexpr absl::Duration kRequestTimeout = absl::Seconds(2);
+// The limit while there are other endpoints to ask. A lease has to be there within two seconds,
+// also if the first endpoint is stopped or cut off, and so does not even refuse.
+constexpr absl::Duration kRequestTimeoutWithOthers = absl::Milliseconds(300);
 // etcd closes connections that are asked more often than every five seconds.
 constexpr int kAliveIntervalMs = 6000;
 constexpr int kAliveTimeoutMs = 3000;
@@ -32,6 +37,36 @@ std::string EndOf(absl::string_view prefix) {
 
 EtcdClient::Entry EntryFrom(const etcdserverpb::KeyValue& message) {
   return {message.key(), message.value(), message.create_revision()};
+}
+
+// Remembers which endpoint answered last, for each list of endpoints in the process. A program
+// makes a client for each lease that it takes, and would ask a silent endpoint first each time.
+class AnsweringEndpoints {
+ public:
+  size_t Get(const std::string& endpoints) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = index_.find(endpoints);
+    return found == index_.end() ? 0 : found->second;
+  }
+  void Set(const std::string& endpoints, size_t index) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    index_[endpoints] = index;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, size_t> index_ ABSL_GUARDED_BY(mutex_);
+};
+
+AnsweringEndpoints& answering_endpoints() {
+  static auto* const endpoints = new AnsweringEndpoints;
+  return *endpoints;
+}
+
+std::string FormatEndpoints(const EtcdAddress& address) {
+  return absl::StrJoin(address.endpoints, ",", [](std::string* out, const auto& endpoint) {
+    out->append(bootstrap::FormatHostPort(endpoint));
+  });
 }
 
 bool NoAnswer(const grpc::Status& status) {
@@ -111,7 +146,7 @@ absl::StatusOr<std::pair<std::string, std::string>> ReadUser(const std::string& 
 // A request while it is under way: Stop can end it.
 class EtcdClient::Request {
  public:
-  explicit Request(EtcdClient* client) : client_(client) {
+  Request(EtcdClient* client, absl::Duration limit) : client_(client), limit_(limit) {
     absl::MutexLock lock(&client_->mutex_);
     stopped_ = client_->stopped_;
     if (stopped_) return;
@@ -127,10 +162,11 @@ class EtcdClient::Request {
 
   bool stopped() const { return stopped_; }
   grpc::ClientContext* context() { return &context_; }
-  void LimitTime() { context_.set_deadline(absl::ToChronoTime(absl::Now() + kRequestTimeout)); }
+  void LimitTime() { context_.set_deadline(absl::ToChronoTime(absl::Now() + limit_)); }
 
  private:
   EtcdClient* const client_;
+  const absl::Duration limit_;
   bool stopped_ = false;
   grpc::ClientContext context_;
 };
@@ -145,7 +181,8 @@ absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Make(
   absl::StatusOr<security::Certificates> certificates =
       security::LoadCertificates({complete->tls_cert, complete->tls_key, complete->tls_ca});
   if (!certificates.ok()) return certificates.status();
-  std::unique_ptr<EtcdClient> client(new EtcdClient(user->first, user->second));
+  std::unique_ptr<EtcdClient> client(
+      new EtcdClient(FormatEndpoints(address), user->first, user->second));
   for (const bootstrap::HostPort& endpoint : address.endpoints) {
     client->endpoints_.push_back(
         {bootstrap::FormatHostPort(endpoint),
@@ -154,8 +191,11 @@ absl::StatusOr<std::unique_ptr<EtcdClient>> EtcdClient::Make(
   return client;
 }
 
-EtcdClient::EtcdClient(std::string user, std::string password)
-    : user_(std::move(user)), password_(std::move(password)) {}
+EtcdClient::EtcdClient(std::string all_endpoints, std::string user, std::string password)
+    : all_endpoints_(std::move(all_endpoints)),
+      user_(std::move(user)),
+      password_(std::move(password)),
+      current_(answering_endpoints().Get(all_endpoints_)) {}
 
 EtcdClient::~EtcdClient() = default;
 
@@ -178,11 +218,13 @@ absl::Status EtcdClient::Run(absl::string_view what, const Ask& ask) {
       has_token = !token_.empty();
     }
     const Endpoint& endpoint = endpoints_[current];
+    const bool others = tries + 1 < endpoints_.size();
+    const absl::Duration limit = others ? kRequestTimeoutWithOthers : kRequestTimeout;
     if (!user_.empty() && !has_token) {
-      last = Authenticate(endpoint);
+      last = Authenticate(endpoint, limit);
       new_token = true;
     } else {
-      Request request(this);
+      Request request(this, limit);
       if (request.stopped()) return absl::CancelledError("etcd is not asked any more");
       const grpc::Status status = ask(endpoint.channel, request);
       if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED && !user_.empty() &&
@@ -193,7 +235,11 @@ absl::Status EtcdClient::Run(absl::string_view what, const Ask& ask) {
         continue;
       }
       last = Explain(what, endpoint, status);
-      if (!NoAnswer(status)) return last;
+      if (!NoAnswer(status)) {
+        if (tries > 0 && !absl::IsCancelled(last))
+          answering_endpoints().Set(all_endpoints_, current);
+        return last;
+      }
     }
     if (last.ok()) continue;
     if (!absl::IsUnavailable(last) && !absl::IsDeadlineExceeded(last)) return last;
@@ -204,8 +250,8 @@ absl::Status EtcdClient::Run(absl::string_view what, const Ask& ask) {
   return last;
 }
 
-absl::Status EtcdClient::Authenticate(const Endpoint& endpoint) {
-  Request request(this);
+absl::Status EtcdClient::Authenticate(const Endpoint& endpoint, absl::Duration limit) {
+  Request request(this, limit);
   if (request.stopped()) return absl::CancelledError("etcd is not asked any more");
   request.LimitTime();
   etcdserverpb::AuthenticateRequest message;
@@ -303,10 +349,12 @@ absl::Status EtcdClient::RevokeLease(int64_t lease) {
   etcdserverpb::LeaseRevokeRequest request;
   request.set_id(lease);
   etcdserverpb::LeaseRevokeResponse reply;
-  return Run("give a lease back to", [&](const auto& channel, Request& call) {
+  absl::Status status = Run("give a lease back to", [&](const auto& channel, Request& call) {
     call.LimitTime();
     return etcdserverpb::Lease::NewStub(channel)->LeaseRevoke(call.context(), request, &reply);
   });
+  // An endpoint that did not answer in time may have given it back all the same.
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 absl::Status EtcdClient::Watch(absl::string_view prefix, int64_t revision,

@@ -1,8 +1,9 @@
 // Requests to etcd's v3 API, with the store's endpoints tried in turn.
 //
-// Any thread. A request blocks for two seconds for each endpoint at most, but for Watch. Where an
-// endpoint does not answer, the next one is asked, by this request and by later ones. UNAVAILABLE
-// or DEADLINE_EXCEEDED: none of them answers. Errors name the endpoint.
+// Any thread. A request waits for 300 ms for each endpoint while there are others to ask, and for
+// two seconds for the last one. Watch has no limit. Where an endpoint does not answer, the
+// next one is asked, by this request and by later ones, also of other clients in the process.
+// UNAVAILABLE or DEADLINE_EXCEEDED: none of them answers. Errors name the endpoint.
 
 #ifndef INVOKER_SRC_CLUSTER_ETCD_CLIENT_H_
 #define INVOKER_SRC_CLUSTER_ETCD_CLIENT_H_
@@ -85,21 +86,23 @@ class EtcdClient {
     std::shared_ptr<grpc::Channel> channel;
   };
 
-  EtcdClient(std::string user, std::string password);
+  EtcdClient(std::string all_endpoints, std::string user, std::string password);
 
   // Runs ask(channel, context) until an endpoint answers it.
   template <typename Ask>
   absl::Status Run(absl::string_view what, const Ask& ask) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Authenticate(const Endpoint& endpoint) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Authenticate(const Endpoint& endpoint, absl::Duration limit)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Explain(absl::string_view what, const Endpoint& endpoint,
                        const grpc::Status& status) const;
 
-  const std::string user_;  // empty: etcd asks for none
+  const std::string all_endpoints_;  // HOST:PORT,HOST:PORT
+  const std::string user_;           // empty: etcd asks for none
   const std::string password_;
   std::vector<Endpoint> endpoints_;
   absl::Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t current_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t current_ ABSL_GUARDED_BY(mutex_);
   std::string token_ ABSL_GUARDED_BY(mutex_);  // etcd's, for the user
   absl::flat_hash_set<grpc::ClientContext*> under_way_ ABSL_GUARDED_BY(mutex_);
 };

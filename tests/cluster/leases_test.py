@@ -1,13 +1,16 @@
 """Leases over several members of a cluster: placing executors, uploading to them, replacing lost ones."""
 
+import contextlib
 import os
+import pathlib
 import signal
 import threading
+import time
 
 import invoker
 import numpy
 import pytest
-from conftest import Server, comes_true
+from conftest import OWN_USER, Server, comes_true
 from etcd import Etcd
 
 PROVIDER = "tcp;ofi_rxm"
@@ -45,8 +48,15 @@ class Cluster:
 
     def free(self):
         """Whether the cluster knows that no core is leased."""
+        return sum(self._free_cores()) == self._cores
+
+    def full(self):
+        """Whether the cluster knows that all cores are leased."""
+        return self._free_cores() == [0] * len(self.servers)
+
+    def _free_cores(self):
         prefix = "/invoker/%s/loads/" % self.address.rpartition("/")[2]
-        return sum(load.get("free_cores", 0) for load in self._etcd.entries(prefix).values()) == self._cores
+        return [load.get("free_cores", 0) for load in self._etcd.entries(prefix).values()]
 
     def connect(self):
         group = invoker.connect(self.address)
@@ -211,6 +221,157 @@ def test_executors_of_a_lost_server_are_replaced(cluster):
         # What was registered is there, too.
         assert list(double.map(range(40))) == [2 * i for i in range(40)]
         assert lease.ended is None
+
+
+def test_one_lease_replaces_executors_of_two_lost_servers(cluster):
+    for _ in range(4):
+        cluster.start(cores=1)
+    with cluster.connect() as group, group.lease(executors=4, memory="64M", replace=True) as lease:
+        assert sorted(by_server(lease).values()) == [1, 1, 1, 1]
+
+        @lease.function
+        def double(x):
+            return 2 * x
+
+        assert list(double.map(range(8))) == [2 * i for i in range(8)]
+        # Nobody looks for a free core where there is none.
+        assert comes_true(cluster.full)
+        victims, others = cluster.servers[:2], cluster.servers[2:]
+        for victim in victims:
+            victim.kill()
+        # The lease knows that both have been lost before there is anything to replace them.
+        assert comes_true(lambda: set(lease._native.servers()) == {server.address for server in others})
+        joined = cluster.start(cores=2)
+        wanted = {**{server.address: 1 for server in others}, joined.address: 2}
+        assert comes_true(lambda: by_server(lease) == wanted)
+        assert comes_true(lambda: len(lease._native.servers()) == 3)
+
+        # None of these asks a server that has gone.
+        @lease.function
+        def triple(array):
+            return 3 * int(array.sum())
+
+        shared = lease.put(numpy.arange(4))
+        assert list(triple.map([shared] * 8)) == [18] * 8
+        assert list(double.map(range(40))) == [2 * i for i in range(40)]
+        assert lease.usage.calls >= 48
+        assert len(lease) == 4 and lease.ended is None
+
+
+def children_of(process):
+    tasks = pathlib.Path("/proc/%d/task" % process).glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def descendants_of(process):
+    return [each for child in children_of(process) for each in (child, *descendants_of(child))]
+
+
+@contextlib.contextmanager
+def stopped(server):
+    """Stops a server and all that it has started. Yields what lets its executors go on: nobody tells them to end then."""
+    # The server's own child starts the executors.
+    keepers = [server.process.pid, *children_of(server.process.pid)]
+    executors = [process for process in descendants_of(server.process.pid) if process not in keepers]
+
+    def send(processes, number):
+        for process in processes:
+            # An executor may have ended.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    send(keepers + executors, signal.SIGSTOP)
+    try:
+        yield lambda: send(executors, signal.SIGCONT)
+    finally:
+        send(executors + keepers, signal.SIGCONT)
+
+
+def test_a_late_answer_of_an_executor_that_was_replaced_is_ignored(cluster, tmp_path):
+    for _ in range(3):
+        cluster.start(OWN_USER)
+    with cluster.connect() as group, group.lease(
+        executors=4, memory="64M", spread="server", replace=True
+    ) as lease:
+        folder = str(tmp_path)
+
+        @lease.function
+        def work(number):
+            def mark(text):
+                with open(os.path.join(folder, text), "a") as file:
+                    file.write("x")
+
+            mark("begun.%d" % number)
+            while not os.path.exists(os.path.join(folder, "gate")):
+                time.sleep(0.01)
+            mark("ended.%d" % number)
+            return number
+
+        @lease.function
+        def double(x):
+            return 2 * x
+
+        def marked(word):
+            return {int(path.suffix[1:]): path.read_text() for path in tmp_path.glob(word + ".*")}
+
+        shares = by_server(lease)
+        victim = next(server for server in cluster.servers if server.address in shares)
+        futures = [work.submit(number) for number in range(4)]
+        answers = [0] * 4
+
+        def count(future):
+            answers[futures.index(future)] += 1
+
+        for future in futures:
+            future.add_done_callback(count)
+        # Each executor is in the middle of one of the calls.
+        assert comes_true(lambda: len(marked("begun")) == 4)
+        with stopped(victim) as go_on:
+            (tmp_path / "gate").touch()
+            errors = [future.exception() for future in futures]
+            fenced = {number for number, error in enumerate(errors) if error is not None}
+            assert len(fenced) == shares[victim.address]
+            assert {errors[number].fate for number in fenced} == {"maybe_executed"}
+            assert comes_true(lambda: victim.address not in by_server(lease))
+            assert set(marked("ended")) == set(range(4)) - fenced
+            go_on()
+            # They finish their calls, and answer.
+            assert comes_true(lambda: len(marked("ended")) == 4)
+            assert list(double.map(range(100))) == [2 * i for i in range(100)]
+        assert [future.exception() for future in futures] == errors
+        assert [future.result() for number, future in enumerate(futures) if number not in fenced] == sorted(
+            set(range(4)) - fenced
+        )
+        assert answers == [1] * 4
+        assert set(marked("begun").values()) == set(marked("ended").values()) == {"x"}
+        assert victim.address not in by_server(lease)
+        assert len(lease) == sum(by_server(lease).values()) == 4 and lease.ended is None
+
+
+def test_a_lease_does_not_wait_for_a_member_of_etcd_that_is_silent():
+    with Etcd(3) as store:
+        cluster = Cluster(store, store.address("silent"))
+        cluster.start()
+        try:
+            with cluster.connect() as group:
+                with group.lease(python=False) as lease:
+                    assert lease.call("echo", b"x") == b"x"
+                silent = store.members[0]
+                silent.process.send_signal(signal.SIGSTOP)
+                try:
+                    took = []
+                    for _ in range(3):
+                        begin = time.monotonic()
+                        with group.lease(python=False) as lease:
+                            took.append(time.monotonic() - begin)
+                            assert lease.call("echo", b"x") == b"x"
+                    # The promise is two seconds for each. The machine may be busy for one of them.
+                    assert min(took) < 2, took
+                finally:
+                    silent.process.send_signal(signal.SIGCONT)
+        finally:
+            for server in cluster.servers:
+                server.stop()
 
 
 def test_what_a_function_has_ended_is_not_replaced(cluster):

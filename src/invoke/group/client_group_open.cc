@@ -127,9 +127,11 @@ absl::Status ClientGroup::ReplaceLost(std::unique_ptr<cluster::MemberWatch> watc
     mine.client.times = nullptr;
     return AcquireLeases(watch_.get(), mine);
   };
-  places.bring = [this](const std::shared_ptr<Lease>& lost, const std::shared_ptr<Lease>& added) {
+  places.bring = [this](const std::vector<std::shared_ptr<Lease>>& lost,
+                        const std::shared_ptr<Lease>& added) {
     return leases_->Replace(lost, added, kUploadLimit);
   };
+  places.drop = [this](const std::shared_ptr<Lease>& added) { leases_->Remove(added); };
   places.replace = [this](size_t executor, std::shared_ptr<Client> client) {
     return Replace(executor, std::move(client));
   };

@@ -57,7 +57,8 @@ void MemberConnector::Adopt(const cluster::Member& member, std::vector<size_t> e
   if (executors.empty()) {
     TryAfter(kFirstPause, {key, std::nullopt});
   }
-  known_[key] = {member, true, false, std::move(executors)};
+  const size_t sessions = executors.size();
+  known_[key] = {member, true, false, sessions, std::move(executors)};
 }
 
 absl::Status MemberConnector::Start() {
@@ -124,7 +125,8 @@ void MemberConnector::OnMembers(std::vector<cluster::Member> members) {
     const std::string key = KeyOf(member);
     listed.insert(key);
     const auto [known, first] = known_.try_emplace(key);
-    const bool joins = first || (!known->second.listed && known->second.executors.empty());
+    const bool back = !first && !known->second.listed;
+    const bool joins = first || (back && known->second.short_of_sessions());
     known->second.member = std::move(member);
     known->second.listed = true;
     // All clients of the cluster hear of it at the same moment.
@@ -163,10 +165,14 @@ void MemberConnector::StartDueTries() {
 }
 
 void MemberConnector::Connect(Try attempt) {
-  const cluster::Member member = known_[attempt.key].member;
-  connecting_.Run([this, member, attempt] {
+  const Known& known = known_[attempt.key];
+  size_t sessions = attempt.executor.has_value() ? 1 : sessions_;
+  if (!attempt.executor.has_value() && known.sessions > 0) {
+    if (!known.short_of_sessions()) return;
+    sessions = known.sessions - known.executors.size();
+  }
+  connecting_.Run([this, member = known.member, attempt, sessions] {
     if (stopping()) return;
-    const size_t sessions = attempt.executor.has_value() ? 1 : sessions_;
     absl::StatusOr<Clients> clients = ConnectMember(member, options_, sessions);
     Put([this, attempt, clients = std::move(clients)] { OnConnected(attempt, clients); });
   });
@@ -192,10 +198,13 @@ void MemberConnector::OnConnected(Try attempt, absl::StatusOr<Clients> clients) 
   TryAfter(pause, std::move(attempt));
 }
 
-// OK once one of the sessions has a place.
+// OK once one of the sessions has a place, or the member lacks none any more.
 absl::Status MemberConnector::Join(Known* known, const Clients& clients) {
+  const size_t before = known->executors.size();
+  const bool first = known->sessions == 0;
   absl::Status last;
   for (const std::shared_ptr<Client>& client : clients) {
+    if (!first && !known->short_of_sessions()) return absl::OkStatus();
     size_t executor = 0;
     if (!free_.empty()) {
       executor = free_.back();
@@ -210,7 +219,8 @@ absl::Status MemberConnector::Join(Known* known, const Clients& clients) {
     owners_[executor] = KeyOf(known->member);
     known->executors.push_back(executor);
   }
-  return known->executors.empty() ? last : absl::OkStatus();
+  if (first) known->sessions = known->executors.size();
+  return known->executors.size() == before ? last : absl::OkStatus();
 }
 
 void MemberConnector::TryAfter(absl::Duration pause, Try attempt) {

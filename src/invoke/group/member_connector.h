@@ -5,7 +5,7 @@
 // time. What fails is tried again after 100 ms, then after twice as long each time, up to a second,
 // with some randomness, so that many clients of a worker that has been restarted do not all come at
 // once. A member that has left the cluster keeps its sessions as long as they live, and is not
-// connected to again.
+// connected to again. If it comes back, it gets the sessions that were lost meanwhile.
 
 #ifndef INVOKER_SRC_INVOKE_GROUP_MEMBER_CONNECTOR_H_
 #define INVOKER_SRC_INVOKE_GROUP_MEMBER_CONNECTOR_H_
@@ -69,11 +69,15 @@ class MemberConnector {
     cluster::Member member;
     bool listed = true;             // it is a member now
     bool stale = false;             // and yet gone: another one is at its address
+    size_t sessions = 0;            // the most that it has had at a time; 0: none so far
     std::vector<size_t> executors;  // that have a session with it, or had the latest
+
+    // Whether some of its sessions were lost while it was no member, and so were not followed.
+    bool short_of_sessions() const { return executors.size() < sessions; }
   };
   struct Try {
     std::string key;
-    std::optional<size_t> executor;  // nothing: the member joins
+    std::optional<size_t> executor;  // nothing: the member joins, or gets the sessions it lacks
     CallDeadline next = {};
     absl::Duration pause = {};
   };

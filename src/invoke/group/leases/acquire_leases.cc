@@ -29,6 +29,9 @@ constexpr absl::Duration kPause = absl::Seconds(1);
 
 // For each step of taking a lease, while others can be asked.
 constexpr absl::Duration kQuickly = absl::Milliseconds(500);
+// Where all servers are silent, they get so many times as long, and so on up to the caller's limit:
+// one that is merely slow does not wait for one that has gone.
+constexpr int kPatience = 4;
 
 bool HasLabels(const cluster::Member& member, const std::map<std::string, std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(), [&member](const auto& label) {
@@ -184,10 +187,33 @@ absl::StatusOr<Leases> AcquireInOrder(const Members& members, const Rooms& rooms
   return std::move(granted).Enough(options);
 }
 
+bool IsSilence(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+// Closes the rooms of servers that do not answer. Asks all of them at the same time: one after the
+// other they would cost a limit each.
+void CloseSilent(const Members& members, const LeaseOptions& options, Rooms* rooms) {
+  std::vector<size_t> open;
+  for (size_t i = 0; i < members.size(); ++i) {
+    if ((*rooms)[i].open) open.push_back(i);
+  }
+  const auto answers = EachOf<bool>(open.size(), [&](size_t i) -> absl::StatusOr<bool> {
+    auto client = bootstrap::BootstrapClient::Connect(
+        members[open[i]].server, options.client.connect_timeout, options.client.credentials);
+    if (!client.ok()) return client.status();
+    return true;
+  });
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (IsSilence(answers[i].status())) (*rooms)[open[i]].open = false;
+  }
+}
+
 // In rounds: what some servers refuse is asked of the others, while they have something free.
 absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const PickBelow& pick,
                                      const LeaseOptions& options) {
   Granted granted;
+  bool silence = false;
   while (granted.executors < options.executors) {
     const std::vector<uint32_t> shares =
         PlaceExecutors(rooms, options.executors - granted.executors, pick);
@@ -215,6 +241,7 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
           if (i != 0) mine.client.times = nullptr;
           return Lease::Acquire(members[asked[i]].server, mine);
         });
+    const bool silence_before = silence;
     for (size_t i = 0; i < asked.size(); ++i) {
       LeaseRoom& room = rooms[asked[i]];
       if (given[i].ok()) {
@@ -227,7 +254,10 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
       if (!MayGoElsewhere(given[i].status())) return given[i].status();
       granted.refusal.Update(given[i].status());
       room.open = false;
+      silence |= IsSilence(given[i].status());
     }
+    // Where one is silent, a cut may have made others silent, too.
+    if (silence && !silence_before) CloseSilent(members, options, &rooms);
   }
   return std::move(granted).Enough(options);
 }
@@ -256,18 +286,18 @@ absl::StatusOr<Leases> AcquireNow(const Members& all,
   }
   // What a cluster knows is a moment old: others are not to wait for a server that has just
   // vanished, and where the members refuse, they are asked what they have.
-  LeaseOptions quick = options;
-  quick.client.connect_timeout = std::min(options.client.connect_timeout, kQuickly);
-  absl::StatusOr<Leases> leases = AcquireAtOnce(*members, rooms, pick, quick);
-  if (absl::IsResourceExhausted(leases.status())) {
-    absl::StatusOr<Rooms> asked = AskServers(*members, quick);
-    if (!asked.ok()) return leases;
-    SetDomains(*members, options.spread, &*asked);
-    return AcquireAtOnce(*members, *std::move(asked), nullptr, options);
+  LeaseOptions mine = options;
+  absl::StatusOr<Leases> leases = absl::UnavailableError("nobody was asked");
+  for (absl::Duration limit = kQuickly; IsSilence(leases.status()); limit *= kPatience) {
+    mine.client.connect_timeout = std::min(options.client.connect_timeout, limit);
+    leases = AcquireAtOnce(*members, rooms, pick, mine);
+    if (limit >= options.client.connect_timeout) break;
   }
-  const bool slow =
-      absl::IsUnavailable(leases.status()) || absl::IsDeadlineExceeded(leases.status());
-  return slow ? AcquireAtOnce(*members, std::move(rooms), pick, options) : std::move(leases);
+  if (!absl::IsResourceExhausted(leases.status())) return leases;
+  absl::StatusOr<Rooms> asked = AskServers(*members, mine);
+  if (!asked.ok()) return leases;
+  SetDomains(*members, options.spread, &*asked);
+  return AcquireAtOnce(*members, *std::move(asked), nullptr, options);
 }
 
 }  // namespace

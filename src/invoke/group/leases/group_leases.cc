@@ -41,17 +41,26 @@ absl::Status GroupLeases::UploadCode(absl::string_view code, CodeKind kind, absl
   return absl::OkStatus();
 }
 
-absl::Status GroupLeases::Replace(const std::shared_ptr<Lease>& lost,
-                                  const std::shared_ptr<Lease>& added, absl::Duration timeout) {
+absl::Status GroupLeases::Replace(const Leases& lost, const std::shared_ptr<Lease>& added,
+                                  absl::Duration timeout) {
   absl::MutexLock code_lock(&code_mutex_);
   for (const Code& each : code_) {
     absl::Status status = added->UploadCode(each.code, each.kind, each.name, timeout);
     if (!status.ok()) return At(*added, status);
   }
   absl::MutexLock lock(&mutex_);
-  leases_.erase(std::remove(leases_.begin(), leases_.end(), lost), leases_.end());
+  for (const std::shared_ptr<Lease>& each : lost) EraseLocked(each);
   leases_.push_back(added);
   return absl::OkStatus();
+}
+
+void GroupLeases::Remove(const std::shared_ptr<Lease>& lease) {
+  absl::MutexLock lock(&mutex_);
+  EraseLocked(lease);
+}
+
+void GroupLeases::EraseLocked(const std::shared_ptr<Lease>& lease) {
+  leases_.erase(std::remove(leases_.begin(), leases_.end(), lease), leases_.end());
 }
 
 std::vector<std::string> GroupLeases::FunctionNames() const {

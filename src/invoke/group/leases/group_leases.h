@@ -32,10 +32,12 @@ class GroupLeases {
   absl::Status UploadCode(absl::string_view code, CodeKind kind, absl::string_view name,
                           absl::Duration timeout) ABSL_LOCKS_EXCLUDED(code_mutex_, mutex_);
 
-  // Takes `added` in, once it has all that has been uploaded, in the place of `lost`, which may
-  // have gone already.
-  absl::Status Replace(const std::shared_ptr<Lease>& lost, const std::shared_ptr<Lease>& added,
+  // Takes `added` in, once it has all that has been uploaded, in the place of the leases in `lost`.
+  // Some of them may have gone already.
+  absl::Status Replace(const Leases& lost, const std::shared_ptr<Lease>& added,
                        absl::Duration timeout) ABSL_LOCKS_EXCLUDED(code_mutex_, mutex_);
+  // Takes out a lease whose executors the group does not use.
+  void Remove(const std::shared_ptr<Lease>& lease) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // That all of them have.
   std::vector<std::string> FunctionNames() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -50,6 +52,8 @@ class GroupLeases {
     CodeKind kind;
     std::string name;
   };
+
+  void EraseLocked(const std::shared_ptr<Lease>& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex code_mutex_;  // before mutex_; held while code is on its way
   std::vector<Code> code_ ABSL_GUARDED_BY(code_mutex_);

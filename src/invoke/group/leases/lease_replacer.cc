@@ -75,16 +75,29 @@ void LeaseReplacer::Replace(std::set<size_t>* lost) {
       places_.acquire(static_cast<uint32_t>(executors.size()),
                       until_.none() ? absl::ZeroDuration() : until_.left());
   if (!leases.ok()) return;
-  size_t next = 0;
+  auto next = executors.begin();
   for (const LeasePtr& lease : *leases) {
-    if (!places_.bring(owners_[executors[next]], lease).ok()) return;
-    for (size_t i = 0; i < lease->size(); ++i) {
-      const size_t executor = executors[next++];
-      if (!places_.replace(executor, {lease, &lease->executor(i)}).ok()) return;
-      owners_[executor] = lease;
-      lost->erase(executor);
-    }
+    const auto end = next + static_cast<std::ptrdiff_t>(lease->size());
+    if (!Use(lease, {next, end}, lost)) return;
+    next = end;
   }
+}
+
+bool LeaseReplacer::Use(const LeasePtr& lease, const std::vector<size_t>& executors,
+                        std::set<size_t>* lost) {
+  // One lease may stand in for executors of several servers.
+  std::vector<LeasePtr> owners;
+  for (const size_t executor : executors) owners.push_back(owners_[executor]);
+  if (!places_.bring(owners, lease).ok()) return false;
+  for (size_t i = 0; i < executors.size(); ++i) {
+    if (!places_.replace(executors[i], {lease, &lease->executor(i)}).ok()) {
+      if (i == 0) places_.drop(lease);
+      return false;
+    }
+    owners_[executors[i]] = lease;
+    lost->erase(executors[i]);
+  }
+  return true;
 }
 
 }  // namespace invoker

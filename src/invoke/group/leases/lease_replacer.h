@@ -33,8 +33,10 @@ class LeaseReplacer {
     // Leases of so many executors in all, or of fewer, with a life of `ttl`; 0: the servers'.
     std::function<absl::StatusOr<std::vector<LeasePtr>>(uint32_t executors, absl::Duration ttl)>
         acquire;
-    // Makes `added` one of the group's leases, with their code.
-    std::function<absl::Status(const LeasePtr& lost, const LeasePtr& added)> bring;
+    // Makes `added` one of the group's leases, with their code, in the place of those in `lost`.
+    std::function<absl::Status(const std::vector<LeasePtr>& lost, const LeasePtr& added)> bring;
+    // Takes out a lease that was brought and has no executor in use.
+    std::function<void(const LeasePtr& added)> drop;
     // Puts the client in the place of one that was lost.
     std::function<absl::Status(size_t executor, std::shared_ptr<Client> client)> replace;
   };
@@ -59,6 +61,9 @@ class LeaseReplacer {
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   // Takes out of `lost` what has been replaced, or never will be.
   void Replace(std::set<size_t>* lost);
+  // Puts the executors of `lease` in the places of `executors`, which are as many, and takes these
+  // out of `lost`. Returns whether all of them have been replaced.
+  bool Use(const LeasePtr& lease, const std::vector<size_t>& executors, std::set<size_t>* lost);
 
   const Places places_;
   const CallDeadline until_;
