@@ -16,6 +16,9 @@
 namespace invoker {
 namespace {
 
+// For clients to say that they send no further calls. A client that is stopped says nothing.
+constexpr absl::Duration kClosingLimit = absl::Seconds(1);
+
 // One that cannot be read is the bootstrap's to report.
 void AddCertificates(const std::string& path, bootstrap::ServerStatus* status) {
   if (path.empty()) return;
@@ -172,7 +175,11 @@ void AssembledServer::Stop(absl::Duration limit) {
   const absl::Time deadline = absl::Now() + limit;
   // First: the worker's executors go on refusing calls while others still run their last ones.
   if (extension_ != nullptr) extension_->Stop(limit);
-  worker_->Stop(std::max(absl::ZeroDuration(), deadline - absl::Now()));
+  const auto left = [deadline] { return std::max(absl::ZeroDuration(), deadline - absl::Now()); };
+  worker_->Finish(left());
+  // Meanwhile the executors refuse what clients send before they hear of the end: no call is lost.
+  service_->CloseToCalls(std::min(limit, kClosingLimit));
+  worker_->Stop(left());
   registration_.reset();
   service_->Stop();
 }

@@ -27,6 +27,7 @@ using ::testing::Not;
 class FakeStream : public LeaseStream {
  public:
   void SendDraining(absl::string_view reason) override { Add(absl::StrCat("draining ", reason)); }
+  void SendClosing() override { Add("closing"); }
   void SendSessionClosed(uint64_t handle, absl::string_view reason) override {
     Add(absl::StrCat("closed ", handle, " ", reason));
   }
@@ -345,6 +346,27 @@ TEST_F(LeaseTableTest, DrainTellsEveryLeaseOnceAndRefusesNewOnes) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("draining: upgrade"));
   EXPECT_TRUE(table.Acquire(1).ok());
+}
+
+TEST_F(LeaseTableTest, TheEndWaitsForClientsThatHaveNotHeardOfIt) {
+  LeaseTable table(absl::Hours(1), &host_);
+  const auto a = AddLease(&table, 1);
+  const auto b = AddLease(&table, 2);
+  table.Drain("upgrade");
+  absl::Notification closed;
+  std::thread closes([&] {
+    table.CloseToCalls(std::chrono::hours(1));
+    closed.Notify();
+  });
+  ASSERT_TRUE(a->WaitFor("closing"));
+  ASSERT_TRUE(b->WaitFor("closing"));
+  table.NoteClosingSeen(1);
+  EXPECT_FALSE(closed.HasBeenNotified());
+  // One that has gone hears of nothing.
+  table.End(2);
+  closes.join();
+  // Nor does one that is stopped: there is a limit.
+  table.CloseToCalls(std::chrono::milliseconds(1));
 }
 
 TEST_F(LeaseTableTest, SessionClosedReachesOnlyItsOwnLiveLease) {

@@ -8,8 +8,11 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
 #include "invoker/client.h"
 
 namespace invoker {
@@ -86,6 +89,43 @@ TEST(ServerTest, ADrainingServerRefusesCallsAndSessions) {
   EXPECT_THAT(Client::Connect(server.address()).status().message(), HasSubstr("stopping"));
   EXPECT_EQ(Call(client->get(), "reverse", "abc").status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(server.CallsRun(), 1u);
+}
+
+// None is lost in a window that nobody looks at any more.
+TEST(ServerTest, CallsOfTheLastMomentAreAnsweredOrRefused) {
+  for (const char* provider : {"tcp;ofi_rxm", "shm"}) {
+    for (int round = 0; round < 5; ++round) {
+      ServerOptions options = OverTcp();
+      options.provider = provider;
+      Server server(options);
+      server.Register("reverse", Reverse);
+      ASSERT_TRUE(server.Start().ok());
+      constexpr int kClients = 3;
+      std::vector<std::unique_ptr<Client>> clients;
+      for (int i = 0; i < kClients; ++i) {
+        auto client = Client::Connect(server.address());
+        ASSERT_TRUE(client.ok()) << client.status();
+        clients.push_back(*std::move(client));
+      }
+      absl::BlockingCounter called(kClients);
+      std::vector<std::thread> callers;
+      for (const std::unique_ptr<Client>& client : clients) {
+        callers.emplace_back([&called, client = client.get()] {
+          absl::Status status;
+          for (int i = 0; status.ok(); ++i) {
+            status = Call(client, "reverse", "abc").status();
+            if (i == 20) called.DecrementCount();
+          }
+          EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+          const CallFate fate = GetCallFate(status);
+          EXPECT_TRUE(fate == CallFate::kNotSent || fate == CallFate::kNotExecuted) << status;
+        });
+      }
+      called.Wait();
+      server.Stop();
+      for (std::thread& caller : callers) caller.join();
+    }
+  }
 }
 
 TEST(ServerTest, StartsOnce) {

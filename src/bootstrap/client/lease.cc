@@ -194,6 +194,10 @@ class Lease::Impl {
         v1::LeaseRequest request;
         request.mutable_release();
         stream_.Write(request);
+      } else if (!stream_.writing() && std::exchange(tell_closing_seen_, false)) {
+        v1::LeaseRequest request;
+        request.mutable_closing_seen();
+        stream_.Write(request);
       } else if (!stream_.writing() && tokens_wanted != 0) {
         v1::LeaseRequest request;
         request.mutable_more_session_tokens()->set_count(std::min(tokens_wanted, kTokensAtOnce));
@@ -251,6 +255,10 @@ class Lease::Impl {
           events_.on_draining(event.draining().reason());
         }
         break;
+      case v1::LeaseEvent::kClosing:
+        if (events_.on_closing && !released_.load()) events_.on_closing();
+        tell_closing_seen_ = true;
+        break;
       case v1::LeaseEvent::kSessionClosed:
         if (events_.on_session_closed && !released_.load()) {
           events_.on_session_closed(event.session_closed().handle(),
@@ -307,8 +315,9 @@ class Lease::Impl {
   const LeaseEvents events_;
   ClientLeaseStream stream_;
   const std::shared_ptr<SessionTokenPool> tokens_;
-  bool release_asked_ = false;  // the thread's
-  uint64_t id_ = 0;             // 0: not granted yet
+  bool release_asked_ = false;      // the thread's
+  bool tell_closing_seen_ = false;  // the thread's
+  uint64_t id_ = 0;                 // 0: not granted yet
   LeaseTerms terms_;
   Clock::duration interval_{};
   absl::Duration peer_timeout_;      // LeaseTerms

@@ -45,6 +45,8 @@ struct LeaseEvents {
   std::function<void(absl::Status)> on_lost;
   // The worker will go away: open sessions still work, new ones are refused.
   std::function<void(absl::string_view reason)> on_draining;
+  // Its executors end. The worker hears when this has returned, and waits for no further calls.
+  std::function<void()> on_closing;
   // The worker closed one session by itself.
   std::function<void(uint64_t handle, absl::string_view reason)> on_session_closed;
 };

@@ -231,6 +231,7 @@ void LeaseTable::EndEntry(Entry* entry, LeaseEndCause cause, absl::string_view r
   entry->end.reason = std::string(reason);
   entry->status = std::move(status);
   changed_.notify_one();
+  knows_end_.notify_all();
 }
 
 void LeaseTable::StreamDone(uint64_t lease) {
@@ -341,6 +342,31 @@ void LeaseTable::Drain(absl::string_view reason) {
     }
   }
   for (const auto& stream : streams) stream->SendDraining(reason);
+}
+
+void LeaseTable::CloseToCalls(std::chrono::nanoseconds limit) {
+  std::vector<std::shared_ptr<LeaseStream>> streams;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [lease, entry] : entries_) {
+      if (!entry.live || !entry.announced) continue;
+      entry.knows_end = false;
+      streams.push_back(entry.stream);
+    }
+  }
+  for (const auto& stream : streams) stream->SendClosing();
+  std::unique_lock<std::mutex> lock(mutex_);
+  knows_end_.wait_for(lock, limit, [this] {
+    return std::all_of(entries_.begin(), entries_.end(), [](const auto& entry) {
+      return !entry.second.live || entry.second.knows_end;
+    });
+  });
+}
+
+void LeaseTable::NoteClosingSeen(uint64_t lease) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (Entry* entry = FindLive(lease); entry != nullptr) entry->knows_end = true;
+  knows_end_.notify_all();
 }
 
 absl::Status LeaseTable::Admission() const {

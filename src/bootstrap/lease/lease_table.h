@@ -45,6 +45,7 @@ class LeaseStream {
   virtual void SendQueued(uint32_t ahead) = 0;
   virtual void SendGranted(const LeaseTerms& terms) = 0;
   virtual void SendDraining(absl::string_view reason) = 0;
+  virtual void SendClosing() = 0;
   virtual void SendSessionClosed(uint64_t handle, absl::string_view reason) = 0;
   virtual void SendEnded(const LeaseEnd& end) = 0;
   // Ends the stream with `status` after what was sent before.
@@ -149,6 +150,11 @@ class LeaseTable {
   // Tells every lease; ends those that are not granted, and refuses new ones from now on. Only the
   // first call counts.
   void Drain(absl::string_view reason);
+  // Tells every lease that the executors end, and blocks until their clients have said that they
+  // know, or have gone; at most for `limit`. Drain must have been called.
+  void CloseToCalls(std::chrono::nanoseconds limit);
+  // The client knows, and sends no further calls.
+  void NoteClosingSeen(uint64_t lease);
   // OK, or UNAVAILABLE with the reason once Drain was called.
   absl::Status Admission() const;
 
@@ -178,6 +184,7 @@ class LeaseTable {
     bool live = true;
     bool client_gone = false;  // that ended it
     bool announced = false;    // the stream has been told of the grant
+    bool knows_end = true;     // CloseToCalls does not wait for its client
     // What to tell it once it has been.
     std::vector<std::function<void(LeaseStream*)>> held;
     bool retired = false;  // the host is being told, or has been, that it is not live
@@ -220,6 +227,7 @@ class LeaseTable {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable knows_end_;
   std::unordered_map<uint64_t, Entry> entries_;
   std::unordered_map<std::string, uint32_t> of_machine_;  // entries, by holder.machine
   std::unordered_map<std::string, uint32_t> of_tenant_;   // by holder.tenant

@@ -118,6 +118,12 @@ void LeaseReactor::SendDraining(absl::string_view reason) {
   Send(std::move(event));
 }
 
+void LeaseReactor::SendClosing() {
+  v1::LeaseEvent event;
+  event.mutable_closing();
+  Send(std::move(event));
+}
+
 void LeaseReactor::SendSessionClosed(uint64_t handle, absl::string_view reason) {
   v1::LeaseEvent event;
   event.mutable_session_closed()->set_handle(handle);
@@ -181,6 +187,8 @@ void LeaseReactor::HandleRequest(const v1::LeaseRequest& request) {
   table_->Renew(lease_);
   if (request.has_release()) {
     table_->Release(lease_);
+  } else if (request.has_closing_seen()) {
+    table_->NoteClosingSeen(lease_);
   } else if (request.has_heartbeat()) {
     std::unique_lock<std::mutex> lock(mutex_);
     acknowledge_ = request.heartbeat().sequence();

@@ -42,6 +42,7 @@ class LeaseReactor final : public grpc::ServerBidiReactor<v1::LeaseRequest, v1::
   void SendQueued(uint32_t ahead) override;
   void SendGranted(const LeaseTerms& terms) override;
   void SendDraining(absl::string_view reason) override;
+  void SendClosing() override;
   void SendSessionClosed(uint64_t handle, absl::string_view reason) override;
   void SendEnded(const LeaseEnd& end) override;
   void End(const absl::Status& status) override;

@@ -221,6 +221,10 @@ void Server::NotifySessionClosed(uint64_t lease, uint64_t handle, absl::string_v
 
 void Server::Drain(absl::string_view reason) { impl_->Drain(reason); }
 
+void Server::CloseToCalls(absl::Duration limit) {
+  impl_->table().CloseToCalls(absl::ToChronoNanoseconds(limit));
+}
+
 void Server::Stop() { impl_->Stop(); }
 
 }  // namespace invoker::bootstrap

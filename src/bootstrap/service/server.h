@@ -102,6 +102,9 @@ class Server {
   // Tells every lease, turns the health to NOT_SERVING, and refuses new leases and sessions from
   // now on. Sessions that are open stay so. Does not block.
   void Drain(absl::string_view reason);
+  // Behind Drain: the executors end. Waits until all clients know, and so send no further calls; at
+  // most for `limit`.
+  void CloseToCalls(absl::Duration limit);
 
   // Ends every lease and waits until the host has closed them and no request is under way. Not from
   // inside a host's method.

@@ -9,6 +9,10 @@ namespace {
 // A session's end waits for a question that is under way.
 constexpr absl::Duration kLongestAsk = absl::Seconds(1);
 
+absl::Status Closing() {
+  return absl::UnavailableError("the worker is shutting down, and takes no more calls");
+}
+
 }  // namespace
 
 ClientLease::ClientLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout)
@@ -30,6 +34,7 @@ absl::StatusOr<std::shared_ptr<ClientLease>> ClientLease::Acquire(
     absl::MutexLock lock(&raw->mutex_);
     raw->draining_ = true;
   };
+  events.on_closing = [raw = held.get()] { raw->OnClosing(); };
   events.on_lost = [raw = held.get()](const absl::Status& reason) { raw->OnLost(reason); };
   events.on_session_closed = [raw = held.get()](uint64_t handle, absl::string_view reason) {
     raw->OnSessionClosed(handle, reason);
@@ -46,12 +51,15 @@ absl::StatusOr<std::shared_ptr<ClientLease>> ClientLease::Acquire(
 }
 
 void ClientLease::Add(std::shared_ptr<SessionWatch> watch) {
+  bool closing = false;
   absl::Status lost;
   {
     absl::MutexLock lock(&mutex_);
     watches_.push_back(watch);
+    closing = closing_;
     lost = lost_;
   }
+  if (closing) watch->TakeNoMore(Closing());
   if (!lost.ok()) watch->OnLost(lost, SessionWatch::DeliveryDeadlineNs());
 }
 
@@ -77,6 +85,14 @@ absl::optional<LeaseEnd> ClientLease::end() const {
 std::vector<std::shared_ptr<SessionWatch>> ClientLease::watches() const {
   absl::MutexLock lock(&mutex_);
   return watches_;
+}
+
+void ClientLease::OnClosing() {
+  {
+    absl::MutexLock lock(&mutex_);
+    closing_ = true;
+  }
+  for (const std::shared_ptr<SessionWatch>& watch : watches()) watch->TakeNoMore(Closing());
 }
 
 void ClientLease::OnLost(const absl::Status& reason) {

@@ -58,6 +58,7 @@ class ClientLease {
   ClientLease(std::shared_ptr<const WorkerContact> contact, absl::Duration peer_timeout);
 
   std::vector<std::shared_ptr<SessionWatch>> watches() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnClosing() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
   void CheckPaths() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -70,6 +71,7 @@ class ClientLease {
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   absl::optional<LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;  // the worker has said so
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;   // and that its executors end
   const absl::Duration peer_timeout_;
   uint64_t answers_ = 0;  // at the last heartbeat; the lease's thread's
   // Ask the worker what has become of requests, since the lease's thread must not wait. While an

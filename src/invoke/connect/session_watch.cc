@@ -35,6 +35,7 @@ void SessionWatch::Proven() {
 void SessionWatch::Opened(uint64_t handle) {
   std::shared_ptr<CallDriver> driver;
   absl::Status reason;
+  absl::Status refusal;
   {
     absl::MutexLock lock(&mutex_);
     handle_ = handle;
@@ -43,8 +44,10 @@ void SessionWatch::Opened(uint64_t handle) {
     }
     early_.clear();
     if (!lost_.ok()) reason = lost_;
+    refusal = refusal_;
     driver = driver_;
   }
+  if (!refusal.ok()) driver->TakeNoMore(refusal);
   if (reason.ok()) return;
   driver->FailAfterDelivery(Ended(reason), DeliveryDeadlineNs());
   Tell(Ended(reason));
@@ -76,6 +79,16 @@ void SessionWatch::OnSessionClosed(uint64_t handle, absl::string_view reason) {
   }
   driver->FailAfterDelivery(Ended(Closed(reason)), DeliveryDeadlineNs());
   Tell(Ended(Closed(reason)));
+}
+
+void SessionWatch::TakeNoMore(const absl::Status& reason) {
+  std::shared_ptr<CallDriver> driver;
+  {
+    absl::MutexLock lock(&mutex_);
+    refusal_ = reason;
+    driver = driver_;
+  }
+  if (driver != nullptr) driver->TakeNoMore(reason);
 }
 
 void SessionWatch::AnnounceLost(const absl::Status& reason) {

@@ -56,6 +56,8 @@ class SessionWatch {
   void OnSessionClosed(uint64_t handle, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
   // They run no callback of a call, so that a thread may end one session after the other.
   void OnLost(const absl::Status& reason, int64_t deadline_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The worker refuses further calls: none are sent. Those under way go on.
+  void TakeNoMore(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
   // The part of OnLost that does not block: who is to be told by set_on_ended is.
   void AnnounceLost(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -87,6 +89,7 @@ class SessionWatch {
   // Sessions that were closed before the handle was known.
   std::vector<std::pair<uint64_t, std::string>> early_ ABSL_GUARDED_BY(mutex_);
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);  // TakeNoMore's, for sessions opened later
   bool proven_ ABSL_GUARDED_BY(mutex_) = false;
   PathCheck path_ ABSL_GUARDED_BY(mutex_);
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);  // why, once it has

@@ -21,6 +21,8 @@ constexpr uint32_t kTurnsPerLeavingTurn = 64;
 
 // Everything but messages rarely changes, so it is looked at every Nth turn.
 constexpr int kTurnsPerLook = 16;
+// At the end, without an event: some 100 us.
+constexpr int kLastTurns = 256;
 
 // Without the kernel's random numbers, the clock gives a number that is at least another one than
 // the last time.
@@ -187,15 +189,17 @@ void Executor::EndPolling() {
 }
 
 // Lets ready responses leave, while there is time, and ends every session.
+// What clients sent before they heard of the end comes by another way, and may be behind the news
+// that they did.
 void Executor::FinishEndpoints() {
-  bool finishing = true;
-  while (finishing && transport::MonotonicNs() < stop_deadline_ns_.load()) {
-    finishing = false;
+  int quiet = 0;  // turns in which nothing came and no response waited
+  while (quiet < kLastTurns && transport::MonotonicNs() < stop_deadline_ns_.load()) {
+    bool finishing = false;
     endpoints_.ForEach([&finishing](ExecutorEndpoint* endpoint) {
-      if (!endpoint->finishing()) return;
-      endpoint->Turn();
-      finishing = true;
+      finishing |= endpoint->Turn();
+      finishing |= endpoint->finishing();
     });
+    quiet = finishing ? 0 : quiet + 1;
   }
   endpoints_.ForEach([](ExecutorEndpoint* endpoint) { endpoint->EndAll(); });
 }
@@ -250,7 +254,7 @@ FunctionEntry Executor::Wrap(FunctionEntry entry) {
   return concurrent_.back()->Entry();
 }
 
-void Executor::Stop(absl::Duration limit) {
+void Executor::Finish(absl::Duration limit) {
   if (!thread_.joinable()) return;
   const absl::Duration bounded = std::min(limit, absl::Hours(24 * 365));
   stop_deadline_ns_ = transport::MonotonicNs() + absl::ToInt64Nanoseconds(bounded);
@@ -260,6 +264,11 @@ void Executor::Stop(absl::Duration limit) {
   thread_.Run([] {});
   for (const std::unique_ptr<ConcurrentFunction>& function : concurrent_) function->Stop();
   shared_.deferred->AwaitNone(until);
+}
+
+void Executor::Stop(absl::Duration limit) {
+  if (!thread_.joinable()) return;
+  Finish(limit);
   thread_.Run([this] { stop_ = true; });
   thread_.Join();
   shared_.deferred->Close();

@@ -206,8 +206,11 @@ class Executor {
     thread_.Run([] {});
   }
 
-  // Drains, waits for functions that run, and for at most `limit` for calls that are answered later
-  // and for responses to leave; closes all sessions and joins the thread.
+  // Drains, and waits for functions that run, and for at most `limit` for calls that are answered
+  // later. The executor goes on refusing calls.
+  void Finish(absl::Duration limit);
+  // Finishes, waits for at most `limit` for responses to leave, closes all sessions and joins the
+  // thread.
   void Stop(absl::Duration limit);
 
  private:

@@ -273,7 +273,7 @@ void ClientSession::OnOperationFailed(const transport::Operation& operation,
 
 void ClientSession::Fail(const absl::Status& reason) {
   if (!failure_.ok()) return;
-  failure_ = reason;
+  failure_ = refusal_ = reason;
   last_byte_ = sender_.last_byte();
   std::vector<CallFate> fates;
   for (const Call& call : calls_.slots()) {

@@ -152,6 +152,12 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   // Ends every call and refuses new ones. The first reason stays.
   void Fail(const absl::Status& reason);
   const absl::Status& failure() const { return failure_; }
+  // Takes no further calls. Those under way go on.
+  void TakeNoMore(const absl::Status& reason) {
+    if (refusal_.ok()) refusal_ = reason;
+  }
+  // Why no call may start: TakeNoMore's reason, or failure().
+  const absl::Status& refusal() const { return refusal_; }
 
   const WindowGeometry& geometry() const { return geometry_; }
   // Calls whose callers still wait.
@@ -230,6 +236,7 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   int64_t look_at_ns_ = INT64_MAX;
   bool look_due_ = false;
   absl::Status failure_;
+  absl::Status refusal_;
   std::byte last_byte_{0};  // the request window's, when the session failed
   bool failed_with_buffers_ = false;
 };

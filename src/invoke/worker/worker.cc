@@ -390,11 +390,16 @@ void Worker::Drain() {
   for (const std::unique_ptr<Executor>& executor : executors_) executor->Drain();
 }
 
-void Worker::Stop(absl::Duration limit) {
+void Worker::Finish(absl::Duration limit) {
   Drain();
   endpoint_watch_.Stop();
   // Those that are idle go on refusing calls while another still runs its last one.
   for (const std::unique_ptr<Executor>& executor : executors_) executor->FinishTurn();
+  for (const std::unique_ptr<Executor>& executor : executors_) executor->Finish(limit);
+}
+
+void Worker::Stop(absl::Duration limit) {
+  Finish(limit);
   for (const std::unique_ptr<Executor>& executor : executors_) executor->Stop(limit);
 }
 

@@ -122,8 +122,10 @@ class Worker final : public bootstrap::SessionHost {
   // Refuses new sessions and calls from now on, on every executor. Does not block.
   void Drain();
 
-  // Drains, waits for the functions that run (however long they take), lets ready responses leave
-  // for at most `limit`, and ends the executors.
+  // Drains, and waits for the functions that run (however long they take), and for calls that are
+  // answered later for at most `limit`. The executors go on refusing calls.
+  void Finish(absl::Duration limit);
+  // Finishes, lets ready responses leave for at most `limit`, and ends the executors.
   void Stop(absl::Duration limit);
 
   // Summed over the executors. Blocks until each has ended its turn, and the function that it runs.

@@ -391,6 +391,7 @@ void CallDriver::Fail(const absl::Status& reason) {
 void CallDriver::FailAfterDelivery(const absl::Status& reason, int64_t deadline_ns) {
   {
     Visit visit(this);
+    session_->TakeNoMore(reason);
     const int64_t limit_ns = std::max(deadline_ns, transport::MonotonicNs() + kLeastDeliveryNs);
     while (session_->outstanding() > 0 && session_->failure().ok() &&
            transport::MonotonicNs() < limit_ns) {

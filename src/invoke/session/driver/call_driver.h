@@ -154,9 +154,13 @@ class CallDriver : public std::enable_shared_from_this<CallDriver> {
   // thread, so that this thread may go on to end other sessions, which callbacks may wait for.
   void Fail(const absl::Status& reason);
 
+  // Refuses new calls with this reason. Those under way go on.
+  void TakeNoMore(const absl::Status& reason);
+
   // Fail, once everything has been delivered that the worker sent before it ended the session: news
-  // of the end comes another way, and may be faster. Blocks until `deadline_ns` while calls are
-  // under way, and for a millisecond at least. Runs no callback either.
+  // of the end comes another way, and may be faster. Refuses new calls at once. Blocks until
+  // `deadline_ns` while calls are under way, and for a millisecond at least. Runs no callback
+  // either.
   void FailAfterDelivery(const absl::Status& reason, int64_t deadline_ns);
 
   // OK, or why no call can be made any more.

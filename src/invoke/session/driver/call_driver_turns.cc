@@ -33,8 +33,8 @@ Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wa
                           CallFate::kNotSent);
       return nullptr;
     }
-    if (ABSL_PREDICT_FALSE(!session_->failure().ok())) {
-      *why_not = WithFate(session_->failure(), CallFate::kNotSent);
+    if (ABSL_PREDICT_FALSE(!session_->refusal().ok())) {
+      *why_not = WithFate(session_->refusal(), CallFate::kNotSent);
       return nullptr;
     }
     Call* call = session_->Start(request, /*alone=*/!may_wait_for_others);
@@ -51,6 +51,14 @@ Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wa
     *why_not = WaitToStartLocked(request, &next_check_ns);
     if (!why_not->ok()) return nullptr;
   }
+}
+
+void CallDriver::TakeNoMore(const absl::Status& reason) {
+  lock_.Lock();
+  session_->TakeNoMore(reason);
+  // Those that wait for room.
+  role_.WakeAll();
+  lock_.Unlock();
 }
 
 // There is no room now. OK: it is worth another try.
