@@ -13,6 +13,7 @@
 #include "src/invoke/function/signature.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/input.h"
+#include "tests/invoke/values_test.pb.h"
 
 namespace invoker::fuzz {
 
@@ -30,7 +31,8 @@ using Everything =
     std::tuple<bool, int8_t, uint64_t, float, std::string, std::string_view, Particle,
                std::vector<Particle>, ArrayView<const double, 3>, std::vector<std::string>,
                std::optional<std::tuple<int32_t, std::vector<std::string_view>>>,
-               std::vector<std::vector<uint16_t>>, std::vector<std::byte>>;
+               std::vector<std::vector<uint16_t>>, std::vector<std::byte>, ArrayView<const bool>,
+               std::optional<values_test::Note>>;
 
 template <typename T>
 T Same(T value) {

@@ -132,6 +132,7 @@ TEST(ServerTest, StartsOnce) {
   Server server(OverTcp());
   EXPECT_EQ(server.CallsRun(), 0u);
   EXPECT_THAT(server.providers(), testing::IsEmpty());
+  EXPECT_EQ(server.metrics_address(), "");
   ASSERT_TRUE(server.Start().ok());
   EXPECT_EQ(server.Start().code(), absl::StatusCode::kFailedPrecondition);
 }

@@ -21,8 +21,6 @@ constexpr uint32_t kTurnsPerLeavingTurn = 64;
 
 // Everything but messages rarely changes, so it is looked at every Nth turn.
 constexpr int kTurnsPerLook = 16;
-// At the end, without an event: some 100 us.
-constexpr int kLastTurns = 256;
 
 // Without the kernel's random numbers, the clock gives a number that is at least another one than
 // the last time.
@@ -189,17 +187,15 @@ void Executor::EndPolling() {
 }
 
 // Lets ready responses leave, while there is time, and ends every session.
-// What clients sent before they heard of the end comes by another way, and may be behind the news
-// that they did.
 void Executor::FinishEndpoints() {
-  int quiet = 0;  // turns in which nothing came and no response waited
-  while (quiet < kLastTurns && transport::MonotonicNs() < stop_deadline_ns_.load()) {
-    bool finishing = false;
+  bool finishing = true;
+  while (finishing && transport::MonotonicNs() < stop_deadline_ns_.load()) {
+    finishing = false;
     endpoints_.ForEach([&finishing](ExecutorEndpoint* endpoint) {
-      finishing |= endpoint->Turn();
-      finishing |= endpoint->finishing();
+      if (!endpoint->finishing()) return;
+      endpoint->Turn();
+      finishing = true;
     });
-    quiet = finishing ? 0 : quiet + 1;
   }
   endpoints_.ForEach([](ExecutorEndpoint* endpoint) { endpoint->EndAll(); });
 }

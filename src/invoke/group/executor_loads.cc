@@ -71,9 +71,13 @@ void ExecutorLoads::Lose(Session session, const absl::Status& reason) {
   absl::MutexLock lock(&mutex_);
   Seat* const seat = session.seat_;
   if (seat->number.load(std::memory_order_relaxed) != session.number_) return;
-  if (seat->lost.exchange(true, std::memory_order_seq_cst)) return;
-  lost_.fetch_add(1, std::memory_order_relaxed);
-  reason_ = reason.ok() ? absl::UnavailableError("no reason was given") : reason;
+  const bool first = !seat->lost.exchange(true, std::memory_order_seq_cst);
+  if (first) lost_.fetch_add(1, std::memory_order_relaxed);
+  // A call may be refused before the end of its lease is heard, which says more.
+  if (first || left() == 0) {
+    reason_ = reason.ok() ? absl::UnavailableError("no reason was given") : reason;
+  }
+  if (!first) return;
   if (on_lost_) on_lost_(seat->executor);
 }
 
