@@ -272,5 +272,53 @@ TEST(MemberConnectorTest, AnotherRunOfAServerIsAnotherMember) {
   EXPECT_EQ(places.Await(1), std::vector<size_t>{10});
 }
 
+TEST(MemberConnectorTest, AMemberThatComesBackGetsTheSessionsThatWereLostMeanwhile) {
+  ServedWorker worker("tcp;ofi_rxm");
+  const cluster::Member member = MemberAt(worker.server->listen_address());
+  Places places;
+  MemberConnector connector(ClientOptions(), 3, places.Made());
+  connector.Adopt(member, {0, 1, 2});
+  ASSERT_TRUE(connector.Start().ok());
+  connector.SetMembers({});
+  connector.Lost(1);
+  connector.SetMembers({member});
+  EXPECT_EQ(places.Await(1), std::vector<size_t>{1});
+  // It got one session and no more. Each is followed as before.
+  connector.Lost(2);
+  EXPECT_EQ(places.Await(2), (std::vector<size_t>{1, 2}));
+  connector.Lost(1);
+  EXPECT_EQ(places.Await(3), (std::vector<size_t>{1, 2, 1}));
+}
+
+TEST(MemberConnectorTest, AMemberThatComesBackWithAllItsSessionsGetsNoOthers) {
+  ServedWorker worker("tcp;ofi_rxm");
+  const cluster::Member member = MemberAt(worker.server->listen_address());
+  Places places;
+  MemberConnector connector(ClientOptions(), 2, places.Made());
+  connector.Adopt(member, {0, 1});
+  ASSERT_TRUE(connector.Start().ok());
+  connector.SetMembers({});
+  connector.SetMembers({member});
+  connector.Lost(0);
+  EXPECT_EQ(places.Await(1), std::vector<size_t>{0});
+}
+
+TEST(MemberConnectorTest, AMemberWhosePlaceAnotherOneTookGetsAFurtherOne) {
+  ServedWorker first("tcp;ofi_rxm");
+  ServedWorker second("tcp;ofi_rxm");
+  const cluster::Member member = MemberAt(first.server->listen_address());
+  const cluster::Member other = MemberAt(second.server->listen_address());
+  Places places;
+  MemberConnector connector(ClientOptions(), 1, places.Made());
+  connector.Adopt(member, {0, 1});
+  ASSERT_TRUE(connector.Start().ok());
+  connector.SetMembers({});
+  connector.Lost(1);
+  connector.SetMembers({other});
+  EXPECT_EQ(places.Await(1), std::vector<size_t>{1});
+  connector.SetMembers({member, other});
+  EXPECT_EQ(places.Await(2), (std::vector<size_t>{1, 10}));
+}
+
 }  // namespace
 }  // namespace invoker

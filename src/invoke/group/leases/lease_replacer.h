@@ -33,7 +33,7 @@ class LeaseReplacer {
     // Leases of so many executors in all, or of fewer, with a life of `ttl`; 0: the servers'.
     std::function<absl::StatusOr<std::vector<LeasePtr>>(uint32_t executors, absl::Duration ttl)>
         acquire;
-    // Makes `added` one of the group's leases, with their code, in the place of those in `lost`.
+    // Uploads the group's code to `added`, and puts it in the place of the leases in `lost`.
     std::function<absl::Status(const std::vector<LeasePtr>& lost, const LeasePtr& added)> bring;
     // Takes out a lease that was brought and has no executor in use.
     std::function<void(const LeasePtr& added)> drop;
