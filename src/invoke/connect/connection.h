@@ -64,6 +64,8 @@ class Connection {
   // Client::fabric_choice.
   const std::string& fabric_choice() const { return fabric_choice_; }
   uint32_t executor() const { return session_->executor(); }
+  // Whether the worker leases executors for Python functions.
+  bool leases_python() const { return contact_->info().capacity.python; }
 
   // What the session can call, by id. Any thread.
   std::vector<bootstrap::FunctionInfo> functions() const ABSL_LOCKS_EXCLUDED(mutex_);

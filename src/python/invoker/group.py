@@ -24,7 +24,7 @@ def _take(native: _invoker.NativeGroup, base: Optional[Connecting], *terms: Any,
     """A lease on the workers that are left, or on the members of the cluster."""
     assert base is not None
     if options.get("python") is None:
-        options["python"] = any(way.capacity()["python"] for way in _ways(native, base))
+        options["python"] = native.leases_python()
     if "://" not in base.server:
         base = base._replace(server=",".join(native.servers()))
     return leasing.take(base, *terms, **options)

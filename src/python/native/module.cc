@@ -215,6 +215,7 @@ PYBIND11_MODULE(_invoker, module) {
   py::class_<NativeGroup, NativeCaller>(module, "NativeGroup")
       .def("client_of", &NativeGroup::ClientOf, py::arg("session"))
       .def("servers", &NativeGroup::Servers)
+      .def("leases_python", &NativeGroup::LeasesPython)
       .def("clients", &NativeGroup::Clients);
 
   PyObject* bound_function = invoker::python::MakeBoundFunctionType();

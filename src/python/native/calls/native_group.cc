@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/invoke/connect/connection.h"
 #include "src/python/native/errors.h"
 #include "src/python/native/gil.h"
 
@@ -34,6 +35,15 @@ std::vector<std::string> NativeGroup::Servers() const {
     }
   }
   return servers;
+}
+
+bool NativeGroup::LeasesPython() const {
+  const std::shared_ptr<ClientGroup> group = Get();
+  for (size_t i = 0; i < group->size(); ++i) {
+    const std::shared_ptr<Client> client = group->ShareClient(i);
+    if (client->status().ok() && client->connection().leases_python()) return true;
+  }
+  return false;
 }
 
 std::vector<std::unique_ptr<NativeClient>> NativeGroup::Clients() const {

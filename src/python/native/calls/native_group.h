@@ -30,6 +30,8 @@ class NativeGroup : public NativeCaller {
 
   // The workers of the executors that are left, each once.
   std::vector<std::string> Servers() const;
+  // Whether one of them leases executors for Python functions, as it said when it was connected to.
+  bool LeasesPython() const;
   // The clients that the executors have now. They are the group's to close.
   std::vector<std::unique_ptr<NativeClient>> Clients() const;
   // The client of the session that a response came in. Raises UNAVAILABLE if the group has lost it.
