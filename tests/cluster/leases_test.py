@@ -348,6 +348,21 @@ def test_a_late_answer_of_an_executor_that_was_replaced_is_ignored(cluster, tmp_
         assert len(lease) == sum(by_server(lease).values()) == 4 and lease.ended is None
 
 
+def test_a_silent_member_holds_up_neither_leases_nor_uploads(cluster):
+    for _ in range(2):
+        cluster.start(OWN_USER)
+    with cluster.connect() as group, group.lease(executors=2, memory="64M", spread="server") as lease:
+        (silent,) = [server for server in cluster.servers if server.address == group._native.servers()[0]]
+        with stopped(silent):
+            # Nobody has noticed yet.
+            with group.lease(memory="64M") as other:
+                assert by_server(other).keys() == {server.address for server in cluster.servers} - {silent.address}
+            assert comes_true(lambda: silent.address not in group._native.servers())
+            # Else it would wait for a minute.
+            with pytest.raises(invoker.Unavailable):
+                lease.function(lambda x: x)
+
+
 def test_a_lease_does_not_wait_for_a_member_of_etcd_that_is_silent():
     with Etcd(3) as store:
         cluster = Cluster(store, store.address("silent"))

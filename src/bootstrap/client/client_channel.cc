@@ -144,6 +144,7 @@ absl::Status ClientChannel::Explain(absl::string_view operation, const grpc::Cli
 void ClientChannel::Begin(grpc::ClientContext* context) {
   absl::MutexLock lock(&mutex_);
   calls_.insert(context);
+  if (silent_) context->TryCancel();
 }
 
 void ClientChannel::End(grpc::ClientContext* context) {
@@ -153,6 +154,7 @@ void ClientChannel::End(grpc::ClientContext* context) {
 
 void ClientChannel::CancelCalls() {
   absl::MutexLock lock(&mutex_);
+  silent_ = true;
   for (grpc::ClientContext* context : calls_) context->TryCancel();
 }
 

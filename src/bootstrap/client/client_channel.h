@@ -58,7 +58,8 @@ class ClientChannel {
   // Between these a request may be cancelled.
   void Begin(grpc::ClientContext* context) ABSL_LOCKS_EXCLUDED(mutex_);
   void End(grpc::ClientContext* context) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The server is silent: ends all requests that are under way, with UNAVAILABLE.
+  // The server is silent: ends all requests that are under way, and all that begin later, with
+  // UNAVAILABLE.
   void CancelCalls() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether an invoker server chose the status that the call of `context` ended with.
@@ -88,6 +89,7 @@ class ClientChannel {
   mutable std::string token_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, std::shared_ptr<SessionTokenPool>> pools_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<grpc::ClientContext*> calls_ ABSL_GUARDED_BY(mutex_);
+  bool silent_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace invoker::bootstrap
