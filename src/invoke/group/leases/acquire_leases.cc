@@ -27,8 +27,10 @@ constexpr char kServers[] = "server";
 constexpr absl::Duration kTurn = absl::Seconds(5);
 constexpr absl::Duration kPause = absl::Seconds(1);
 
-// For each step of taking a lease, while others can be asked.
+// For each step of taking a lease, while others can be asked. A server that is asked for more than
+// so many executors gets as many times as long for them: it may have to start them.
 constexpr absl::Duration kQuickly = absl::Milliseconds(500);
+constexpr uint32_t kQuicklyStarted = 8;
 // Where all servers are silent, they get so many times as long, and so on up to the caller's limit:
 // one that is merely slow does not wait for one that has gone.
 constexpr int kPatience = 4;
@@ -66,11 +68,13 @@ int64_t Limited(uint64_t cores, uint64_t memory_bytes, const LeaseOptions& optio
 constexpr char kNoPython[] = "no server has executors for Python functions";
 
 // What each server says of itself. One that does not answer is not open; if none does, why.
-absl::StatusOr<Rooms> AskServers(const Members& members, const LeaseOptions& options) {
+absl::StatusOr<Rooms> AskServers(const Members& members, absl::Duration limit,
+                                 const LeaseOptions& options) {
   const auto capacities = EachOf<bootstrap::Capacity>(
       members.size(), [&](size_t i) -> absl::StatusOr<bootstrap::Capacity> {
         auto client = bootstrap::BootstrapClient::Connect(
-            members[i].server, options.client.connect_timeout, options.client.credentials);
+            members[i].server, std::min(options.client.connect_timeout, limit),
+            options.client.credentials);
         if (!client.ok()) return client.status();
         return (*client)->worker_info().capacity;
       });
@@ -193,14 +197,16 @@ bool IsSilence(const absl::Status& status) {
 
 // Closes the rooms of servers that do not answer. Asks all of them at the same time: one after the
 // other they would cost a limit each.
-void CloseSilent(const Members& members, const LeaseOptions& options, Rooms* rooms) {
+void CloseSilent(const Members& members, absl::Duration limit, const LeaseOptions& options,
+                 Rooms* rooms) {
   std::vector<size_t> open;
   for (size_t i = 0; i < members.size(); ++i) {
     if ((*rooms)[i].open) open.push_back(i);
   }
   const auto answers = EachOf<bool>(open.size(), [&](size_t i) -> absl::StatusOr<bool> {
     auto client = bootstrap::BootstrapClient::Connect(
-        members[open[i]].server, options.client.connect_timeout, options.client.credentials);
+        members[open[i]].server, std::min(options.client.connect_timeout, limit),
+        options.client.credentials);
     if (!client.ok()) return client.status();
     return true;
   });
@@ -209,9 +215,10 @@ void CloseSilent(const Members& members, const LeaseOptions& options, Rooms* roo
   }
 }
 
-// In rounds: what some servers refuse is asked of the others, while they have something free.
+// In rounds: what some servers refuse is asked of the others, while they have something free. Each
+// step has `limit`, and connect_timeout at most.
 absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const PickBelow& pick,
-                                     const LeaseOptions& options) {
+                                     absl::Duration limit, const LeaseOptions& options) {
   Granted granted;
   bool silence = false;
   while (granted.executors < options.executors) {
@@ -237,6 +244,9 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
         asked.size(), [&](size_t i) -> absl::StatusOr<std::shared_ptr<Lease>> {
           LeaseOptions mine = options;
           mine.executors = wanted[i];
+          const uint32_t times = (wanted[i] + kQuicklyStarted - 1) / kQuicklyStarted;
+          mine.client.connect_timeout =
+              std::min(options.client.connect_timeout, limit * std::max(times, 1u));
           // Not for several threads.
           if (i != 0) mine.client.times = nullptr;
           return Lease::Acquire(members[asked[i]].server, mine);
@@ -257,7 +267,7 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
       silence |= IsSilence(given[i].status());
     }
     // Where one is silent, a cut may have made others silent, too.
-    if (silence && !silence_before) CloseSilent(members, options, &rooms);
+    if (silence && !silence_before) CloseSilent(members, limit, options, &rooms);
   }
   return std::move(granted).Enough(options);
 }
@@ -272,7 +282,7 @@ absl::StatusOr<Leases> AcquireNow(const Members& all,
   if (loads != nullptr) {
     rooms = RoomsFrom(*members, *loads, options);
   } else if (members->size() > 1) {
-    absl::StatusOr<Rooms> asked = AskServers(*members, options);
+    absl::StatusOr<Rooms> asked = AskServers(*members, absl::InfiniteDuration(), options);
     if (!asked.ok()) return asked.status();
     rooms = *std::move(asked);
   }
@@ -282,22 +292,21 @@ absl::StatusOr<Leases> AcquireNow(const Members& all,
     return AcquireInOrder(*members, rooms, PlaceExecutors(rooms, options.executors, pick), options);
   }
   if (loads == nullptr || members->size() == 1) {
-    return AcquireAtOnce(*members, std::move(rooms), pick, options);
+    return AcquireAtOnce(*members, std::move(rooms), pick, absl::InfiniteDuration(), options);
   }
   // What a cluster knows is a moment old: others are not to wait for a server that has just
   // vanished, and where the members refuse, they are asked what they have.
-  LeaseOptions mine = options;
-  absl::StatusOr<Leases> leases = absl::UnavailableError("nobody was asked");
-  for (absl::Duration limit = kQuickly; IsSilence(leases.status()); limit *= kPatience) {
-    mine.client.connect_timeout = std::min(options.client.connect_timeout, limit);
-    leases = AcquireAtOnce(*members, rooms, pick, mine);
-    if (limit >= options.client.connect_timeout) break;
+  absl::Duration limit = kQuickly;
+  absl::StatusOr<Leases> leases = AcquireAtOnce(*members, rooms, pick, limit, options);
+  while (IsSilence(leases.status()) && limit < options.client.connect_timeout) {
+    limit *= kPatience;
+    leases = AcquireAtOnce(*members, rooms, pick, limit, options);
   }
   if (!absl::IsResourceExhausted(leases.status())) return leases;
-  absl::StatusOr<Rooms> asked = AskServers(*members, mine);
+  absl::StatusOr<Rooms> asked = AskServers(*members, limit, options);
   if (!asked.ok()) return leases;
   SetDomains(*members, options.spread, &*asked);
-  return AcquireAtOnce(*members, *std::move(asked), nullptr, options);
+  return AcquireAtOnce(*members, *std::move(asked), nullptr, limit, options);
 }
 
 }  // namespace
