@@ -7,7 +7,7 @@
 #include <initializer_list>
 
 #include "absl/strings/str_cat.h"
-#include "src/isolation/limits/control_group_place.h"
+#include "src/base/memory_limit.h"
 #include "src/transport/provider/provider_profile.h"
 #include "tools/files.h"
 #include "tools/options.h"
@@ -268,11 +268,8 @@ uint64_t MemoryBytes() {
   const int64_t page = sysconf(_SC_PAGESIZE);
   const uint64_t all =
       pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
-  constexpr uint64_t kMostBytes = uint64_t{16} << 20;
-  const absl::StatusOr<std::string> group =
-      FindOwnGroup(ReadInput("/proc/self/cgroup", kMostBytes).value_or(""),
-                   ReadInput("/proc/self/mountinfo", kMostBytes).value_or(""));
-  return group.ok() ? std::min(all, MemoryLimitOf(*group)) : all;
+  const uint64_t limit = OwnMemoryLimit();
+  return limit == 0 ? all : std::min(all, limit);
 }
 
 absl::Status SettleLeases(const CLI::App& app, const ServerFlags& flags, ServerSettings* settings) {

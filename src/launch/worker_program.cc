@@ -10,6 +10,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/memory_limit.h"
 #include "src/bootstrap/messages/host_port.h"
 #include "src/cluster/cluster_address.h"
 #include "src/cluster/own_address.h"
@@ -29,6 +30,14 @@ uint32_t CoresOfThisProcess() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? static_cast<uint32_t>(CPU_COUNT(&set)) : 1;
+}
+
+// The job's, as Slurm says it or as the kernel limits it. `srun --mem` tells a step only by the
+// limit. 0: neither.
+uint64_t MemoryOf(const SlurmStep& step) {
+  const uint64_t limit = OwnMemoryLimit();
+  return limit == 0 || step.memory_bytes == 0 ? std::max(limit, step.memory_bytes)
+                                              : std::min(limit, step.memory_bytes);
 }
 
 // The interpreter that has the package, or none: the program's own, if Python runs it.
@@ -88,8 +97,8 @@ absl::StatusOr<ProgramSettings> WorkerProgram(const UpOptions& options, const Sl
     defaults["INVOKER_SERVER_LEASE_CORES"] =
         absl::StrCat(std::min(step.cores, CoresOfThisProcess()));
   }
-  if (leases && step.memory_bytes != 0) {
-    defaults["INVOKER_SERVER_LEASE_MEMORY"] = absl::StrCat(step.memory_bytes / kLeasedPart);
+  if (const uint64_t memory = MemoryOf(step); leases && memory != 0) {
+    defaults["INVOKER_SERVER_LEASE_MEMORY"] = absl::StrCat(memory / kLeasedPart);
   }
   if (certificate != nullptr) settings.variables = certificate->ForWorker();
   if (leases && certificate != nullptr) {

@@ -79,20 +79,6 @@ absl::StatusOr<std::string> FindOwnGroup(absl::string_view cgroup, absl::string_
       absl::StrCat("no cgroups, version 2, are mounted that hold this process's (", own, ")"));
 }
 
-uint64_t MemoryLimitOf(const std::string& directory) {
-  uint64_t least = UINT64_MAX;
-  std::filesystem::path group = directory;
-  // The first one of all has no such file, and above it is no group.
-  while (true) {
-    std::ifstream file(group / "memory.max");
-    std::string text;
-    uint64_t limit = 0;
-    if (!(file >> text)) return least;
-    if (absl::SimpleAtoi(text, &limit)) least = std::min(least, limit);
-    group = group.parent_path();
-  }
-}
-
 uint64_t CountIn(absl::string_view text, absl::string_view name) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::pair<absl::string_view, absl::string_view> parts =

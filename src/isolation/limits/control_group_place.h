@@ -18,10 +18,6 @@ inline constexpr char kExecutorGroup[] = "executor-";
 // where groups are mounted. FAILED_PRECONDITION if there is none, or none that this process sees.
 absl::StatusOr<std::string> FindOwnGroup(absl::string_view cgroup, absl::string_view mountinfo);
 
-// The memory, in bytes, that a group in `directory` and those above it allow it; UINT64_MAX if none
-// has a limit.
-uint64_t MemoryLimitOf(const std::string& directory);
-
 // The number behind `name` in a file of lines "NAME NUMBER"; 0 if there is none.
 uint64_t CountIn(absl::string_view text, absl::string_view name);
 
