@@ -92,6 +92,7 @@ class Pool {
     for (uint32_t i = 0; i < step.submit; ++i) {
       const absl::StatusOr<std::string> id = jobs_.Submit();
       if (!id.ok()) return id.status();
+      plan_.Submitted(*id);
       LogInfo(absl::StrCat("submitted job ", *id, ": ", ids->size() + i + 1, " jobs, ", waiting,
                            " leases wait"));
     }

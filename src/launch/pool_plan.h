@@ -38,8 +38,12 @@ class PoolPlan {
   explicit PoolPlan(const PoolLimits& limits) : limits_(limits) {}
 
   // What is to be done at `now`. `jobs` are all that have not ended. `waiting`: leases that wait in
-  // the cluster. A job that is to be drained counts no more, and is not named again.
+  // the cluster; each may want more than one worker. A job that is to be drained counts no more,
+  // and is not named again.
   PoolStep Next(const std::vector<PoolJob>& jobs, uint32_t waiting, absl::Duration now);
+
+  // It may have ended before the next step, which sees then that it has failed.
+  void Submitted(const std::string& job) { known_[job]; }
 
   // It could not be told; it counts again.
   void DrainFailed(const std::string& job) { known_[job].draining = false; }
@@ -58,6 +62,8 @@ class PoolPlan {
   std::map<std::string, Known> known_;  // by job
   uint32_t failures_ = 0;               // one after the other
   absl::Duration submit_from_;
+  uint32_t round_ = 0;        // jobs that were last submitted for leases that wait
+  absl::Duration waited_at_;  // when a lease last waited
 };
 
 }  // namespace invoker::launch

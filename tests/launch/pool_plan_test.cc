@@ -42,6 +42,43 @@ TEST(PoolPlan, GrowsWhileLeasesWaitForMoreThanWhatIsComing) {
   EXPECT_EQ(plan.Next({Busy("1"), Busy("2"), Busy("3"), Busy("4")}, 9, At(3)).submit, 0u);
 }
 
+TEST(PoolPlan, EachRoundDoublesWhileALeaseWaitsForMore) {
+  PoolPlan plan(Limits(1, 6));
+  std::vector<PoolJob> jobs = {Busy("0")};
+  const auto round = [&](int second) {
+    const uint32_t submit = plan.Next(jobs, 1, At(second)).submit;
+    for (uint32_t i = 0; i < submit; ++i) jobs.push_back(Busy(std::to_string(jobs.size())));
+    return submit;
+  };
+  EXPECT_EQ(round(0), 1u);
+  EXPECT_EQ(round(10), 2u);
+  // No lease waits for a moment, while its client looks at the members anew.
+  EXPECT_EQ(plan.Next(jobs, 0, At(11)).submit, 0u);
+  // Four would be more than the most.
+  EXPECT_EQ(round(12), 2u);
+  EXPECT_EQ(round(13), 0u);
+  // Another lease begins with one again.
+  jobs.resize(1);
+  EXPECT_EQ(plan.Next(jobs, 0, At(20)).submit, 0u);
+  EXPECT_EQ(round(21), 1u);
+}
+
+TEST(PoolPlan, DoesNotDoubleAfterAFailure) {
+  PoolPlan plan(Limits(1, 8));
+  EXPECT_EQ(plan.Next({Busy("1")}, 2, At(0)).submit, 2u);
+  plan.Next({Busy("1"), Coming("2"), Coming("3")}, 2, At(1));
+  EXPECT_EQ(plan.Next({Busy("1")}, 2, At(2)).failed, (Ids{"2", "3"}));
+  EXPECT_EQ(plan.Next({Busy("1")}, 2, At(4)).submit, 2u);
+}
+
+TEST(PoolPlan, GivesClientsTimeToNoticeAWorker) {
+  PoolPlan plan(Limits(1, 4));
+  EXPECT_EQ(plan.Next({Busy("1"), Idle("2")}, 1, At(0)).submit, 0u);
+  EXPECT_EQ(plan.Next({Busy("1"), Idle("2")}, 2, At(6)).submit, 1u);
+  // They had it.
+  EXPECT_EQ(plan.Next({Busy("1"), Idle("2")}, 1, At(7)).submit, 2u);
+}
+
 TEST(PoolPlan, DrainsWhatHasBeenIdleForLongEnoughAndNothingElse) {
   PoolPlan plan(Limits(1, 4));
   plan.Next({Idle("1"), Idle("2"), Busy("3")}, 0, At(0));
@@ -83,6 +120,15 @@ TEST(PoolPlan, PausesLongerEachTimeThatJobsEndBeforeTheirWorkersWereThere) {
   plan.Next({Idle("3")}, 0, At(20));
   plan.Next({Idle("3"), Coming("4")}, 0, At(21));
   EXPECT_EQ(plan.Next({Idle("3")}, 0, At(22)).pause, absl::Seconds(2));
+}
+
+TEST(PoolPlan, AJobThatIsGoneBeforeItIsSeenHasFailed) {
+  PoolPlan plan(Limits(1, 2));
+  EXPECT_EQ(plan.Next({}, 0, At(0)).submit, 1u);
+  plan.Submitted("1");
+  const PoolStep step = plan.Next({}, 0, At(1));
+  EXPECT_EQ(step.failed, Ids{"1"});
+  EXPECT_EQ(step.submit, 0u);
 }
 
 TEST(PoolPlan, AWorkerThatEndsByItselfIsNoFailure) {
