@@ -1,4 +1,4 @@
-"""Jobs and pools of workers in Slurm: real slurmctld, slurmd and munge."""
+"""Jobs of workers in Slurm: real slurmctld, slurmd and munge."""
 
 import contextlib
 import glob
@@ -9,10 +9,8 @@ import signal
 import subprocess
 import sys
 
-import invoker
 import pytest
-from conftest import LIBRARIES, WITH_THE_TEST, comes_true
-from etcd import Etcd
+from conftest import LIBRARIES, OWN_USER, WITH_THE_TEST, comes_true
 from slurm import Slurm
 
 INVOKER = os.path.abspath("tools/invoker")
@@ -236,6 +234,82 @@ def test_preemption_drains_the_workers_and_tells_the_program(slurm, folder):
     assert "task 0: Exited with exit code 5" in said
 
 
+def test_the_time_limit_drains_the_workers_and_lets_calls_end(slurm, folder):
+    process = start(
+        slurm,
+        "srun",
+        "-N2",
+        "--job-name=limited",
+        *up(
+            """
+import signal, threading
+told = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: told.set())
+with invoker.connect(cluster) as group, group.lease(executors=2, memory=16 << 20, spread="server") as lease:
+    go = os.path.abspath("go")
+    @lease.function
+    def run(number):
+        open(go + "-%d" % number, "w").close()
+        while not os.path.exists(go):
+            time.sleep(0.01)
+        return number
+    calls = [run.submit(number) for number in range(2)]
+    told.wait()
+    with open("results", "w") as file:
+        print(*[call.result() for call in calls], file=file)
+    os._exit(5)
+""",
+            # The test says when the calls end.
+            "--worker=--drain-timeout=14s",
+            "--worker=" + OWN_USER,
+        ),
+        cwd=folder,
+    )
+    said = lambda: (folder / "err").read_text()
+    assert comes_true(lambda: (folder / "go-0").exists() and (folder / "go-1").exists()), said()
+    job = slurm.run("squeue", "--noheader", "--name=limited", "--format=%i").stdout.strip()
+    slurm.run("scontrol", "update", "JobId=" + job, "EndTime=now+1")
+    # Slurm looks at limits every 30 s.
+    assert comes_true(lambda: said().count("draining") == 2, 90), said()
+    (folder / "go").touch()
+    process.wait(60)
+    assert "DUE TO TIME LIMIT" in said() and "task 0: Exited with exit code 5" in said()
+    assert (folder / "results").read_text().split() == ["0", "1"], said()
+
+
+CAPACITY = """
+with invoker.connect(cluster) as group, group.lease(executors=1, memory=16 << 20) as lease:
+    capacity = group.capacity()
+    @lease.function
+    def cores(_):
+        return sorted(os.sched_getaffinity(0))
+    print(capacity.cores, capacity.memory >> 20, *cores(0))
+"""
+
+
+@pytest.mark.skipif(
+    not any(os.access("/sys/fs/cgroup/" + name, os.W_OK) for name in ("memory/tasks", "cgroup.subtree_control")),
+    reason="the kernel's groups are not mounted, or not writable",
+)
+def test_the_jobs_cgroup_says_what_its_worker_leases(folder):
+    try:
+        slurm = Slurm(1, cgroups=True)
+    except AssertionError as error:
+        # Slurm supports version 2 only as systemd sets it up.
+        if os.path.exists("/sys/fs/cgroup/memory"):
+            raise
+        pytest.skip(str(error))
+    with slurm:
+        slurm.environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        # srun sets no variable for memory. Slurm says so with its group alone.
+        alone = slurm.run("srun", "-c1", "--mem=1000M", *up(CAPACITY), cwd=folder).stdout.split()
+        assert alone[:2] == ["1", "500"] and len(alone) == 3
+        # The step's group allows less than the job's variables say.
+        step = ["srun", "-n1", "-c1", "--exact", "--mem=600M", *up(CAPACITY)]
+        part = slurm.run("salloc", "-c2", "--mem=1000M", *step, cwd=folder).stdout.split()
+        assert part[:2] == ["1", "300"] and len(part) == 3
+
+
 def test_a_worker_that_is_killed_does_not_end_the_job(slurm, folder):
     process = start(
         slurm,
@@ -271,80 +345,3 @@ def workers_of(slurm):
             if words[0].endswith("/invoker_server") and "SLURM_CONF=" + slurm.environment["SLURM_CONF"] in environment:
                 found.append((int(path[6:]), *[word[13:] for word in words if word.startswith("--label=node=")]))
     return found
-
-
-@contextlib.contextmanager
-def pool(slurm, cluster, folder, *options):
-    process = subprocess.Popen(
-        [
-            *WITH_THE_TEST,
-            INVOKER,
-            "pool",
-            "--slurm",
-            "--cluster=" + cluster,
-            "--worker=--functions=" + LIBRARIES,
-            "--worker=--provider=tcp;ofi_rxm",
-            "--worker=--hot-timeout=1ms",
-            *options,
-        ],
-        env=slurm.environment,
-        cwd=folder,
-        stderr=open(folder / "pool", "a"),
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def jobs(slurm):
-    return slurm.run("squeue", "--noheader", "--states=RUNNING", "--format=%i", check=False).stdout.split()
-
-
-def test_a_pool_grows_while_leases_wait_shrinks_by_draining_and_outlives_the_controller(slurm, folder):
-    with Etcd() as etcd:
-        cluster = etcd.address("pool")
-        members = lambda: etcd.entries("/invoker/pool/members/")
-        said = lambda: (folder / "pool").read_text()
-        with pool(slurm, cluster, folder, "--min=1", "--max=3", "--idle=3s") as process:
-            assert comes_true(lambda: len(members()) == 1)
-            # One worker has one core.
-            with invoker.connect(cluster) as group:
-                first = group.lease(executors=1)
-                # It waits until there is another worker.
-                second = group.lease(executors=1, wait=60)
-                assert comes_true(lambda: len(members()) >= 2), said()
-                # Slurm does not answer for a while: nothing changes, and nothing ends.
-                slurm.kill("slurmctld")
-                assert comes_true(lambda: "the pool stays as it is" in said(), 90), said()
-                assert bytes(second.call("echo", b"here")) == b"here" and process.poll() is None
-                slurm.start_controller()
-                assert comes_true(lambda: "answer again" in said()), said()
-                first.close()
-                second.close()
-                assert comes_true(lambda: len(members()) == 1), said()
-                # A worker leaves the cluster before it has ended.
-                assert comes_true(lambda: len(group._native.servers()) == 1)
-                assert bytes(group.call("echo", b"left")) == b"left"
-        # The job that is left stays, and the next pool has it.
-        assert comes_true(lambda: len(jobs(slurm)) == 1), said()
-        with pool(slurm, cluster, folder, "--min=2", "--max=2", "--idle=1s"):
-            assert comes_true(lambda: len(members()) == 2), said()
-        for job in jobs(slurm):
-            slurm.run("scancel", "--batch", "--signal=TERM", job)
-        assert comes_true(lambda: not members() and not jobs(slurm))
-
-
-def test_a_pool_says_what_is_wrong_and_pauses(slurm, folder):
-    def fails(*options):
-        done = slurm.run(INVOKER, "pool", "--slurm", *options, cwd=folder, check=False)
-        return done.returncode, done.stderr
-
-    status, said = fails("--cluster=etcd://127.0.0.1:9/pool", "--min=3", "--max=2")
-    assert status == 1 and "--min is 3 and --max 2" in said
-    status, said = fails("--cluster=etcd://127.0.0.1:9/pool", "--max=2", "--sbatch=partition")
-    assert status == 1 and "no option of sbatch's" in said
-    with Etcd() as etcd:
-        with pool(slurm, etcd.address("bad"), folder, "--max=1", "--worker=--window=3"):
-            assert comes_true(lambda: "have ended before their workers were in the cluster" in (folder / "pool").read_text())
