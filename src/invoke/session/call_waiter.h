@@ -3,6 +3,8 @@
 #ifndef INVOKER_SRC_INVOKE_SESSION_CALL_WAITER_H_
 #define INVOKER_SRC_INVOKE_SESSION_CALL_WAITER_H_
 
+#include <utility>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -17,11 +19,11 @@ class CallWaiter {
     woken_ = true;
   }
 
-  // Returns when woken, or when `limit` has passed.
-  void Wait(absl::Duration limit) {
+  // Returns when woken, or when `limit` has passed: then false.
+  bool Wait(absl::Duration limit) {
     absl::MutexLock lock(&mutex_);
     mutex_.AwaitWithTimeout(absl::Condition(&woken_), limit);
-    woken_ = false;
+    return std::exchange(woken_, false);
   }
 
  private:

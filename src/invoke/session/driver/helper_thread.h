@@ -26,9 +26,14 @@ namespace invoker {
 
 class HelperThread {
  public:
-  // How long the helper watches: at first, and after others have driven again and again.
+  // How long the helper watches: at first, after others have driven again and again, and while they
+  // drive so often in a watch that they may need all of their processor. Each watch is at most
+  // twice as long as the one before, so results wait for the helper for no longer than others
+  // drove.
   static constexpr int64_t kFirstWatchNs = 50'000;
   static constexpr int64_t kLastWatchNs = 200'000;
+  static constexpr int64_t kBusyWatchNs = 5'000'000;
+  static constexpr uint64_t kBusyDrives = 8;
   // How long it watches for each other helper that watches meanwhile, if nobody needs it soon. A
   // thread that has calls under way on many sessions comes to each that much later, and helpers
   // that woke up all the time would keep it from its processor.
@@ -37,10 +42,10 @@ class HelperThread {
   // Another thread drives.
   void OthersDrive() {
     leads_ = false;
-    ++visits_;
+    ++drives_;
   }
   // Another thread has looked, and does not go on driving.
-  void OthersLook() { ++visits_; }
+  void OthersLook() { ++looks_; }
   // A call has been started that its thread does not wait for at once.
   void CallStarted() { ++asynchronous_; }
   // The same with a callback, and the end of such a call.
@@ -86,7 +91,8 @@ class HelperThread {
   // while it watched: Watched is to follow.
   bool Rest(TurnLock& lock, bool under_way, bool unsent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
     const bool needed_soon = unsent || callbacks_ > 0;
-    const uint64_t visits = visits_;
+    const uint64_t drives = drives_;
+    const uint64_t looks = looks_;
     const bool started = std::exchange(asynchronous_seen_, asynchronous_) != asynchronous_;
     const bool watches = under_way || started;
     awake_ = watches;
@@ -95,15 +101,18 @@ class HelperThread {
     if (watches) {
       const int watching = watching_.fetch_add(1, std::memory_order_relaxed) + 1;
       const bool beside_others = watching > 1 && !needed_soon;
-      waiter_.Wait(absl::Nanoseconds(beside_others ? kWatchBesideNs * watching : watch_ns_));
+      Watch(lock, beside_others ? kWatchBesideNs * watching : watch_ns_,
+            unsent ? kLastWatchNs : kBusyWatchNs);
       watching_.fetch_sub(1, std::memory_order_relaxed);
     } else {
       waiter_.Wait(absl::InfiniteDuration());
+      lock.Lock();
     }
-    lock.Lock();
     watches_ = false;
-    if (watches && visits_ == visits) return true;
-    watch_ns_ = watches ? std::min(2 * watch_ns_, kLastWatchNs) : kFirstWatchNs;
+    if (watches && drives_ == drives && looks_ == looks) return true;
+    const bool busy = drives_ - drives >= kBusyDrives && !unsent;
+    watch_ns_ =
+        watches ? std::min(2 * watch_ns_, busy ? kBusyWatchNs : kLastWatchNs) : kFirstWatchNs;
     return false;
   }
   // What the thread has found after Rest: whether another thread has the driver's role, and whether
@@ -114,6 +123,17 @@ class HelperThread {
   }
 
  private:
+  // Returns with the lock: when woken, or when nobody has it at the end of a watch. A thread that
+  // has it drives, or has lost its processor to this thread, which must not wait for it then.
+  void Watch(TurnLock& lock, int64_t watch_ns, int64_t longest_ns)
+      ABSL_EXCLUSIVE_LOCK_FUNCTION(lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    while (!waiter_.Wait(absl::Nanoseconds(watch_ns))) {
+      if (lock.TryLock()) return;
+      watch_ns = std::max(watch_ns, std::min(2 * watch_ns, longest_ns));
+    }
+    lock.Lock();
+  }
+
   static inline std::atomic<int> watching_{0};  // helpers of this library's clients
 
   std::thread thread_;
@@ -123,7 +143,8 @@ class HelperThread {
   bool watches_ = false;  // sleeps in Rest
   bool leads_ = false;
   uint64_t callbacks_ = 0;     // calls under way that have one
-  uint64_t visits_ = 0;        // times that other threads have driven
+  uint64_t drives_ = 0;        // times that other threads have driven
+  uint64_t looks_ = 0;         // times that they have looked
   uint64_t asynchronous_ = 0;  // calls so far
   uint64_t asynchronous_seen_ = 0;
   int64_t watch_ns_ = kFirstWatchNs;

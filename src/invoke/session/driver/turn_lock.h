@@ -24,6 +24,11 @@ class ABSL_LOCKABLE TurnLock {
     if (held_.exchange(true, std::memory_order_acquire)) LockContended();
   }
 
+  // False if another thread holds it.
+  bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    return !held_.exchange(true, std::memory_order_acquire);
+  }
+
   void Unlock() ABSL_UNLOCK_FUNCTION() {
     assert(held_.load(std::memory_order_relaxed));
     held_.store(false, std::memory_order_release);
