@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/utility/utility.h"
 #include "invoker/call_fate.h"
 #include "invoker/client_options.h"
 #include "invoker/export.h"
@@ -44,7 +45,7 @@ INVOKER_EXPORT absl::Status CheckSignature(absl::string_view function, absl::str
 template <typename R>
 class ViewOf {
  public:
-  ViewOf(Response response, R value) : response_(std::move(response)), value_(std::move(value)) {}
+  ViewOf(Response&& response, R value) : response_(std::move(response)), value_(std::move(value)) {}
 
   const R& value() const { return value_; }
   const R& operator*() const { return value_; }
@@ -81,7 +82,7 @@ struct HasBuffers<Caller, std::void_t<decltype(std::declval<Caller&>().AllocateB
     : std::true_type {};
 
 template <typename R>
-AnswerOf<R> ReadAnswer(absl::string_view function, absl::StatusOr<Response> response) {
+AnswerOf<R> ReadAnswer(absl::string_view function, absl::StatusOr<Response>&& response) {
   if (!response.ok()) return response.status();
   ValueReader reader(response->data().data(), response->size());
   const auto refuse = [&]() {
@@ -97,7 +98,7 @@ AnswerOf<R> ReadAnswer(absl::string_view function, absl::StatusOr<Response> resp
     R value = R();
     if (!Value<R>::Read(&reader, &value) || reader.left() != 0) return refuse();
     if constexpr (Value<R>::kIsView) {
-      return ViewOf<R>(*std::move(response), std::move(value));
+      return AnswerOf<R>(absl::in_place, *std::move(response), std::move(value));
     } else {
       return value;
     }
@@ -231,7 +232,7 @@ class TypedFunction<R(Parameters...), Caller> {
                     const values_internal::Traveling<Parameters>&... arguments) {
     ((to = Value<values_internal::Traveling<Parameters>>::Write(arguments, to)), ...);
   }
-  Answer Read(absl::StatusOr<Response> response) const {
+  Answer Read(absl::StatusOr<Response>&& response) const {
     return values_internal::ReadAnswer<Result>(name(), std::move(response));
   }
 
