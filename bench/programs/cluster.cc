@@ -39,12 +39,15 @@ namespace {
 constexpr char kProgram[] = "cluster";
 constexpr absl::Duration kLimit = absl::Minutes(5);
 constexpr absl::Duration kPeriod = absl::Milliseconds(1);
+constexpr int kPools = 4;  // workers with executors to lease
 
 struct Sizes {
   int servers = 100;
   int executors = 10;
   int clients = 100;
   int sessions = 800;
+  int leased = 200;
+  int large_leases = 3;
   absl::Duration leasing = absl::Seconds(5);
 };
 
@@ -231,30 +234,46 @@ absl::Status MeasureConnect(const std::string& provider, const Sizes& sizes, Tab
   return absl::OkStatus();
 }
 
+LeaseOptions LeasesOf(const std::string& provider, int executors) {
+  LeaseOptions options;
+  options.client = OptionsFor(provider);
+  options.client.hot_timeout = absl::ZeroDuration();
+  options.executors = static_cast<uint32_t>(executors);
+  return options;
+}
+
+// Starts workers with `cores` executors to lease each, and waits until all have given a lease.
+absl::Status StartPools(const std::string& provider, int servers, int cores, int prestart,
+                        Workers* workers) {
+  absl::Status status = workers->StartEtcd();
+  for (int i = 0; i < servers && status.ok(); ++i) {
+    status = workers->StartWorker(
+        provider, {"--polling=warm", absl::StrCat("--lease-cores=", cores),
+                   absl::StrCat("--prestart=", prestart),
+                   absl::StrCat("--lease-memory=", cores * 256, "M"), "--window=65536"});
+  }
+  if (!status.ok()) return status;
+  LeaseOptions options = LeasesOf(provider, servers);
+  options.spread = "server";
+  const int64_t began_ns = transport::MonotonicNs();
+  size_t leases = 0;
+  while (leases < static_cast<size_t>(servers)) {
+    const auto group = ClientGroup::Acquire(workers->cluster(), options);
+    if (group.ok()) leases = (*group)->leases().size();
+    if (leases < static_cast<size_t>(servers) && SecondsSince(began_ns) > 60) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          leases, " of ", servers, " workers give leases: ", group.status().message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MeasureLeases(const std::string& provider, const Sizes& sizes, Table* table) {
-  for (const int servers : {1, 4}) {
+  for (const int servers : {1, kPools}) {
     Workers workers;
-    absl::Status status = workers.StartEtcd();
-    for (int i = 0; i < servers && status.ok(); ++i) {
-      status = workers.StartWorker(provider, {"--polling=warm", "--lease-cores=4", "--prestart=2",
-                                              "--lease-memory=1G", "--window=65536"});
-    }
+    absl::Status status = StartPools(provider, servers, 4, 2, &workers);
     if (!status.ok()) return status;
-    LeaseOptions options;
-    options.client = OptionsFor(provider);
-    options.client.hot_timeout = absl::ZeroDuration();
-    // Until all of them are there.
-    options.executors = static_cast<uint32_t>(2 * servers);
-    options.spread = "server";
-    const int64_t began_ns = transport::MonotonicNs();
-    size_t leases = 0;
-    while (leases < static_cast<size_t>(servers)) {
-      const auto group = ClientGroup::Acquire(workers.cluster(), options);
-      if (group.ok()) leases = (*group)->leases().size();
-      if (!group.ok() && SecondsSince(began_ns) > 60) return group.status();
-    }
-    options.executors = 1;
-    options.spread = "";
+    const LeaseOptions options = LeasesOf(provider, 1);
     Rounds times(1);
     const int64_t leasing_ns = transport::MonotonicNs();
     while (SecondsSince(leasing_ns) < absl::ToDoubleSeconds(sizes.leasing)) {
@@ -272,27 +291,79 @@ absl::Status MeasureLeases(const std::string& provider, const Sizes& sizes, Tabl
   return absl::OkStatus();
 }
 
+// One lease of many executors, in line and at once. A lease at once first gives each step half a
+// second. A worker that needs longer still holds its cores at the next try, and refuses it.
+absl::Status MeasureLargeLease(const std::string& provider, const Sizes& sizes, Table* table) {
+  Workers workers;
+  const int cores = (sizes.leased + kPools - 1) / kPools;
+  absl::Status status = StartPools(provider, kPools, cores, 0, &workers);
+  if (!status.ok()) return status;
+  LeaseOptions options = LeasesOf(provider, sizes.leased);
+  options.spread = "server";
+  // The lease at once comes last: what a refused one leaves behind would slow down the other kind.
+  for (const absl::Duration wait : {absl::Minutes(1), absl::ZeroDuration()}) {
+    options.wait = wait;
+    Rounds times(1);
+    int refused = 0;
+    for (int i = 0; i < sizes.large_leases; ++i) {
+      const int64_t began_ns = transport::MonotonicNs();
+      const auto group = ClientGroup::Acquire(workers.cluster(), options);
+      if (group.ok()) {
+        times[0].push_back(transport::MonotonicNs() - began_ns);
+      } else if (absl::IsResourceExhausted(group.status())) {
+        ++refused;
+      } else {
+        return group.status();
+      }
+    }
+    Row& row = table->rows.emplace_back()
+                   .Label("provider", provider)
+                   .Label("servers", kPools)
+                   .Label("executors", sizes.leased)
+                   .Label("wait_s", absl::ToInt64Seconds(wait))
+                   .Value("refused", refused);
+    if (times[0].empty()) continue;
+    const Distribution distribution = Summarize(times);
+    row.Value("ms_per_executor", distribution.p50 / 1000 / sizes.leased).Times(distribution);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(const CommonOptions& options, const Sizes& sizes, Report* report) {
   GatherConditions(options, report);
   Table& join = report->AddTable("join", "From the start of the first worker on");
   Table& connect = report->AddTable("connect", "One more session with a worker that has some");
   Table& death = report->AddTable("death", "Until a client knows that its worker was killed");
   Table& leases = report->AddTable("leases", "Leases of one executor, one after the other");
-  for (const std::string& provider : options.providers) {
+  Table& large = report->AddTable("large_lease", "One lease of many executors");
+  report->AddPlot({"One more session with a worker that has some (p50, us)",
+                   "connect",
+                   "sessions",
+                   "p50_us",
+                   {"provider"}});
+  report->AddPlot({"Leases of one executor, one after the other, a second",
+                   "leases",
+                   "servers",
+                   "leases_per_s",
+                   {"provider"},
+                   false,
+                   false});
+  report->Note(
+      "Workers, clients and etcd share the machine's cores. The clients are groups of one process. "
+      "A lease's time is that of finding the members, of the lease and of its sessions; it is "
+      "given back at once. leases: each worker keeps two executors ready (--prestart=2).");
+  report->Note(
+      "large_lease: each executor is started for the lease. wait_s: how long it may wait in line, "
+      "where 0 is a lease at once. refused: leases that there was no room for; their times do not "
+      "count.");
+  return MeasureEach(options, [&](const std::string& provider) {
     absl::Status status = MeasureJoin(provider, sizes, &join);
     if (status.ok()) status = MeasureConnect(provider, sizes, &connect);
     if (status.ok()) status = MeasureDeath(provider, sizes, &death);
     if (status.ok()) status = MeasureLeases(provider, sizes, &leases);
-    if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat(provider, ": ", status.message()));
-    }
-  }
-  report->Note(
-      "Workers, clients and etcd share the machine's cores. The clients are groups of one process. "
-      "A "
-      "lease's time is that of finding the members, of the lease and of its session; it is given "
-      "back at once.");
-  return absl::OkStatus();
+    if (status.ok()) status = MeasureLargeLease(provider, sizes, &large);
+    return status;
+  });
 }
 
 }  // namespace
@@ -315,8 +386,17 @@ int main(int argc, char** argv) {
   app.add_option("--sessions", sizes.sessions, "the most that a worker has before another one")
       ->type_name("N")
       ->capture_default_str();
+  app.add_option("--leased", sizes.leased, "executors of one lease")
+      ->check(CLI::Range(bench::kPools, 10'000))
+      ->type_name("N")
+      ->capture_default_str();
   if (const int code = tools::Parse(&app, argc, argv); code >= 0) return code;
-  if (options.quick) sizes = {5, 2, 5, 40, absl::Seconds(1)};
+  // The numbers of workers, clients and sessions stay: the bars are about them.
+  if (options.quick) {
+    sizes.large_leases = 1;
+    sizes.leasing = absl::Seconds(1);
+  }
+  bench::AllowDescriptors();
   bench::Report report(bench::kProgram, "What does a cluster cost?");
   return bench::Finish(options, report, bench::Run(options, sizes, &report));
 }

@@ -3,6 +3,7 @@
 Reads the JSON that the programs write. A figure that is missing is said to be missing; it never counts as met.
 """
 
+import cluster_bars
 import cost_bars
 import crowd_bars
 import latency_bars
@@ -17,5 +18,6 @@ def compute(reports, instructions=None):
         *latency_bars.rows(results),
         *rate_bars.rows(results),
         *crowd_bars.rows(results),
+        *cluster_bars.rows(results),
         *cost_bars.rows(results, instructions),
     ]

@@ -79,6 +79,8 @@ def _conditions(conditions):
 def _section(run, common):
     report = run.report or {}
     parts = [f"## {run.name}", report.get("question", ""), f"`{run.command}`"]
+    if run.skipped:
+        parts.append(f"**Skipped:** {run.skipped}.")
     if run.failure:
         parts.append(f"**Failed:** {run.failure}")
         if run.last_words:
@@ -100,9 +102,12 @@ def document(runs, command, bar_rows):
     reports = [run.report for run in runs if run.report]
     common = common_conditions(reports)
     failed = [run.name for run in runs if run.failure]
+    skipped = [f"{run.name} ({run.skipped})" for run in runs if run.skipped]
     parts = ["# Benchmarks", f"Made by `{command}`."]
     if failed:
         parts.append(f"**Failed: {', '.join(failed)}.** What they measured, if anything, may be incomplete.")
+    if skipped:
+        parts.append(f"**Skipped: {', '.join(skipped)}.**")
     parts += [
         "## The bar",
         'What is asked for, and what was measured in this run. "met": aim, yes (at least), or no; a figure that is '

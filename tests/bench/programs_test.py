@@ -2,7 +2,9 @@
 
 import json
 import math
+import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -16,6 +18,7 @@ LESS = {
     "wake_up": ["--pause-ms=1,10"],
     "many_sessions": ["--active=20", "--idle=10"],
     "large_calls": ["--mebibytes=4"],
+    "cluster": ["--servers=2", "--executors=2", "--clients=5", "--sessions=8", "--leased=4"],
 }
 # By a program of tables: its tables that have a row for each fabric at least.
 TABLES = {
@@ -46,21 +49,37 @@ def run(command):
     return done.stdout
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_program_measures_both_fabrics(name, tmp_path):
+def measure(name, tables, fabrics, tmp_path):
+    """Runs a program; its tables."""
     result, plot = tmp_path / "result.json", tmp_path / "plot.svg"
     program = pathlib.Path("bench/programs") / name
     run([program, "--quick", "--rounds=1", f"--json={result}", f"--plot={plot}", *LESS.get(name, [])])
     report = json.loads(result.read_text())
     assert report["question"] and report["conditions"]
-    for table in TABLES[name]:
+    for table in tables:
         rows = report["tables"][table]
-        assert {row["provider"] for row in rows} >= set(FABRICS), (table, rows)
+        assert {row["provider"] for row in rows} >= set(fabrics), (table, rows)
         times = [row["p50_us"] for row in rows if "p50_us" in row]
         # A receiver may see a message before the call that posts it has returned: such a stage is less than nothing.
         least = -math.inf if table == "stages" else 0
         assert all(math.isfinite(time) and time >= least for time in times) and (not times or max(times) > 0), rows
     assert "<svg" in plot.read_text()
+    return report["tables"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_program_measures_both_fabrics(name, tmp_path):
+    measure(name, TABLES[name], FABRICS, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a cluster's leases need root")
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="a cluster needs etcd")
+def test_a_cluster_is_measured(tmp_path):
+    tables = measure("cluster", ["join", "connect", "death", "leases", "large_lease"], ["tcp;ofi_rxm"], tmp_path)
+    assert [row["sessions"] for row in tables["connect"]] == [1, 2, 8]
+    # The columns that the bars take, besides the times.
+    for table, column in (("join", "all_called_s"), ("leases", "leases_per_s"), ("large_lease", "ms_per_executor")):
+        assert tables[table][0][column] > 0, (table, column)
 
 
 def test_notification_measures_both_fabrics(tmp_path):

@@ -348,6 +348,30 @@ def test_a_program_that_hangs_is_ended(tmp_path):
     assert "had not ended" in run.failure
 
 
+@pytest.mark.parametrize(
+    "user, etcd, reason", [(1000, "/usr/bin/etcd", "it needs root"), (0, None, "etcd is not installed")]
+)
+def test_a_cluster_that_cannot_run_is_skipped_and_the_report_says_so(tmp_path, monkeypatch, capsys, user, etcd, reason):
+    monkeypatch.setattr(run_all.os, "geteuid", lambda: user)
+    monkeypatch.setattr(run_all.shutil, "which", lambda name: etcd)
+    (tmp_path / "cluster.json").write_text("{}")
+    assert run_all.main(["--only=cluster", f"--out={tmp_path}"]) == 0
+    assert f"[1/1] cluster ... SKIPPED: {reason}\n" in capsys.readouterr().out
+    text = (tmp_path / "report.md").read_text()
+    assert f"**Skipped: cluster ({reason}).**" in text and f"**Skipped:** {reason}." in text
+    everything = json.loads((tmp_path / "report.json").read_text())
+    assert everything["benchmarks"][0]["skipped"] == reason and everything["benchmarks"][0]["result"] is None
+    assert not (tmp_path / "cluster.json").exists()
+
+
+def test_a_cluster_runs_as_root_with_etcd_and_other_programs_anywhere(monkeypatch):
+    monkeypatch.setattr(run_all.shutil, "which", lambda name: "/usr/bin/" + name)
+    monkeypatch.setattr(run_all.os, "geteuid", lambda: 0)
+    assert run_all.missing("cluster") == ""
+    monkeypatch.setattr(run_all.os, "geteuid", lambda: 1000)
+    assert [name for name in run_all.PROGRAMS if run_all.missing(name)] == ["cluster"]
+
+
 def test_the_report_has_the_bar_first_and_says_what_failed(tmp_path, reports):
     runs = [
         run_all.Run("invoke_latency", "bench/invoke_latency", report=reports["invoke_latency"] | {"question": "How?"},
