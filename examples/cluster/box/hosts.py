@@ -52,10 +52,29 @@ class Hosts:
         """What comes before a command that is to run there."""
         return ["nsenter", "--net=/run/netns/" + self._name(host), "--"]
 
-    def shape(self, host, rate, queue):
-        """Limits what goes to it to a rate, such as "100mbit", with a queue beyond which packets are lost."""
-        limits = ["rate", rate, "burst", "32kb", "limit", queue]
-        _run("tc", "qdisc", "add", "dev", self._name(host), "root", "tbf", *limits)
+    def shape(self, host, rate, queue, delay=None, loss=0.0):
+        """Limits what goes to it to a rate, such as "100mbit", with a queue in bytes beyond which packets are lost.
+
+        loss: this share of the packets is lost besides, at random. delay: such as "1ms", of each packet. Returns whether this kernel
+        can delay packets (sch_netem). Where it cannot, they wait in the queue only.
+        """
+        link = ["dev", self._name(host)]
+        # Packets of the first class go on, and those of the second one are lost.
+        _run("tc", "qdisc", "add", *link, "root", "handle", "1:", "htb", "default", "1")
+        for number in (1, 2):
+            limits = ["rate", rate, "burst", "32kb", "quantum", "1514"]
+            _run("tc", "class", "add", *link, "parent", "1:", "classid", "1:%d" % number, "htb", *limits)
+        _run("tc", "qdisc", "add", *link, "parent", "1:2", "blackhole")
+        if loss:
+            # A random number below the limit: class 1:2. Else: the default one.
+            program = ["32 0 0 0xfffff038", "53 1 0 %d" % (loss * 2**32), "6 0 0 0x10002", "6 0 0 0"]
+            bytecode = ",".join(["%d" % len(program), *(" ".join(str(int(word, 0)) for word in each.split()) for each in program)])
+            _run("tc", "filter", "add", *link, "parent", "1:", "protocol", "all", "prio", "1", "bpf", "bytecode", bytecode)
+        first = ["tc", "qdisc", "add", *link, "parent", "1:1"]
+        if delay and subprocess.run([*first, "netem", "delay", delay], stderr=subprocess.DEVNULL).returncode == 0:
+            return True
+        _run(*first, "bfifo", "limit", queue)
+        return False
 
     def cut(self, host):
         """Takes its cable out."""
