@@ -1,5 +1,6 @@
 // The parts of a call driver that need no session.
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -7,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "src/invoke/session/driver/callback_delivery.h"
@@ -200,6 +202,31 @@ TEST(HelperThreadTest, ItLeadsAfterAWatchInWhichNobodyDrove) {
   helper.Watched(/*driven=*/true, /*needs_driver=*/true);
   EXPECT_FALSE(helper.leads());
   lock.Unlock();
+}
+
+TEST(HelperThreadTest, ItDoesNotWaitForAThreadThatHasTheLock) {
+  TurnLock lock;
+  HelperThread helper;
+  std::atomic<bool> rests{false};
+  lock.Lock();
+  ASSERT_TRUE(helper.EnsureStarted([&] {
+    lock.Lock();
+    rests = true;
+    helper.Rest(lock, /*under_way=*/true, /*unsent=*/false);
+    lock.Unlock();
+  }));
+  lock.Unlock();
+  while (!rests) std::this_thread::yield();
+  lock.Lock();
+  // Several of its first watches.
+  for (const absl::Time end = absl::Now() + absl::Milliseconds(5); absl::Now() < end;) {
+    ASSERT_FALSE(lock.Contended());
+  }
+  // It comes once a request is to be sent.
+  while (!lock.Contended()) helper.WakeToSend();
+  helper.Stop();
+  lock.Unlock();
+  helper.Join();
 }
 
 TEST(HelperThreadTest, ItRestsUntilItIsWokenWhenNothingIsUnderWay) {

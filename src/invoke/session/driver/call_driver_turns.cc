@@ -39,7 +39,11 @@ Call* CallDriver::StartLocked(const ClientSession::Request& request, bool may_wa
     }
     Call* call = session_->Start(request, /*alone=*/!may_wait_for_others);
     if (ABSL_PREDICT_TRUE(call != nullptr)) {
-      if (LeavesNowLocked(may_wait_for_others)) session_->FlushInline();
+      if (LeavesNowLocked(may_wait_for_others)) {
+        session_->FlushInline();
+      } else if (!role_.taken()) {
+        helper_.WakeToSend();
+      }
       return call;
     }
     if (session_->TakeLook()) {

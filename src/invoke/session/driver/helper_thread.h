@@ -67,6 +67,13 @@ class HelperThread {
   void WakeToDrive() {
     if (!awake_ || (leads_ && watches_)) WakeToDeliver();
   }
+  // A request waits for a driver to post it, and nobody drives: ends a watch that takes longer than
+  // such a request is to wait.
+  void WakeToSend() {
+    if (!watches_for_long_.load(std::memory_order_relaxed)) return;
+    hurries_ = true;
+    waiter_.Wake();
+  }
   // Callbacks are due that the thread is to run.
   void WakeToDeliver() {
     awake_ = true;
@@ -101,8 +108,9 @@ class HelperThread {
     if (watches) {
       const int watching = watching_.fetch_add(1, std::memory_order_relaxed) + 1;
       const bool beside_others = watching > 1 && !needed_soon;
-      Watch(lock, beside_others ? kWatchBesideNs * watching : watch_ns_,
-            unsent ? kLastWatchNs : kBusyWatchNs);
+      const int64_t longest_ns = unsent ? kLastWatchNs : kBusyWatchNs;
+      Watch(lock, beside_others ? kWatchBesideNs * watching : std::min(watch_ns_, longest_ns),
+            longest_ns);
       watching_.fetch_sub(1, std::memory_order_relaxed);
     } else {
       waiter_.Wait(absl::InfiniteDuration());
@@ -110,9 +118,10 @@ class HelperThread {
     }
     watches_ = false;
     if (watches && drives_ == drives && looks_ == looks) return true;
+    const bool starts_anew = std::exchange(hurries_, false) || !watches;
     const bool busy = drives_ - drives >= kBusyDrives && !unsent;
     watch_ns_ =
-        watches ? std::min(2 * watch_ns_, busy ? kBusyWatchNs : kLastWatchNs) : kFirstWatchNs;
+        starts_anew ? kFirstWatchNs : std::min(2 * watch_ns_, busy ? kBusyWatchNs : kLastWatchNs);
     return false;
   }
   // What the thread has found after Rest: whether another thread has the driver's role, and whether
@@ -127,11 +136,15 @@ class HelperThread {
   // has it drives, or has lost its processor to this thread, which must not wait for it then.
   void Watch(TurnLock& lock, int64_t watch_ns, int64_t longest_ns)
       ABSL_EXCLUSIVE_LOCK_FUNCTION(lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    while (!waiter_.Wait(absl::Nanoseconds(watch_ns))) {
-      if (lock.TryLock()) return;
+    bool locked = false;
+    while (!locked) {
+      watches_for_long_.store(watch_ns > kLastWatchNs, std::memory_order_relaxed);
+      const bool woken = waiter_.Wait(absl::Nanoseconds(watch_ns));
+      if (woken) lock.Lock();
+      locked = woken || lock.TryLock();
       watch_ns = std::max(watch_ns, std::min(2 * watch_ns, longest_ns));
     }
-    lock.Lock();
+    watches_for_long_.store(false, std::memory_order_relaxed);
   }
 
   static inline std::atomic<int> watching_{0};  // helpers of this library's clients
@@ -141,6 +154,8 @@ class HelperThread {
   bool stopped_ = false;
   bool awake_ = false;    // runs, or sleeps for a while only
   bool watches_ = false;  // sleeps in Rest
+  bool hurries_ = false;  // has been woken to send
+  std::atomic<bool> watches_for_long_{false};
   bool leads_ = false;
   uint64_t callbacks_ = 0;     // calls under way that have one
   uint64_t drives_ = 0;        // times that other threads have driven
