@@ -13,7 +13,7 @@ namespace invoker {
 // `cgroup` and `mountinfo` are the texts of these files in the process's folder in /proc.
 uint64_t MemoryLimit(absl::string_view cgroup, absl::string_view mountinfo);
 
-// This process's.
+// The limit of the calling process.
 uint64_t OwnMemoryLimit();
 
 }  // namespace invoker

@@ -35,6 +35,12 @@ TEST_F(MemoryLimitTest, IsTheLeastOfTheGroupAndThoseAboveItInVersionOne) {
   EXPECT_EQ(MemoryLimit("4:memory:/\n", one_), 0u);
 }
 
+TEST_F(MemoryLimitTest, GroupsWithoutTheControllerAreLeftOut) {
+  Limit("/job", "memory.max", "3000");
+  std::filesystem::create_directories(place_ + "/job/task");
+  EXPECT_EQ(MemoryLimit("0::/job/task\n", two_), 3000u);
+}
+
 TEST_F(MemoryLimitTest, IsTheLeastOfTheGroupAndThoseAboveItInVersionTwo) {
   Limit("/job", "memory.max", "3000");
   Limit("/job/task", "memory.max", "max");

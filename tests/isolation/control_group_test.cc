@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "src/base/own_control_group.h"
 #include "src/isolation/limits/control_group_place.h"
 #include "src/isolation/spawner/executor_spawner.h"
 #include "tests/isolation/isolated_server.h"

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "src/base/own_control_group.h"
 #include "src/isolation/limits/control_group_place.h"
 
 namespace invoker {

@@ -1,4 +1,4 @@
-// Where the kernel's groups of processes (cgroups, version 2) are, and which is a process's own.
+// What is in the kernel's groups of processes (cgroups, version 2) and their files.
 
 #ifndef INVOKER_SRC_ISOLATION_LIMITS_CONTROL_GROUP_PLACE_H_
 #define INVOKER_SRC_ISOLATION_LIMITS_CONTROL_GROUP_PLACE_H_
@@ -6,17 +6,12 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace invoker {
 
 // What the names of executors' groups begin with.
 inline constexpr char kExecutorGroup[] = "executor-";
-
-// The directory of the group that /proc/self/cgroup names, by what /proc/self/mountinfo says of
-// where groups are mounted. FAILED_PRECONDITION if there is none, or none that this process sees.
-absl::StatusOr<std::string> FindOwnGroup(absl::string_view cgroup, absl::string_view mountinfo);
 
 // The number behind `name` in a file of lines "NAME NUMBER"; 0 if there is none.
 uint64_t CountIn(absl::string_view text, absl::string_view name);
