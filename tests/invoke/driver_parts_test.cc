@@ -193,7 +193,7 @@ TEST(HelperThreadTest, ItLeadsAfterAWatchInWhichNobodyDrove) {
   HelperThread helper;
   lock.Lock();
   EXPECT_FALSE(helper.leads());
-  EXPECT_TRUE(helper.Rest(lock, /*under_way=*/true, /*unsent=*/false))
+  EXPECT_TRUE(helper.Rest(lock, /*under_way=*/true, /*unsent=*/false, /*gathers=*/false))
       << "nobody drove while it watched";
   helper.Watched(/*driven=*/false, /*needs_driver=*/true);
   EXPECT_TRUE(helper.leads());
@@ -212,7 +212,7 @@ TEST(HelperThreadTest, ItDoesNotWaitForAThreadThatHasTheLock) {
   ASSERT_TRUE(helper.EnsureStarted([&] {
     lock.Lock();
     rests = true;
-    helper.Rest(lock, /*under_way=*/true, /*unsent=*/false);
+    helper.Rest(lock, /*under_way=*/true, /*unsent=*/false, /*gathers=*/false);
     lock.Unlock();
   }));
   lock.Unlock();
@@ -236,7 +236,7 @@ TEST(HelperThreadTest, ItRestsUntilItIsWokenWhenNothingIsUnderWay) {
   lock.Lock();
   ASSERT_TRUE(helper.EnsureStarted([&] {
     lock.Lock();
-    EXPECT_FALSE(helper.Rest(lock, /*under_way=*/false, /*unsent=*/false));
+    EXPECT_FALSE(helper.Rest(lock, /*under_way=*/false, /*unsent=*/false, /*gathers=*/false));
     lock.Unlock();
     rested.Notify();
   }));

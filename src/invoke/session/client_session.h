@@ -91,6 +91,8 @@ class ClientSession final : public transport::ReactorHandler, public transport::
   void AskForLook(int64_t at_ns) { look_at_ns_ = at_ns; }
   bool TakeLook() { return std::exchange(look_due_, false); }
 
+  // Whether Start has queued requests that have not been posted.
+  bool gathering() const { return sender_.pending(); }
   // Posts what Start has queued. Turn does so, too. FlushInline: see RequestSender.
   void Flush() {
     if (sender_.pending() && failure_.ok()) sender_.Flush();

@@ -262,7 +262,7 @@ void CallDriver::HelperMain() {
     if (helper_.stopped()) break;
     if (role_.others_wait()) HandOnLocked();
     const bool under_way = session_->outstanding() > running_ || session_->sending();
-    if (helper_.Rest(lock_, under_way, session_->sending())) {
+    if (helper_.Rest(lock_, under_way, session_->sending(), session_->gathering())) {
       helper_.Watched(role_.taken(), session_->needs_turns());
     }
   }

@@ -26,12 +26,12 @@ namespace invoker {
 
 class HelperThread {
  public:
-  // How long the helper watches: at first, after others have driven again and again, and while they
-  // drive so often in a watch that they may need all of their processor. Each watch is at most
-  // twice as long as the one before, so results wait for the helper for no longer than others
-  // drove.
+  // How long the helper watches at first.
   static constexpr int64_t kFirstWatchNs = 50'000;
+  // The same after others have driven again and again, or while requests wait to be posted.
   static constexpr int64_t kLastWatchNs = 200'000;
+  // The same while others drive so often in a watch that they may need all of their processor. A
+  // watch is at most twice as long as the one before.
   static constexpr int64_t kBusyWatchNs = 5'000'000;
   static constexpr uint64_t kBusyDrives = 8;
   // How long it watches for each other helper that watches meanwhile, if nobody needs it soon. A
@@ -70,9 +70,7 @@ class HelperThread {
   // A request waits for a driver to post it, and nobody drives: ends a watch that takes longer than
   // such a request is to wait.
   void WakeToSend() {
-    if (!watches_for_long_.load(std::memory_order_relaxed)) return;
-    hurries_ = true;
-    waiter_.Wake();
+    if (watches_for_long_.load(std::memory_order_relaxed)) waiter_.Wake();
   }
   // Callbacks are due that the thread is to run.
   void WakeToDeliver() {
@@ -94,9 +92,11 @@ class HelperThread {
 
   // For the thread itself, when it has nothing to do: watches for a while if `under_way` (calls
   // that no thread waits for), or if the program has started asynchronous calls lately; else sleeps
-  // until it is woken. `unsent`: requests wait for a driver to post them. True if nobody has driven
-  // while it watched: Watched is to follow.
-  bool Rest(TurnLock& lock, bool under_way, bool unsent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
+  // until it is woken. `unsent`: requests that nobody waits for have to leave. `gathers`: requests
+  // wait for a driver to post them. True if nobody has driven while it watched: Watched is to
+  // follow.
+  bool Rest(TurnLock& lock, bool under_way, bool unsent, bool gathers)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
     const bool needed_soon = unsent || callbacks_ > 0;
     const uint64_t drives = drives_;
     const uint64_t looks = looks_;
@@ -104,24 +104,24 @@ class HelperThread {
     const bool watches = under_way || started;
     awake_ = watches;
     watches_ = true;
-    lock.Unlock();
     if (watches) {
       const int watching = watching_.fetch_add(1, std::memory_order_relaxed) + 1;
-      const bool beside_others = watching > 1 && !needed_soon;
-      const int64_t longest_ns = unsent ? kLastWatchNs : kBusyWatchNs;
-      Watch(lock, beside_others ? kWatchBesideNs * watching : std::min(watch_ns_, longest_ns),
-            longest_ns);
+      if (watching > 1 && !needed_soon) {
+        WatchBesideOthers(lock, kWatchBesideNs * watching);
+      } else {
+        Watch(lock, unsent || gathers ? kLastWatchNs : kBusyWatchNs);
+      }
       watching_.fetch_sub(1, std::memory_order_relaxed);
     } else {
+      lock.Unlock();
       waiter_.Wait(absl::InfiniteDuration());
       lock.Lock();
     }
     watches_ = false;
     if (watches && drives_ == drives && looks_ == looks) return true;
-    const bool starts_anew = std::exchange(hurries_, false) || !watches;
-    const bool busy = drives_ - drives >= kBusyDrives && !unsent;
+    const bool busy = drives_ - drives >= kBusyDrives;
     watch_ns_ =
-        starts_anew ? kFirstWatchNs : std::min(2 * watch_ns_, busy ? kBusyWatchNs : kLastWatchNs);
+        watches ? std::min(2 * watch_ns_, busy ? kBusyWatchNs : kLastWatchNs) : kFirstWatchNs;
     return false;
   }
   // What the thread has found after Rest: whether another thread has the driver's role, and whether
@@ -132,19 +132,27 @@ class HelperThread {
   }
 
  private:
-  // Returns with the lock: when woken, or when nobody has it at the end of a watch. A thread that
-  // has it drives, or has lost its processor to this thread, which must not wait for it then.
-  void Watch(TurnLock& lock, int64_t watch_ns, int64_t longest_ns)
-      ABSL_EXCLUSIVE_LOCK_FUNCTION(lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    bool locked = false;
-    while (!locked) {
+  // Without the lock until woken, or until nobody has it at the end of a watch. A thread that has
+  // it drives, or has lost its processor to this thread, which must not wait for it then.
+  void Watch(TurnLock& lock, int64_t longest_ns)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    int64_t watch_ns = std::min(watch_ns_, longest_ns);
+    watches_for_long_.store(watch_ns > kLastWatchNs, std::memory_order_relaxed);
+    lock.Unlock();
+    bool woken = false;
+    while (!(woken = waiter_.Wait(absl::Nanoseconds(watch_ns)))) {
+      watch_ns = std::min(2 * watch_ns, longest_ns);
+      // First, for the thread that may have the lock: it may be about to queue a request.
       watches_for_long_.store(watch_ns > kLastWatchNs, std::memory_order_relaxed);
-      const bool woken = waiter_.Wait(absl::Nanoseconds(watch_ns));
-      if (woken) lock.Lock();
-      locked = woken || lock.TryLock();
-      watch_ns = std::max(watch_ns, std::min(2 * watch_ns, longest_ns));
+      if (lock.TryLock()) break;
     }
+    if (woken) lock.Lock();
     watches_for_long_.store(false, std::memory_order_relaxed);
+  }
+  void WatchBesideOthers(TurnLock& lock, int64_t watch_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
+    lock.Unlock();
+    waiter_.Wait(absl::Nanoseconds(watch_ns));
+    lock.Lock();
   }
 
   static inline std::atomic<int> watching_{0};  // helpers of this library's clients
@@ -152,10 +160,9 @@ class HelperThread {
   std::thread thread_;
   CallWaiter waiter_;
   bool stopped_ = false;
-  bool awake_ = false;    // runs, or sleeps for a while only
-  bool watches_ = false;  // sleeps in Rest
-  bool hurries_ = false;  // has been woken to send
-  std::atomic<bool> watches_for_long_{false};
+  bool awake_ = false;                         // runs, or sleeps for a while only
+  bool watches_ = false;                       // sleeps in Rest
+  std::atomic<bool> watches_for_long_{false};  // for longer than requests are to wait
   bool leads_ = false;
   uint64_t callbacks_ = 0;     // calls under way that have one
   uint64_t drives_ = 0;        // times that other threads have driven
