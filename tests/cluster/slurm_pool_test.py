@@ -8,23 +8,20 @@ import time
 
 import invoker
 import pytest
-from conftest import LIBRARIES, OWN_USER, WITH_THE_TEST, comes_true
+import slurm_jobs
+from conftest import OWN_USER, WITH_THE_TEST, comes_true
 from etcd import Etcd
-from slurm import Slurm
 
-INVOKER = os.path.abspath("tools/invoker")
 NODES = 2
 # With it, a job has a whole node.
 CORES = 2
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="slurmd needs root")
+pytestmark = slurm_jobs.needs_root
 
 
 @pytest.fixture(scope="module")
 def slurm():
-    with Slurm(NODES) as running:
-        # Executors of Python functions import the package.
-        running.environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    with slurm_jobs.start(NODES) as running:
         yield running
 
 
@@ -39,13 +36,11 @@ def pool(slurm, cluster, folder, *options):
     process = subprocess.Popen(
         [
             *WITH_THE_TEST,
-            INVOKER,
+            slurm_jobs.INVOKER,
             "pool",
             "--slurm",
             "--cluster=" + cluster,
-            "--worker=--functions=" + LIBRARIES,
-            "--worker=--provider=tcp;ofi_rxm",
-            "--worker=--hot-timeout=1ms",
+            *slurm_jobs.WORKER,
             *options,
         ],
         env=slurm.environment,
@@ -63,6 +58,13 @@ def jobs_in(slurm, state):
     """The pool's jobs: other ones are in another partition."""
     options = ["--noheader", "--partition=low,cheap", "--states=" + state, "--format=%i"]
     return slurm.run("squeue", *options, check=False).stdout.split()
+
+
+def end_jobs(slurm, members):
+    """Ends the jobs that a pool has left, once it has gone."""
+    for job in jobs_in(slurm, "RUNNING"):
+        slurm.run("scancel", "--batch", "--signal=TERM", job)
+    assert comes_true(lambda: not members() and not jobs_in(slurm, "RUNNING"))
 
 
 def test_a_pool_grows_while_leases_wait_shrinks_by_draining_and_outlives_the_controller(slurm, folder):
@@ -94,9 +96,7 @@ def test_a_pool_grows_while_leases_wait_shrinks_by_draining_and_outlives_the_con
         assert comes_true(lambda: len(jobs_in(slurm, "RUNNING")) == 1), said()
         with pool(slurm, cluster, folder, "--min=2", "--max=2", "--idle=1s"):
             assert comes_true(lambda: len(members()) == 2), said()
-        for job in jobs_in(slurm, "RUNNING"):
-            slurm.run("scancel", "--batch", "--signal=TERM", job)
-        assert comes_true(lambda: not members() and not jobs_in(slurm, "RUNNING"))
+        end_jobs(slurm, members)
 
 
 def test_a_lease_for_many_workers_makes_a_pool_grow(slurm, folder):
@@ -107,14 +107,12 @@ def test_a_lease_for_many_workers_makes_a_pool_grow(slurm, folder):
             # One worker has one core.
             with invoker.connect(etcd.address("many")) as group, group.lease(executors=4, wait=120) as lease:
                 assert len(lease) == 4 and len(members()) == 4
-        for job in jobs_in(slurm, "RUNNING"):
-            slurm.run("scancel", "--batch", "--signal=TERM", job)
-        assert comes_true(lambda: not members() and not jobs_in(slurm, "RUNNING"))
+        end_jobs(slurm, members)
 
 
 def test_a_pool_says_what_is_wrong_and_pauses(slurm, folder):
     def fails(*options):
-        done = slurm.run(INVOKER, "pool", "--slurm", *options, cwd=folder, check=False)
+        done = slurm.run(slurm_jobs.INVOKER, "pool", "--slurm", *options, cwd=folder, check=False)
         return done.returncode, done.stderr
 
     status, said = fails("--cluster=etcd://127.0.0.1:9/pool", "--min=3", "--max=2")
@@ -160,36 +158,35 @@ def test_a_job_that_slurm_ends_drains_and_is_replaced(slurm, folder, end):
         "--worker=" + OWN_USER,
     ]
     go, ran, begun = (str(folder / name) for name in ("go", "ran", "begun"))
-    with Etcd() as etcd, pool(slurm, etcd.address("ends"), folder, "--min=1", "--max=1", *options):
+    with Etcd() as etcd:
         members = lambda: etcd.entries("/invoker/ends/members/")
-        assert comes_true(lambda: len(members()) == 1), (folder / "pool").read_text()
-        (job,) = jobs_in(slurm, "RUNNING")
-        (first,) = members()
-        with invoker.connect(etcd.address("ends")) as group, group.lease(executors=1, replace=True) as lease:
+        with pool(slurm, etcd.address("ends"), folder, "--min=1", "--max=1", *options):
+            assert comes_true(lambda: len(members()) == 1), (folder / "pool").read_text()
+            (job,) = jobs_in(slurm, "RUNNING")
+            (first,) = members()
+            with invoker.connect(etcd.address("ends")) as group, group.lease(executors=1, replace=True) as lease:
 
-            @lease.function
-            def run(number):
-                with open(ran, "a") as file:
-                    file.write("%d\n" % number)
-                open(begun, "w").close()
-                while number == 0 and not os.path.exists(go):
-                    time.sleep(0.01)
-                return number
+                @lease.function
+                def run(number):
+                    with open(ran, "a") as file:
+                        file.write("%d\n" % number)
+                    open(begun, "w").close()
+                    while number == 0 and not os.path.exists(go):
+                        time.sleep(0.01)
+                    return number
 
-            calls = [run.submit(number) for number in range(4)]
-            assert comes_true(lambda: os.path.exists(begun))
-            with end(slurm, folder, job):
-                assert comes_true(lambda: first not in members(), 90), slurm.log("slurmctld")
-                (folder / "go").touch()
-                # The call that ran has its result. The others have ended as they say.
-                assert calls[0].result() == 0
-                done = [call.exception() for call in calls]
-                counts = [(folder / "ran").read_text().split().count(str(number)) for number in range(4)]
-                assert counts == [1 if error is None else 0 for error in done], done
-                assert {error.fate for error in done if error} <= {"not_sent", "not_executed"}
-            assert comes_true(lambda: members() and jobs_in(slurm, "RUNNING") not in ([], [job]))
-            # The lease has an executor of the new worker.
-            assert comes_true(lambda: run(5) == 5)
-        for job in jobs_in(slurm, "RUNNING"):
-            slurm.run("scancel", "--batch", "--signal=TERM", job)
-        assert comes_true(lambda: not members())
+                calls = [run.submit(number) for number in range(4)]
+                assert comes_true(lambda: os.path.exists(begun))
+                with end(slurm, folder, job):
+                    assert comes_true(lambda: first not in members(), 90), slurm.log("slurmctld")
+                    (folder / "go").touch()
+                    # The call that ran has its result. The others have ended as they say.
+                    assert calls[0].result() == 0
+                    done = [call.exception() for call in calls]
+                    counts = [(folder / "ran").read_text().split().count(str(number)) for number in range(4)]
+                    assert counts == [1 if error is None else 0 for error in done], done
+                    assert {error.fate for error in done if error} <= {"not_sent", "not_executed"}
+                assert comes_true(lambda: members() and jobs_in(slurm, "RUNNING") not in ([], [job]))
+                # The lease has an executor of the new worker.
+                assert comes_true(lambda: run(5) == 5)
+        end_jobs(slurm, members)

@@ -10,20 +10,17 @@ import subprocess
 import sys
 
 import pytest
-from conftest import LIBRARIES, OWN_USER, WITH_THE_TEST, comes_true
-from slurm import Slurm
+import slurm_jobs
+from conftest import OWN_USER, WITH_THE_TEST, comes_true
 
-INVOKER = os.path.abspath("tools/invoker")
 NODES = 4
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="slurmd needs root")
+pytestmark = slurm_jobs.needs_root
 
 
 @pytest.fixture(scope="module")
 def slurm():
-    with Slurm(NODES) as running:
-        # The programs of jobs import the package.
-        running.environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    with slurm_jobs.start(NODES) as running:
         yield running
 
 
@@ -35,13 +32,10 @@ def folder(tmp_path):
 
 def up(program, *options):
     """The command of a job whose program is Python text."""
-    # shm does not outlive a worker that is killed, and memory is not what is tested here.
     return [
-        INVOKER,
+        slurm_jobs.INVOKER,
         "up",
-        "--worker=--functions=" + LIBRARIES,
-        "--worker=--provider=tcp;ofi_rxm",
-        "--worker=--hot-timeout=1ms",
+        *slurm_jobs.WORKER,
         *options,
         "--",
         sys.executable,
@@ -106,11 +100,11 @@ def test_outside_of_a_step_it_says_how_to_start_it(slurm, folder):
         return done.stderr
 
     assert "SLURM_JOB_ID is not set; start it with srun" in fails(*up("pass"))
-    assert "there is nothing to run" in fails("srun", "-N1", INVOKER, "up")
+    assert "there is nothing to run" in fails("srun", "-N1", slurm_jobs.INVOKER, "up")
     assert "start this with srun" in fails("env", "SLURM_JOB_ID=3", *up("pass"))
-    assert "\"etcd:/x\"" in fails("srun", "-N1", INVOKER, "up", "--cluster=etcd:/x")
+    assert "\"etcd:/x\"" in fails("srun", "-N1", slurm_jobs.INVOKER, "up", "--cluster=etcd:/x")
     # The program is there to be started, or not.
-    assert "cannot start no-such-program" in fails("srun", "-N1", INVOKER, "up", "--", "no-such-program")
+    assert "cannot start no-such-program" in fails("srun", "-N1", slurm_jobs.INVOKER, "up", "--", "no-such-program")
 
 
 def test_workers_that_do_not_start_end_the_job(slurm, folder):
@@ -184,7 +178,7 @@ for address, options in [(cluster, {"cluster_plaintext": True}), (cluster, {})]:
     except invoker.InvokerError as error:
         print("refused")
 """
-            % INVOKER
+            % slurm_jobs.INVOKER
         ),
         cwd=folder,
         check=False,
@@ -293,14 +287,13 @@ with invoker.connect(cluster) as group, group.lease(executors=1, memory=16 << 20
 )
 def test_the_jobs_cgroup_says_what_its_worker_leases(folder):
     try:
-        slurm = Slurm(1, cgroups=True)
+        slurm = slurm_jobs.start(1, cgroups=True)
     except AssertionError as error:
         # Slurm supports version 2 only as systemd sets it up.
         if os.path.exists("/sys/fs/cgroup/memory"):
             raise
         pytest.skip(str(error))
     with slurm:
-        slurm.environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         # srun sets no variable for memory. Slurm says so with its group alone.
         alone = slurm.run("srun", "-c1", "--mem=1000M", *up(CAPACITY), cwd=folder).stdout.split()
         assert alone[:2] == ["1", "500"] and len(alone) == 3
