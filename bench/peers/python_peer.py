@@ -26,7 +26,6 @@ class Peer:
         self.client = client
         self.noop = client.function("noop")
         self.events = asyncio.new_event_loop()
-        self.waiting = []
 
     def burst(self, size, count, api):
         """The nanoseconds of each of count calls of size bytes."""
@@ -200,14 +199,6 @@ class Peer:
             begin = clock()
             bytes(bytes(memoryview(data)))
             times[i] = clock() - begin
-        return times
-
-    def naps(self, data, times):
-        """Not timed: 64 calls that wait for 100 ms each. Those of the last time have ended."""
-        for nap in self.waiting:
-            nap.result()
-        nap = self.client.typed("nap").options(response_capacity=64)
-        self.waiting = [nap.submit(100) for _ in range(64)]
         return times
 
     def nothing(self, data, times):

@@ -291,8 +291,8 @@ absl::Status MeasureLeases(const std::string& provider, const Sizes& sizes, Tabl
   return absl::OkStatus();
 }
 
-// One lease of many executors, in line and at once. A lease at once first gives each step half a
-// second. A worker that needs longer still holds its cores at the next try, and refuses it.
+// One lease of many executors, in line and at once. A worker that needs longer than a lease at once
+// gives it still holds its cores at the next try, and refuses it.
 absl::Status MeasureLargeLease(const std::string& provider, const Sizes& sizes, Table* table) {
   Workers workers;
   const int cores = (sizes.leased + kPools - 1) / kPools;

@@ -45,7 +45,7 @@ class PoolPlan {
   // It may have ended before the next step, which sees then that it has failed.
   void Submitted(const std::string& job) { known_[job]; }
 
-  // It could not be told; it counts again.
+  // The signal to drain could not be sent, so the job counts again.
   void DrainFailed(const std::string& job) { known_[job].draining = false; }
 
  private:

@@ -75,7 +75,7 @@ TEST(PoolPlan, GivesClientsTimeToNoticeAWorker) {
   PoolPlan plan(Limits(1, 4));
   EXPECT_EQ(plan.Next({Busy("1"), Idle("2")}, 1, At(0)).submit, 0u);
   EXPECT_EQ(plan.Next({Busy("1"), Idle("2")}, 2, At(6)).submit, 1u);
-  // They had it.
+  // Clients have had the time.
   EXPECT_EQ(plan.Next({Busy("1"), Idle("2")}, 1, At(7)).submit, 2u);
 }
 

@@ -115,7 +115,7 @@ void ClientChannel::Authorize(grpc::ClientContext* context) const {
 absl::Status ClientChannel::Explain(absl::string_view operation, const grpc::ClientContext& context,
                                     const grpc::Status& status, absl::Duration timeout) const {
   if (status.ok()) return absl::OkStatus();
-  // By CancelCalls, or by a server that ends.
+  // CancelCalls or a server that ends has cancelled it.
   if (status.error_code() == grpc::StatusCode::CANCELLED && !Answered(context)) {
     return absl::UnavailableError(absl::StrCat(
         "could not ", operation, ": invoker_server at ", name_,

@@ -306,7 +306,7 @@ absl::StatusOr<Leases> AcquireNow(const Members& all,
   absl::StatusOr<Rooms> asked = AskServers(*members, limit, options);
   if (!asked.ok()) return leases;
   SetDomains(*members, options.spread, &*asked);
-  return AcquireAtOnce(*members, *std::move(asked), nullptr, limit, options);
+  return AcquireAtOnce(*members, *std::move(asked), nullptr, absl::InfiniteDuration(), options);
 }
 
 }  // namespace

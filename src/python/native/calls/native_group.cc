@@ -40,8 +40,7 @@ std::vector<std::string> NativeGroup::Servers() const {
 bool NativeGroup::LeasesPython() const {
   const std::shared_ptr<ClientGroup> group = Get();
   for (size_t i = 0; i < group->size(); ++i) {
-    const std::shared_ptr<Client> client = group->ShareClient(i);
-    if (client->status().ok() && client->connection().leases_python()) return true;
+    if (group->ShareClient(i)->connection().leases_python()) return true;
   }
   return false;
 }
