@@ -24,6 +24,7 @@
 #ifndef INVOKER_SRC_INVOKE_CLIENT_H_
 #define INVOKER_SRC_INVOKE_CLIENT_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -154,13 +155,16 @@ class CallInput {
   CallInput(const std::string& text) : CallInput(text.data(), text.size()) {}
   CallInput(const char* text) : CallInput(absl::string_view(text)) {}
   CallInput(const void* data, size_t size) : bytes_(static_cast<const std::byte*>(data), size) {}
-  // The bytes of all parts, one after the other. They are put together in the request window;
-  // where it has no room for them now, or is too small, in memory of the call's own.
+  // The bytes of all parts, one after the other. They are put together in the request window, or,
+  // where that is too small, in memory of the call's own.
   CallInput(absl::Span<const Bytes> parts)
-      : bytes_(static_cast<const std::byte*>(nullptr), SizeOf(parts)),
-        kind_(Kind::kParts),
-        source_(parts.data()),
-        offset_(parts.size()) {}
+      : CallInput(SizeOf(parts), {&WriteParts, parts.data(), parts.size()}) {}
+  // What `write` writes at the std::byte* that it is called with: `size` bytes. It is called when
+  // the request is put together, under the client's lock: it must not block, nor use the client.
+  template <typename Write>
+  static CallInput WrittenBy(const Write& write, size_t size) {
+    return {size, {&WriteWith<Write>, &write, 0}};
+  }
   // The first `size` bytes of the buffer, without a copy.
   CallInput(const Buffer& buffer, size_t size)
       : bytes_(buffer.data().data(), size), kind_(Kind::kBuffer), source_(&buffer) {}
@@ -176,28 +180,45 @@ class CallInput {
  private:
   friend class CallStarter;
   friend class Client;
+  friend class KeptInput;
   friend class MemoryCall;
   friend class RequestMaker;
-  enum class Kind : uint8_t { kBytes, kParts, kBuffer, kWindow };
+  enum class Kind : uint8_t { kBytes, kWritten, kBuffer, kWindow };
 
+  CallInput(size_t size, const InputWriter& writer)
+      : bytes_(static_cast<const std::byte*>(nullptr), size),
+        kind_(Kind::kWritten),
+        writer_(writer) {}
+
+  template <typename Write>
+  static void WriteWith(const void* source, size_t, std::byte* to) {
+    (*static_cast<const Write*>(source))(to);
+  }
+  static void WriteParts(const void* source, size_t count, std::byte* to) {
+    for (const Bytes part : absl::MakeSpan(static_cast<const Bytes*>(source), count)) {
+      to = std::copy(part.begin(), part.end(), to);
+    }
+  }
   static size_t SizeOf(absl::Span<const Bytes> parts) {
     size_t size = 0;
     for (const Bytes part : parts) size += part.size();
     return size;
   }
-  absl::Span<const Bytes> parts() const { return {static_cast<const Bytes*>(source_), offset_}; }
+  void WriteTo(std::byte* to) const { writer_.write(writer_.source, writer_.count, to); }
   const Buffer& buffer() const { return *static_cast<const Buffer*>(source_); }
   const RegisteredWindow& window() const { return *static_cast<const RegisteredWindow*>(source_); }
 
-  Bytes bytes_;  // parts, or input in a window: the length alone
+  Bytes bytes_;  // without an address for what is written and for a window
   Kind kind_ = Kind::kBytes;
-  const void* source_ = nullptr;  // the first part, a Buffer or a RegisteredWindow
-  uint64_t offset_ = 0;           // in a window; or the number of parts
+  const void* source_ = nullptr;  // a Buffer or a RegisteredWindow
+  uint64_t offset_ = 0;           // in a window
+  InputWriter writer_;            // kWritten
 };
 
 class INVOKER_EXPORT Client {
  public:
   using FunctionHandle = RemoteFunction;
+  using Input = CallInput;
 
   // Connects to the invoker_server at "HOST:PORT", opens a session on the best fabric and proves
   // the data path with a probe; where it does not work, goes on with the next fabric. Blocks for at
@@ -246,7 +267,7 @@ class INVOKER_EXPORT Client {
     if (input.kind_ == CallInput::Kind::kBuffer) {
       return InvokeBuffer(function, input.buffer(), input.size(), options);
     }
-    return InvokeWithMemory(function, input, options);
+    return InvokeOther(function, input, options);
   }
 
   // Starts a call. Its result is the future's; or `done` gets it, exactly once: on the helper
@@ -311,6 +332,9 @@ class INVOKER_EXPORT Client {
                                        const CallOptions& options);
   absl::StatusOr<Response> InvokeBuffer(const RemoteFunction& function, const Buffer& buffer,
                                         size_t size, const CallOptions& options);
+  // Any kind.
+  absl::StatusOr<Response> InvokeOther(const RemoteFunction& function, const CallInput& input,
+                                       const CallOptions& options);
   absl::StatusOr<Response> InvokeWithMemory(const RemoteFunction& function, const CallInput& input,
                                             const CallOptions& options);
   absl::StatusOr<RegisteredWindow> RegisterWindowWithin(void* data, size_t size,

@@ -109,6 +109,7 @@ class INVOKER_EXPORT GroupFuture {
 class INVOKER_EXPORT ClientGroup {
  public:
   using FunctionHandle = GroupFunction;
+  using Input = CallInput;
 
   // Sessions with the shared executors of the servers in "HOST:PORT,HOST:PORT": so many on each; 0:
   // as many as the server has executors. "file:///PATH" names a file with a server on each line,

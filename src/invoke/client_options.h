@@ -84,6 +84,13 @@ struct ClientOptions {
   ConnectTimes* times = nullptr;
 };
 
+// Puts the bytes of a call's input together, where they are to be: CallInput.
+struct InputWriter {
+  void (*write)(const void* source, size_t count, std::byte* to) = nullptr;
+  const void* source = nullptr;
+  size_t count = 0;
+};
+
 // Where a call's output goes: into the session's response window, or into memory of the caller's.
 class CallOutput {
  public:

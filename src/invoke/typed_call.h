@@ -13,9 +13,7 @@
 #ifndef INVOKER_SRC_INVOKE_TYPED_CALL_H_
 #define INVOKER_SRC_INVOKE_TYPED_CALL_H_
 
-#include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -74,18 +72,11 @@ using AnswerOf =
                            IsView<R>(), ViewOf<std::conditional_t<std::is_void_v<R>, int, R>>,
                            std::conditional_t<std::is_void_v<R>, int, R>>>>;
 
-// Whether requests can be built in the caller's own request window.
-template <typename Caller, typename = void>
-struct HasBuffers : std::false_type {};
-template <typename Caller>
-struct HasBuffers<Caller, std::void_t<decltype(std::declval<Caller&>().AllocateBuffer(0))>>
-    : std::true_type {};
-
 template <typename R>
 AnswerOf<R> ReadAnswer(absl::string_view function, absl::StatusOr<Response>&& response) {
   if (!response.ok()) return response.status();
   ValueReader reader(response->data().data(), response->size());
-  const auto refuse = [&]() {
+  const auto refuse = [&]() __attribute__((cold, noinline)) {
     return WithFate(
         absl::InternalError("the answer of \"" + std::string(function) + "\", of " +
                             std::to_string(response->size()) + " bytes, is no " + ResultName<R>()),
@@ -111,11 +102,9 @@ AnswerOf<R> ReadAnswer(absl::string_view function, absl::StatusOr<Response>&& re
 template <typename R, typename CallFuture>
 class TypedFuture {
  public:
-  TypedFuture(std::string function, std::unique_ptr<std::byte[]> memory,
-              std::vector<UntypedReference> references, CallFuture future)
+  TypedFuture(std::string function, std::vector<UntypedReference> references, CallFuture future)
       : function_(std::move(function)),
         references_(std::move(references)),
-        memory_(std::move(memory)),
         future_(std::move(future)) {}
 
   // Future's, with the result instead of a Response.
@@ -128,8 +117,7 @@ class TypedFuture {
  private:
   std::string function_;
   std::vector<UntypedReference> references_;  // what the call may still look for
-  std::unique_ptr<std::byte[]> memory_;       // the arguments, where the call still needs them
-  CallFuture future_;  // waits, when it goes, until nothing reads that memory
+  CallFuture future_;
 };
 
 // A function of Signature, such as double(std::string), on a worker (Caller: a Client) or on all
@@ -154,43 +142,23 @@ class TypedFunction<R(Parameters...), Caller> {
   }
 
   // Calls and waits: Client::Invoke. Arguments of a Client's call are copied once, into the
-  // request, if they have more than 4 KiB. A result with arrays that is larger than the request
-  // needs CallOptions::response_capacity.
+  // request. A result with arrays that is larger than the request needs
+  // CallOptions::response_capacity.
   Answer operator()(const values_internal::Traveling<Parameters>&... arguments) const {
-    const std::size_t size = (std::size_t{0} + ... + SizeOf(arguments));
-    if (size <= kOnStack) {
-      alignas(8) std::byte request[kOnStack];
-      Write(request, arguments...);
-      return Read(caller_->Invoke(function_, {request, size}, options_));
-    }
-    if constexpr (values_internal::HasBuffers<Caller>::value) {
-      auto buffer = caller_->AllocateBuffer(size);
-      if (buffer.ok()) {
-        Write(buffer->data().data(), arguments...);
-        return Read(caller_->Invoke(function_, {*buffer, size}, options_));
-      }
-    }
-    // No room in a window now, or ever; or which worker's window it is shows later.
-    const std::unique_ptr<std::byte[]> memory = Allocate(size);
-    Write(memory.get(), arguments...);
-    return Read(caller_->Invoke(function_, {memory.get(), size}, options_));
+    const auto write = [&](std::byte* to) { Write(to, arguments...); };
+    return values_internal::ReadAnswer<Result>(
+        name(),
+        caller_->Invoke(function_, Input::WrittenBy(write, SizeOf(arguments...)), options_));
   }
 
   // Starts a call: Client::InvokeAsync. The arguments are not needed any more when it returns.
   auto Start(const values_internal::Traveling<Parameters>&... arguments) const {
-    const std::size_t size = (std::size_t{0} + ... + SizeOf(arguments));
-    if constexpr (values_internal::HasBuffers<Caller>::value) {
-      auto buffer = size <= kOnStack ? absl::UnknownError("") : caller_->AllocateBuffer(size);
-      if (buffer.ok()) {
-        Write(buffer->data().data(), arguments...);
-        return Started(nullptr, caller_->InvokeAsync(function_, {*buffer, size}, options_),
-                       arguments...);
-      }
-    }
-    std::unique_ptr<std::byte[]> memory = Allocate(size);
-    Write(memory.get(), arguments...);
-    auto future = caller_->InvokeAsync(function_, {memory.get(), size}, options_);
-    return Started(std::move(memory), std::move(future), arguments...);
+    const auto write = [&](std::byte* to) { Write(to, arguments...); };
+    auto future =
+        caller_->InvokeAsync(function_, Input::WrittenBy(write, SizeOf(arguments...)), options_);
+    std::vector<UntypedReference> references;
+    (AddReference(arguments, &references), ...);
+    return TypedFuture<Result, decltype(future)>(name(), std::move(references), std::move(future));
   }
 
  private:
@@ -198,44 +166,24 @@ class TypedFunction<R(Parameters...), Caller> {
   template <typename, typename>
   friend class TypedFunction;
 
-  // Arguments of more bytes are put together in the request window itself: a copy of these costs
-  // less than room there does.
-  static constexpr std::size_t kOnStack = 4096;
-
   using Handle = typename Caller::FunctionHandle;
+  using Input = typename Caller::Input;
 
   TypedFunction(Caller* caller, Handle function, const CallOptions& options = {})
       : caller_(caller), function_(std::move(function)), options_(options) {}
 
-  // Compilers warn of memory for no arguments, which have no bytes.
-  static std::unique_ptr<std::byte[]> Allocate(std::size_t size) {
-    return std::unique_ptr<std::byte[]>(new std::byte[std::max(size, std::size_t{1})]);
-  }
-  template <typename T>
-  static std::size_t SizeOf(const T& argument) {
-    return Value<T>::Size(argument);
+  static std::size_t SizeOf(const values_internal::Traveling<Parameters>&... arguments) {
+    return (std::size_t{0} + ... + Value<values_internal::Traveling<Parameters>>::Size(arguments));
   }
   template <typename T>
   static void AddReference([[maybe_unused]] const T& argument,
                            [[maybe_unused]] std::vector<UntypedReference>* references) {
     if constexpr (std::is_base_of_v<UntypedReference, T>) references->push_back(argument);
   }
-  template <typename CallFuture>
-  auto Started(std::unique_ptr<std::byte[]> memory, CallFuture future,
-               const values_internal::Traveling<Parameters>&... arguments) const {
-    std::vector<UntypedReference> references;
-    (AddReference(arguments, &references), ...);
-    return TypedFuture<Result, CallFuture>(name(), std::move(memory), std::move(references),
-                                           std::move(future));
-  }
   static void Write([[maybe_unused]] std::byte* to,
                     const values_internal::Traveling<Parameters>&... arguments) {
     ((to = Value<values_internal::Traveling<Parameters>>::Write(arguments, to)), ...);
   }
-  Answer Read(absl::StatusOr<Response>&& response) const {
-    return values_internal::ReadAnswer<Result>(name(), std::move(response));
-  }
-
   Caller* caller_;
   Handle function_;
   CallOptions options_;

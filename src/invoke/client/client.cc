@@ -112,14 +112,27 @@ absl::StatusOr<Response> Client::InvokeBytes(const RemoteFunction& function, Byt
     return InvokeWithMemory(function, input, options);
   }
   ClientSession::Request request;
-  absl::Status status = RequestMaker::Make(*driver_, function.id(), input, options, &request);
+  absl::Status status = RequestMaker::Make(*driver_, function.id(), input, HeldCells(),
+                                           /*busy=*/nullptr, options, &request);
   if (!status.ok()) return status;
   return driver_->Run(request);
 }
 
 absl::StatusOr<Response> Client::InvokeBuffer(const RemoteFunction& function, const Buffer& buffer,
                                               size_t size, const CallOptions& options) {
+  // Apart from the one that another function sees, so that this one needs no memory.
   const CallInput input(buffer, size);
+  if (ABSL_PREDICT_FALSE(RequestMaker::NeedsMemory(*driver_, input, options))) {
+    return InvokeWithMemory(function, CallInput(buffer, size), options);
+  }
+  ClientSession::Request request;
+  absl::Status status = RequestMaker::Make(*driver_, function.id(), input, options, &request);
+  if (!status.ok()) return status;
+  return driver_->Run(request);
+}
+
+absl::StatusOr<Response> Client::InvokeOther(const RemoteFunction& function, const CallInput& input,
+                                             const CallOptions& options) {
   if (ABSL_PREDICT_FALSE(RequestMaker::NeedsMemory(*driver_, input, options))) {
     return InvokeWithMemory(function, input, options);
   }
@@ -270,13 +283,11 @@ bool CallStarter::UsesCallersMemory(const Client& client, const CallInput& input
 }
 
 std::string CallStarter::CopyOf(const CallInput& input) {
-  std::string copy;
-  copy.reserve(input.size());
-  const Bytes whole[] = {input.bytes_};
-  const bool in_parts = input.kind_ == CallInput::Kind::kParts;
-  for (const Bytes part : in_parts ? input.parts() : absl::MakeConstSpan(whole)) {
-    copy.append(reinterpret_cast<const char*>(part.data()), part.size());
+  if (input.kind_ != CallInput::Kind::kWritten) {
+    return std::string(reinterpret_cast<const char*>(input.bytes_.data()), input.size());
   }
+  std::string copy(input.size(), '\0');
+  input.WriteTo(reinterpret_cast<std::byte*>(copy.data()));
   return copy;
 }
 

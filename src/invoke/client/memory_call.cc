@@ -62,12 +62,7 @@ absl::Status MemoryCall::Prepare(Client* client, const RemoteFunction& function,
   if (input_window_ != nullptr || output_.kind_ == CallOutput::Kind::kWindow) {
     return MakeWithWindows(function, options);
   }
-  if (buffer_.has_value()) {
-    return RequestMaker::Make(*driver_, function.id(), {*buffer_, bytes_.size()}, options,
-                              &request_);
-  }
-  return RequestMaker::Make(*driver_, function.id(), whole_ != nullptr ? CallInput(bytes_) : input,
-                            options, &request_);
+  return RequestMaker::Make(*driver_, function.id(), input, options, &request_);
 }
 
 absl::Status MemoryCall::CheckWindow(const RegisteredWindow& window) const {
@@ -112,12 +107,14 @@ absl::Status MemoryCall::PlaceInput(Client* client, const CallInput& input,
     return CheckPlace("input", input_offset_, input_length_, *input_window_);
   }
   bytes_ = input.bytes_;
-  if (input.kind_ == CallInput::Kind::kParts) {
-    if (absl::Status status = PlaceParts(client, input); !status.ok()) return status;
-  }
   const uint64_t beside =
       output_.kind_ == CallOutput::Kind::kWindow ? uint64_t{kBulkDescriptorBytes} : 0;
-  if (bytes_.size() + beside <= driver_->geometry().MaxPayload()) return absl::OkStatus();
+  const bool fits = bytes_.size() + beside <= driver_->geometry().MaxPayload();
+  // Else it is written into the request window itself.
+  if (input.kind_ == CallInput::Kind::kWritten && (!fits || beside != 0)) {
+    if (absl::Status status = WriteAside(input); !status.ok()) return status;
+  }
+  if (fits) return absl::OkStatus();
   // Nobody writes to memory that is registered to be read.
   absl::StatusOr<RegisteredWindow> window = client->RegisterWindowWithin(
       const_cast<std::byte*>(bytes_.data()), bytes_.size(), WindowAccess::kRead, deadline.left());
@@ -129,28 +126,16 @@ absl::Status MemoryCall::PlaceInput(Client* client, const CallInput& input,
   return absl::OkStatus();
 }
 
-// Puts the parts together: in the request window if they leave from there and find room, else in
-// memory of their own.
-absl::Status MemoryCall::PlaceParts(Client* client, const CallInput& input) {
-  std::byte* target = nullptr;
-  if (output_.kind_ != CallOutput::Kind::kWindow && input.size() <= client->max_payload()) {
-    absl::StatusOr<Buffer> buffer = client->AllocateBuffer(input.size());
-    if (buffer.ok()) {
-      buffer_ = *std::move(buffer);
-      target = buffer_->data().data();
-    }
-  }
-  if (target == nullptr) {
-    whole_.reset(new (std::nothrow) std::byte[input.size()]);
-    target = whole_.get();
-  }
-  if (target == nullptr) {
+// Puts the input together in memory of its own.
+absl::Status MemoryCall::WriteAside(const CallInput& input) {
+  whole_.reset(new (std::nothrow) std::byte[input.size()]);
+  if (whole_ == nullptr) {
     return WithFate(absl::ResourceExhaustedError(
                         absl::StrCat("no memory for a request of ", input.size(), " bytes")),
                     CallFate::kNotSent);
   }
-  bytes_ = Bytes(target, input.size());
-  for (const Bytes part : input.parts()) target = std::copy(part.begin(), part.end(), target);
+  bytes_ = Bytes(whole_.get(), input.size());
+  input.WriteTo(whole_.get());
   return absl::OkStatus();
 }
 
@@ -199,8 +184,6 @@ void MemoryCall::LendWindows() {
 }
 
 void MemoryCall::Started() {
-  // The call keeps its memory until it has ended.
-  buffer_.reset();
   if (use_ == nullptr) return;
   driver_->RunLocked([this] { use_->starting = false; });
 }

@@ -1,4 +1,4 @@
-// A call whose input lies in several places, or whose input or output is memory of the caller's.
+// A call whose input or output is memory of the caller's.
 
 #ifndef INVOKER_SRC_INVOKE_CLIENT_MEMORY_CALL_H_
 #define INVOKER_SRC_INVOKE_CLIENT_MEMORY_CALL_H_
@@ -51,7 +51,7 @@ class MemoryCall {
                        CallOptions options);
   absl::Status PlaceOutput(Client* client, const CallDeadline& deadline, CallOptions* options);
   absl::Status PlaceInput(Client* client, const CallInput& input, const CallDeadline& deadline);
-  absl::Status PlaceParts(Client* client, const CallInput& input);
+  absl::Status WriteAside(const CallInput& input);
   absl::Status MakeWithWindows(const RemoteFunction& function, const CallOptions& options);
   absl::Status CheckWindow(const RegisteredWindow& window) const;
   void LendWindows();
@@ -59,8 +59,7 @@ class MemoryCall {
 
   const std::shared_ptr<CallDriver> driver_;
   Bytes bytes_;                         // the input, unless it is in a window
-  std::optional<Buffer> buffer_;        // where the parts of the input are, until it has started
-  std::unique_ptr<std::byte[]> whole_;  // or here, if the request window had no room
+  std::unique_ptr<std::byte[]> whole_;  // where it is, if it has been put together for this call
   const RegisteredWindow* input_window_ = nullptr;
   uint64_t input_offset_ = 0;
   uint64_t input_length_ = 0;

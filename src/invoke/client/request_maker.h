@@ -33,17 +33,18 @@ class RequestMaker {
     // A buffer lies in the request window, so it is never too large.
     if (input.kind_ == CallInput::Kind::kBuffer) return special != 0;
     return input.size() > driver.geometry().MaxPayload() || special != 0 ||
-           input.kind_ != CallInput::Kind::kBytes;
+           input.kind_ == CallInput::Kind::kWindow;
   }
 
   // For a call that does not NeedsMemory, or whose memory lies in the session's windows after all.
+  // `input` outlives the request.
   ABSL_ATTRIBUTE_ALWAYS_INLINE static absl::Status Make(const CallDriver& driver, uint16_t function,
                                                         const CallInput& input,
                                                         const CallOptions& options,
                                                         ClientSession::Request* request) {
-    HeldCells cells;
-    bool* busy = nullptr;
     if (input.kind_ == CallInput::Kind::kBuffer) {
+      HeldCells cells;
+      bool* busy = nullptr;
       const Buffer& buffer = input.buffer();
       const bool is_ours = buffer.driver_.get() == &driver;
       if (ABSL_PREDICT_FALSE(!is_ours || input.size() > buffer.size())) {
@@ -54,8 +55,12 @@ class RequestMaker {
         cells = buffer.cells_;
         busy = buffer.busy_.get();
       }
+      return Make(driver, function, input.bytes_, cells, busy, options, request);
     }
-    return Make(driver, function, input.bytes_, cells, busy, options, request);
+    absl::Status status =
+        Make(driver, function, input.bytes_, HeldCells(), nullptr, options, request);
+    if (input.kind_ == CallInput::Kind::kWritten) request->writer = &input.writer_;
+    return status;
   }
 
   // With `cells`, the input lies there already.

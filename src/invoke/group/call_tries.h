@@ -64,10 +64,11 @@ class CallTries {
 // The input of a call that may be tried again after its caller has gone on.
 class KeptInput {
  public:
-  // Copies what the caller need not keep: input that fits in the window of every client, unless the
-  // caller keeps it all the same.
+  // Copies what the caller need not keep: input that fits in the window of every client or that is
+  // put together for the call, unless the caller keeps it all the same.
   void Keep(const CallInput& input, const Client& any, bool caller_keeps) {
-    if (caller_keeps || input.size() > any.max_payload()) {
+    const bool whole = input.kind_ != CallInput::Kind::kWritten;
+    if (caller_keeps || (whole && input.size() > any.max_payload())) {
       input_ = input;
     } else {
       copy_ = CallStarter::CopyOf(input);

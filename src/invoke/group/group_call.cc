@@ -14,7 +14,7 @@ absl::Status GroupCall::Start(const CallInput& input, bool caller_keeps_input, C
   const Client& any = group_.loads->client(0);
   input_.Keep(input, any, caller_keeps_input);
   uses_callers_memory_ = CallStarter::UsesCallersMemory(any, input, options);
-  status = StartTry(input, options);
+  status = StartTry(input_.get(), options);
   if (!status.ok()) done = std::move(done_);
   return status;
 }

@@ -13,7 +13,7 @@ absl::Status GroupTries::Start(const CallInput& input) {
   absl::Status status = CallStarter::CheckForAnyClient(input, tries_.options());
   if (!status.ok()) return status;
   input_.Keep(input, loads_->client(0), /*caller_keeps=*/false);
-  return StartTry(input);
+  return StartTry(input_.get());
 }
 
 absl::Status GroupTries::StartTry(const CallInput& input) {

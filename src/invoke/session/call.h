@@ -20,7 +20,7 @@ namespace invoker {
 struct CallRequest {
   MessageKind kind = MessageKind::kRequest;
   uint16_t function_id = 0;
-  // Copied, unless `cells` says that it stands in staging already.
+  // Copied, unless `cells` says that it stands in staging already. With a `writer`: its size alone.
   absl::Span<const std::byte> input;
   HeldCells cells;              // a Buffer's, whose payload is `input`; or none
   bool* buffer_busy = nullptr;  // set until the request has been answered
@@ -31,6 +31,7 @@ struct CallRequest {
   uint8_t flags = 0;  // the header's
   // Takes the highest cells, where a late answer is in no call's way (SessionCells).
   bool highest_cells = false;
+  const InputWriter* writer = nullptr;  // used until the call has been started
 };
 
 // One call, from the allocation of its cells until its response has been handed over. Its caller

@@ -45,13 +45,16 @@ void RequestSender::AddSpecial(const CallRequest& request, const Call& call, uin
   const RequestHeader header = HeaderOf(request, call, deadline_us);
   const uint32_t cell = call.request.first;
   const uint32_t repeat = batch_->PutHeader(cell, Pack(header));
+  std::byte* const message = MessageAt(cell);
+  const bool written = request.writer != nullptr;
+  if (written) CopyInput(request, call, message);
+  const std::byte* const payload = written ? message + kHeaderBytes : request.input.data();
   // What has been injected is never read again.
   if (alone && repeat != 0 &&
-      batch_->InjectRepeat(header.kind, cell, request.input.data(), header.payload_bytes, repeat)) {
+      batch_->InjectRepeat(header.kind, cell, payload, header.payload_bytes, repeat)) {
     return;
   }
-  std::byte* const message = MessageAt(cell);
-  CopyInput(request, call, message);
+  if (!written) CopyInput(request, call, message);
   if (authenticator_ != nullptr) authenticator_->Close(message, header.payload_bytes);
   const auto message_bytes = static_cast<uint32_t>(geometry_.MessageBytes(header.payload_bytes));
   batch_->Add(header.kind, cell, message_bytes);

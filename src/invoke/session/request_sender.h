@@ -103,8 +103,11 @@ class RequestSender {
 
   std::byte* MessageAt(uint32_t cell) const { return staging_.data() + geometry_.OffsetOf(cell); }
   static void CopyInput(const CallRequest& request, const Call& call, std::byte* message) {
-    if (call.owns_request_cells && !request.input.empty()) {
+    if (!call.owns_request_cells) return;
+    if (ABSL_PREDICT_TRUE(request.input.data() != nullptr)) {
       memcpy(message + kHeaderBytes, request.input.data(), request.input.size());
+    } else if (request.writer != nullptr) {
+      request.writer->write(request.writer->source, request.writer->count, message + kHeaderBytes);
     }
   }
   ABSL_ATTRIBUTE_ALWAYS_INLINE RequestHeader HeaderOf(const CallRequest& request, const Call& call,
