@@ -35,6 +35,13 @@ ClientOptions Patient() {
   return options;
 }
 
+// Clients share a lease only if they were connected with the same options.
+ClientOptions WithLeaseOfItsOwn(uint64_t number) {
+  ClientOptions options = Patient();
+  options.peer_timeout += absl::Seconds(number);
+  return options;
+}
+
 class UsageTest : public testing::TestWithParam<const char*> {
  protected:
   void Serve(absl::Duration hot_timeout) {
@@ -222,7 +229,7 @@ TEST_P(UsageTest, EachLeaseHasItsOwnBill) {
   std::map<uint64_t, uint64_t> expected;
   std::vector<std::unique_ptr<Client>> clients;
   for (uint64_t calls : {3, 5, 7}) {
-    auto client = Client::Connect((*server)->listen_address(), Patient());
+    auto client = Client::Connect((*server)->listen_address(), WithLeaseOfItsOwn(calls));
     ASSERT_TRUE(client.ok()) << client.status();
     const RemoteFunction echo = Find(**client, "echo");
     for (uint64_t i = 0; i < calls; ++i) {
@@ -276,7 +283,7 @@ TEST_P(UsageTest, TheEndOfALeaseDoesNotWaitForAFunctionThatRunsOn) {
   options.listen = "127.0.0.1:0";
   auto server = bootstrap::Server::Start(options, &host);
   ASSERT_TRUE(server.ok()) << server.status();
-  auto other = Client::Connect((*server)->listen_address(), Patient());
+  auto other = Client::Connect((*server)->listen_address(), WithLeaseOfItsOwn(1));
   ASSERT_TRUE(other.ok()) << other.status();
   const uint64_t others = host.NewestLease();
   auto client = Client::Connect((*server)->listen_address(), Patient());

@@ -44,11 +44,7 @@ class SessionTokenPool {
     // Another thread's token may be taken before that thread has woken up: what counts is that
     // there is one for each.
     ++waiting_;
-    if (tokens_.size() + coming_ < waiting_ && !closed_) {
-      ++wanted_;
-      ++coming_;
-      ask_();
-    }
+    AskFor(waiting_);
     const bool answered =
         mutex_.AwaitWithTimeout(absl::Condition(this, &SessionTokenPool::HasAnswer), timeout);
     --waiting_;
@@ -58,6 +54,8 @@ class SessionTokenPool {
     if (tokens_.empty()) return std::string();
     std::string token = std::move(tokens_.front().text);
     tokens_.pop_front();
+    // The next session that is opened soon has one without waiting.
+    AskFor(waiting_ + 1);
     return token;
   }
 
@@ -80,6 +78,12 @@ class SessionTokenPool {
     absl::Time stale_at;
   };
 
+  void AskFor(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (tokens_.size() + coming_ >= count || closed_) return;
+    ++wanted_;
+    ++coming_;
+    ask_();
+  }
   bool HasAnswer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return closed_ || !tokens_.empty();
   }

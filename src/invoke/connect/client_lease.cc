@@ -65,9 +65,22 @@ void ClientLease::Add(std::shared_ptr<SessionWatch> watch) {
 
 void ClientLease::Remove(const SessionWatch* watch) {
   absl::MutexLock lock(&mutex_);
+  full_ = false;
   watches_.erase(std::remove_if(watches_.begin(), watches_.end(),
                                 [watch](const auto& one) { return one.get() == watch; }),
                  watches_.end());
+}
+
+bool ClientLease::HasRoom() const {
+  const absl::Duration ttl = terms().ttl;
+  if (ttl > absl::ZeroDuration() && ttl < absl::InfiniteDuration()) return false;
+  absl::MutexLock lock(&mutex_);
+  return watches_.size() < kMostSessions && !full_ && lost_.ok() && !draining_ && !closing_;
+}
+
+void ClientLease::SetFull() {
+  absl::MutexLock lock(&mutex_);
+  full_ = true;
 }
 
 absl::Status ClientLease::status() const {

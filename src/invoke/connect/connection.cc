@@ -5,6 +5,7 @@
 
 #include "src/invoke/connect/client_totals.h"
 #include "src/invoke/connect/connect_times.h"
+#include "src/invoke/connect/shared_leases.h"
 #include "src/invoke/connect/worker_contact.h"
 
 namespace invoker {
@@ -17,10 +18,26 @@ absl::Duration AwaitReasonFor(absl::Duration peer_timeout) {
   return std::min(0.75 * peer_timeout, absl::Seconds(5));
 }
 
+// Whether a session that could not be opened under a lease that was joined may be opened under
+// another one: the joined one has ended, here or at the worker, or may have no more sessions there.
+bool MayTakeOtherLease(const ClientLease& joined, const absl::Status& status) {
+  return !joined.status().ok() || absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
+         absl::IsResourceExhausted(status);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view server,
                                                              const ClientOptions& options) {
+  SharedLeases& shared = SharedLeases::Get();
+  absl::StatusOr<SharedLeases::Key> key = SharedLeases::KeyFor(server, options);
+  if (!key.ok()) return key.status();
+  while (const std::shared_ptr<ClientLease> joined = shared.Find(*key)) {
+    absl::StatusOr<std::unique_ptr<Connection>> connection =
+        OpenUnder(joined, /*executor=*/0, options);
+    if (connection.ok() || !MayTakeOtherLease(*joined, connection.status())) return connection;
+    joined->SetFull();
+  }
   absl::StatusOr<std::shared_ptr<const WorkerContact>> contact =
       WorkerContact::Find(server, options);
   if (!contact.ok()) return contact.status();
@@ -32,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view s
     return ClientLease::Acquire(*std::move(contact), terms, options.connect_timeout);
   }();
   if (!lease.ok()) return lease.status();
+  shared.Add(*std::move(key), *lease);
   return OpenUnder(*std::move(lease), /*executor=*/0, options);
 }
 

@@ -25,8 +25,8 @@ namespace invoker {
 
 class Connection {
  public:
-  // With one of the executors that the worker shares among its clients, and a lease of its own.
-  // Blocks as Client::Connect does. Any thread.
+  // With one of the executors that the worker shares among its clients, under a lease that other
+  // clients of this process may share (SharedLeases). Blocks as Client::Connect does. Any thread.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(absl::string_view server,
                                                           const ClientOptions& options);
   // With the lease's executor of that number. Several at the same time, for one lease, if
