@@ -34,6 +34,8 @@ constexpr uint32_t kQuicklyStarted = 8;
 // Where all servers are silent, they get so many times as long, and so on up to the caller's limit:
 // one that is merely slow does not wait for one that has gone.
 constexpr int kPatience = 4;
+// For the question whether a server answers at all.
+constexpr absl::Duration kLongestLook = absl::Seconds(2);
 
 bool HasLabels(const cluster::Member& member, const std::map<std::string, std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(), [&member](const auto& label) {
@@ -195,32 +197,37 @@ bool IsSilence(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
-// Closes the rooms of servers that do not answer. Asks all of them at the same time: one after the
+// Which servers do not answer, by their numbers. Asks all of them at the same time: one after the
 // other they would cost a limit each.
-void CloseSilent(const Members& members, absl::Duration limit, const LeaseOptions& options,
-                 Rooms* rooms) {
-  std::vector<size_t> open;
-  for (size_t i = 0; i < members.size(); ++i) {
-    if ((*rooms)[i].open) open.push_back(i);
-  }
-  const auto answers = EachOf<bool>(open.size(), [&](size_t i) -> absl::StatusOr<bool> {
-    auto client = bootstrap::BootstrapClient::Connect(
-        members[open[i]].server, std::min(options.client.connect_timeout, limit),
-        options.client.credentials);
+std::vector<size_t> FindSilent(const Members& members, absl::Duration limit,
+                               const LeaseOptions& options) {
+  const absl::Duration allowed = std::min({options.client.connect_timeout, limit, kLongestLook});
+  const auto answers = EachOf<bool>(members.size(), [&](size_t i) -> absl::StatusOr<bool> {
+    auto client =
+        bootstrap::BootstrapClient::Connect(members[i].server, allowed, options.client.credentials);
     if (!client.ok()) return client.status();
     return true;
   });
-  for (size_t i = 0; i < open.size(); ++i) {
-    if (IsSilence(answers[i].status())) (*rooms)[open[i]].open = false;
+  std::vector<size_t> silent;
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (IsSilence(answers[i].status())) silent.push_back(i);
   }
+  return silent;
+}
+
+void Close(const std::vector<size_t>& servers, Rooms* rooms) {
+  for (const size_t i : servers) (*rooms)[i].open = false;
 }
 
 // In rounds: what some servers refuse is asked of the others, while they have something free. Each
-// step has `limit`, and connect_timeout at most.
+// step has `limit`, and what the options allow for it at most. Where one server is silent, all are
+// looked at, and `silent` is set.
 absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const PickBelow& pick,
-                                     absl::Duration limit, const LeaseOptions& options) {
+                                     absl::Duration limit, const LeaseOptions& options,
+                                     std::vector<size_t>* silent) {
   Granted granted;
   bool silence = false;
+  silent->clear();
   while (granted.executors < options.executors) {
     const std::vector<uint32_t> shares =
         PlaceExecutors(rooms, options.executors - granted.executors, pick);
@@ -247,6 +254,8 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
           const uint32_t times = (wanted[i] + kQuicklyStarted - 1) / kQuicklyStarted;
           mine.client.connect_timeout =
               std::min(options.client.connect_timeout, limit * std::max(times, 1u));
+          // A packet of a new connection that is lost is sent again after a second.
+          mine.client.probe_timeout = std::min(options.client.probe_timeout, limit);
           // Not for several threads.
           if (i != 0) mine.client.times = nullptr;
           return Lease::Acquire(members[asked[i]].server, mine);
@@ -267,7 +276,10 @@ absl::StatusOr<Leases> AcquireAtOnce(const Members& members, Rooms rooms, const 
       silence |= IsSilence(given[i].status());
     }
     // Where one is silent, a cut may have made others silent, too.
-    if (silence && !silence_before) CloseSilent(members, limit, options, &rooms);
+    if (silence && !silence_before) {
+      *silent = FindSilent(members, limit, options);
+      Close(*silent, &rooms);
+    }
   }
   return std::move(granted).Enough(options);
 }
@@ -291,22 +303,28 @@ absl::StatusOr<Leases> AcquireNow(const Members& all,
   if (options.wait > absl::ZeroDuration() && (loads != nullptr || members->size() > 1)) {
     return AcquireInOrder(*members, rooms, PlaceExecutors(rooms, options.executors, pick), options);
   }
+  std::vector<size_t> silent;
   if (loads == nullptr || members->size() == 1) {
-    return AcquireAtOnce(*members, std::move(rooms), pick, absl::InfiniteDuration(), options);
+    return AcquireAtOnce(*members, std::move(rooms), pick, absl::InfiniteDuration(), options,
+                         &silent);
   }
   // What a cluster knows is a moment old: others are not to wait for a server that has just
   // vanished, and where the members refuse, they are asked what they have.
   absl::Duration limit = kQuickly;
-  absl::StatusOr<Leases> leases = AcquireAtOnce(*members, rooms, pick, limit, options);
+  absl::StatusOr<Leases> leases = AcquireAtOnce(*members, rooms, pick, limit, options, &silent);
   while (IsSilence(leases.status()) && limit < options.client.connect_timeout) {
     limit *= kPatience;
-    leases = AcquireAtOnce(*members, rooms, pick, limit, options);
+    // Those that answer, but grant no lease in so short a time, come before those that do not.
+    Rooms again = rooms;
+    if (silent.size() < members->size()) Close(silent, &again);
+    leases = AcquireAtOnce(*members, again, pick, limit, options, &silent);
   }
   if (!absl::IsResourceExhausted(leases.status())) return leases;
   absl::StatusOr<Rooms> asked = AskServers(*members, limit, options);
   if (!asked.ok()) return leases;
   SetDomains(*members, options.spread, &*asked);
-  return AcquireAtOnce(*members, *std::move(asked), nullptr, absl::InfiniteDuration(), options);
+  return AcquireAtOnce(*members, *std::move(asked), nullptr, absl::InfiniteDuration(), options,
+                       &silent);
 }
 
 }  // namespace
