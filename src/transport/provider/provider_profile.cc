@@ -23,11 +23,14 @@ constexpr EnvironmentDefault kTcpRxmEnvironment[] = {
     // message is taken; messages beyond them wait in their sockets. On verbs, for each connection,
     // it is what ofi_rxm does anyway.
     {"FI_OFI_RXM_MSG_RX_SIZE", "128"},
+    // Receives that may be posted to ofi_rxm itself, in place of 2048: receive_buffers. It makes
+    // room for so many, twice.
+    {"FI_OFI_RXM_RX_SIZE", "256"},
     // The length of a buffer, in place of 16 KiB, and up to which length messages are sent without
     // asking, which both sides of a connection must agree on: left as it is. On tcp longer messages
     // than a buffer then go from and to the user's memory. On verbs they could not, and no other
     // libfabric has the second variable.
-    {"FI_OFI_RXM_BUFFER_SIZE", "1088", FI_VERSION(1, 17), /*without_rdma=*/true},
+    {"FI_OFI_RXM_BUFFER_SIZE", "192", FI_VERSION(1, 17), /*without_rdma=*/true},
     {"FI_OFI_RXM_EAGER_LIMIT", "16384", FI_VERSION(1, 17), /*without_rdma=*/true},
 };
 
