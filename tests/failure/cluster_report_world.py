@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import pathlib
+import select
+import signal
 import subprocess
 import time
 
@@ -16,6 +18,8 @@ _HOSTS = 8
 LINK = {"rate": "20mbit", "queue": "64kb", "delay": "1ms", "loss": 0.001}
 _STORES = (2, 3, 4)
 _WORKERS = (3, 4, 5, 6, 7)
+# Seconds in which something has to happen for which the report waits. It takes much less.
+_PATIENCE = 60
 _HALF = (0, 2, 5)  # a client, a member of etcd and a worker, where the network is cut into two
 _MARKS = 1 << 26  # marks.h
 # Debian's has cloudpickle, with which functions are uploaded. Clients and executors have to be of one version.
@@ -71,9 +75,9 @@ class Place:
         )
         return done.stdout if done.returncode == 0 else None
 
-    def wait(self, happens, seconds=120):
+    def wait(self, happens):
         """Waits until a function returns True."""
-        limit = time.monotonic() + seconds
+        limit = time.monotonic() + _PATIENCE
         while not happens():
             assert time.monotonic() < limit, self.log()
             time.sleep(0.1)
@@ -147,7 +151,7 @@ class Stores:
 
 
 class Workers:
-    """A worker on each of five hosts, and in the end some that Slurm has started."""
+    """A worker on each of five hosts."""
 
     def __init__(self, place, cluster):
         self._place = place
@@ -156,7 +160,7 @@ class Workers:
         self.processes = {}
         for host in _WORKERS:
             self.start(host)
-        self.wait()
+        self._place.wait(lambda: self._members() >= len(_WORKERS))
 
     def options(self):
         """The options that do not depend on the host."""
@@ -174,23 +178,73 @@ class Workers:
 
     def start(self, host):
         """Starts a worker, also again."""
-        self.processes[host] = self._place.start(
+        self.processes[host] = self.start_one(host, self.marks)
+
+    def start_one(self, host, marks):
+        """Starts a worker that counts in these marks. Returns the process."""
+        return self._place.start(
             host,
             str(self._place.root / "tools/invoker_server"),
             "--listen=%s:0" % self._place.hosts.address(host),
             "--cluster=" + self._cluster,
             *self.options(),
-            env={**self._place.environment, **self.marks.environment},
+            env={**self._place.environment, **marks.environment},
         )
 
-    def members(self):
-        """How many the cluster has. One that was killed a moment ago may be there, too."""
+    def _members(self):
+        """How many the cluster has."""
         said = self._place.ask(str(self._place.root / "tools/invoker"), "members", "--server=" + self._cluster)
         return len((said or "").splitlines())
 
-    def wait(self, others=0):
-        """Waits until all are in the cluster, with so many others."""
-        self._place.wait(lambda: self.members() >= len(_WORKERS) + others)
+
+class Guests:
+    """Workers that join the cluster while it works, and leave it."""
+
+    # None of these hosts has another worker.
+    HOSTS = (0, 2, 1)
+
+    def __init__(self, place, workers):
+        self._place = place
+        self._workers = workers
+        # Each has its own, so that the calls which it ran are known.
+        self.marks = {host: MarksFile("%s/guest%d_marks" % (place.folder, host)) for host in self.HOSTS}
+        self._processes = {}
+
+    @property
+    def size(self):
+        """How many are there."""
+        return len(self._processes)
+
+    def join(self, hosts):
+        """Starts a worker on each of the hosts without one, and waits until maps run there."""
+        for host in hosts:
+            if host not in self._processes:
+                self._processes[host] = self._workers.start_one(host, self.marks[host])
+        self.await_map_items(hosts)
+
+    def await_map_items(self, hosts):
+        """Waits until each of the workers has executed an item of a map that it had not executed at this moment."""
+        before = {host: self._map_items(host) for host in hosts}
+        self._place.wait(lambda: all(self._map_items(host) > before[host] for host in hosts))
+
+    def leave(self, hosts):
+        """Drains the workers, and waits until they have ended."""
+        for host in hosts:
+            self._processes[host].send_signal(signal.SIGTERM)
+        for host in hosts:
+            process = self._processes.pop(host)
+            assert process.wait(_PATIENCE) == 0, self._place.log()
+
+    def _map_items(self, host):
+        """How many items of all clients' maps the worker has executed."""
+        offset = client.KINDS.index("map") * client.NUMBERS_OF_A_KIND
+        with open(self.marks[host].path, "rb") as file:
+            count = 0
+            for first in range(offset, _MARKS, client.NUMBERS):
+                file.seek(first)
+                part = file.read(client.NUMBERS_OF_A_KIND)
+                count += len(part) - part.count(0)
+        return count
 
 
 class MarksFile:
@@ -225,7 +279,7 @@ class Clients:
         firsts = self.first_numbers[host]
         firsts.append(sum(map(len, self.first_numbers.values())) * client.NUMBERS)
         assert firsts[-1] + client.NUMBERS <= _MARKS
-        process = self._place.start(
+        self.processes[host] = self._place.start(
             host,
             _PYTHON,
             client.__file__,
@@ -235,8 +289,17 @@ class Clients:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        assert process.stdout.readline() == "ready\n", self._place.log()
-        self.processes[host] = process
+
+    def await_work(self, workers):
+        """Waits until each client has a session with so many workers, and all its work goes on."""
+        limit = time.monotonic() + _PATIENCE
+        for process in self.processes.values():
+            process.stdin.write("%d\n" % workers)
+            process.stdin.flush()
+        for host, process in self.processes.items():
+            said, _, _ = select.select([process.stdout], [], [], max(0, limit - time.monotonic()))
+            assert said, "client %d: its work does not go on\n%s" % (host, self._place.log())
+            assert process.stdout.readline() == "ready\n", self._place.log()
 
     def end(self):
         """Ends them. Returns the ends of their calls: by host and kind, as Work.seen() of cluster_report_client."""
@@ -259,8 +322,18 @@ class World:
         self.delayed = self._place.delayed
         self.stores = Stores(self._place)
         self.workers = Workers(self._place, self.stores.cluster)
+        self.guests = Guests(self._place, self.workers)
         self.pool = slurm.Pool(self._place, self.stores.cluster, self.workers, MarksFile(folder + "/slurm_marks"))
         self.clients = Clients(self._place, self.stores.cluster, self.workers.marks, peer_timeout)
+
+    @property
+    def marks(self):
+        """The paths of all files of marks."""
+        return [marks.path for marks in (self.workers.marks, *self.guests.marks.values(), self.pool.marks)]
+
+    def await_work(self):
+        """Waits until the clients reach all workers, and all their work goes on."""
+        self.clients.await_work(len(_WORKERS) + self.guests.size + self.pool.size)
 
     def split(self):
         """Cuts the network into _HALF and the rest: the half gets a bridge of its own."""
