@@ -24,7 +24,6 @@
 #ifndef INVOKER_SRC_INVOKE_CLIENT_H_
 #define INVOKER_SRC_INVOKE_CLIENT_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -159,12 +158,16 @@ class CallInput {
   // where that is too small, in memory of the call's own.
   CallInput(absl::Span<const Bytes> parts)
       : CallInput(SizeOf(parts), {&WriteParts, parts.data(), parts.size()}) {}
-  // What `write` writes at the std::byte* that it is called with: `size` bytes. It is called when
-  // the request is put together, under the client's lock: it must not block, nor use the client.
+  // What `write` writes at the std::byte* that it is called with: `size` bytes. It lives until
+  // Invoke or InvokeAsync returns, and is called when the request is put together, which is more
+  // than once where a group's call is tried again. The client's lock is held then: it must neither
+  // block nor use the client nor throw.
   template <typename Write>
   static CallInput WrittenBy(const Write& write, size_t size) {
     return {size, {&WriteWith<Write>, &write, 0}};
   }
+  template <typename Write>
+  static CallInput WrittenBy(const Write&& write, size_t size) = delete;
   // The first `size` bytes of the buffer, without a copy.
   CallInput(const Buffer& buffer, size_t size)
       : bytes_(buffer.data().data(), size), kind_(Kind::kBuffer), source_(&buffer) {}
@@ -191,12 +194,13 @@ class CallInput {
         writer_(writer) {}
 
   template <typename Write>
-  static void WriteWith(const void* source, size_t, std::byte* to) {
+  static void WriteWith(const void* source, size_t, std::byte* to) noexcept {
     (*static_cast<const Write*>(source))(to);
   }
-  static void WriteParts(const void* source, size_t count, std::byte* to) {
+  static void WriteParts(const void* source, size_t count, std::byte* to) noexcept {
     for (const Bytes part : absl::MakeSpan(static_cast<const Bytes*>(source), count)) {
-      to = std::copy(part.begin(), part.end(), to);
+      if (!part.empty()) values_internal::CopyBytes(part.data(), part.size(), to);
+      to += part.size();
     }
   }
   static size_t SizeOf(absl::Span<const Bytes> parts) {
@@ -222,8 +226,9 @@ class INVOKER_EXPORT Client {
 
   // Connects to the invoker_server at "HOST:PORT", opens a session on the best fabric and proves
   // the data path with a probe; where it does not work, goes on with the next fabric. Blocks for at
-  // most a few connect_timeout, and for two probe_timeout for each fabric that does not work. The
-  // error says which step failed and what was tried.
+  // most a few connect_timeout, and for two probe_timeout for each fabric that does not work; for
+  // twice as long where other clients of this process, with the same options, have a lease on the
+  // worker that it is to share and cannot. The error says which step failed and what was tried.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(absl::string_view server,
                                                          const ClientOptions& options = {});
 

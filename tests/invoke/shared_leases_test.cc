@@ -6,6 +6,8 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,11 +29,12 @@ class CountingHost final : public bootstrap::SessionHost {
  public:
   explicit CountingHost(Worker* worker) : worker_(worker) {}
 
-  // That have been open, and that are open.
-  int opened() {
+  // That have been opened so far.
+  int opened() const {
     absl::MutexLock lock(&mutex_);
     return opened_;
   }
+  // Returns when so many are open.
   void AwaitOpen(int count) {
     absl::MutexLock lock(&mutex_);
     const auto there = [&] { return opened_ - closed_ == count; };
@@ -78,7 +81,7 @@ class CountingHost final : public bootstrap::SessionHost {
 
  private:
   Worker* const worker_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   int opened_ ABSL_GUARDED_BY(mutex_) = 0;
   int closed_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Duration ttl_ ABSL_GUARDED_BY(mutex_);
@@ -86,9 +89,12 @@ class CountingHost final : public bootstrap::SessionHost {
 
 class SharedLeasesTest : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { Start({"tcp;ofi_rxm"}); }
+  void TearDown() override { Stop(); }
+
+  void Start(std::vector<std::string> providers) {
     WorkerOptions options;
-    options.providers = {"tcp;ofi_rxm"};
+    options.providers = std::move(providers);
     options.addresses.preferred_ip = "127.0.0.1";
     options.executor.hot_timeout = absl::Microseconds(100);
     auto worker = Worker::Start(options, MakeTestFunctions(&functions_));
@@ -97,7 +103,7 @@ class SharedLeasesTest : public testing::Test {
     host_ = std::make_unique<CountingHost>(worker_.get());
     Serve("127.0.0.1:0");
   }
-  void TearDown() override {
+  void Stop() {
     server_->Stop();
     worker_->Stop(absl::Seconds(1));
     server_.reset();
@@ -174,6 +180,31 @@ TEST_F(SharedLeasesTest, AWorkersOwnLimitOfSessionsIsRespected) {
   for (int i = 0; i < 5; ++i) clients.push_back(Connect());
   EXPECT_EQ(host_->opened(), 3);
   for (const std::unique_ptr<Client>& client : clients) ExpectCalls(client.get());
+}
+
+// What such a client is told when no fabric works is not the worker's refusal alone.
+TEST_F(SharedLeasesTest, AWorkersOwnLimitIsRespectedWhereAFabricIsPassedOver) {
+  Stop();
+  server_options_.sessions.per_lease = 1;
+  Start({"shm", "tcp;ofi_rxm"});
+  ClientOptions options = Patient();
+  options.worker_in_this_process = true;
+  const std::unique_ptr<Client> first = Connect(options);
+  const std::unique_ptr<Client> second = Connect(options);
+  EXPECT_EQ(host_->opened(), 2);
+  ExpectCalls(first.get());
+  ExpectCalls(second.get());
+}
+
+TEST_F(SharedLeasesTest, ClientsComeAndGoOnManyThreads) {
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([this] {
+      for (int round = 0; round < 8; ++round) ExpectCalls(Connect().get());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  host_->AwaitOpen(0);
 }
 
 TEST_F(SharedLeasesTest, ALeaseThatHasATimeToEndIsNotShared) {

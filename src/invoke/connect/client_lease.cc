@@ -40,7 +40,8 @@ absl::StatusOr<std::shared_ptr<ClientLease>> ClientLease::Acquire(
     raw->OnSessionClosed(handle, reason);
   };
   // On a machine with too few processors for all, calls may be answered where heartbeats wait.
-  events.shows_life = [raw = held.get()] { return raw->Answers() != raw->answers_; };
+  // A session that closes takes its answers with it.
+  events.shows_life = [raw = held.get()] { return raw->Answers() > raw->answers_; };
   events.on_heartbeat = [raw = held.get()] { raw->answers_ = raw->Answers(); };
   events.on_look = [raw = held.get()] { raw->CheckPaths(); };
   absl::StatusOr<std::unique_ptr<bootstrap::Lease>> lease =
@@ -65,7 +66,6 @@ void ClientLease::Add(std::shared_ptr<SessionWatch> watch) {
 
 void ClientLease::Remove(const SessionWatch* watch) {
   absl::MutexLock lock(&mutex_);
-  full_ = false;
   watches_.erase(std::remove_if(watches_.begin(), watches_.end(),
                                 [watch](const auto& one) { return one.get() == watch; }),
                  watches_.end());
@@ -75,12 +75,13 @@ bool ClientLease::HasRoom() const {
   const absl::Duration ttl = terms().ttl;
   if (ttl > absl::ZeroDuration() && ttl < absl::InfiniteDuration()) return false;
   absl::MutexLock lock(&mutex_);
-  return watches_.size() < kMostSessions && !full_ && lost_.ok() && !draining_ && !closing_;
+  return watches_.size() < kMostSessions && !closed_to_others_ && lost_.ok() && !draining_ &&
+         !closing_;
 }
 
-void ClientLease::SetFull() {
+void ClientLease::CloseToOthers() {
   absl::MutexLock lock(&mutex_);
-  full_ = true;
+  closed_to_others_ = true;
 }
 
 absl::Status ClientLease::status() const {

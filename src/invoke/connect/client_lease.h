@@ -48,8 +48,8 @@ class ClientLease {
   // Whether other clients may open a session under it: it has less than kMostSessions, and neither
   // ends nor has a time to end.
   bool HasRoom() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The worker opens no further session under it: there is no room until one of them has gone.
-  void SetFull() ABSL_LOCKS_EXCLUDED(mutex_);
+  // For good: no other client is to open a session under it.
+  void CloseToOthers() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // OK, or why there is no lease any more.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -74,7 +74,7 @@ class ClientLease {
   const std::shared_ptr<const WorkerContact> contact_;
   mutable absl::Mutex mutex_;
   std::vector<std::shared_ptr<SessionWatch>> watches_ ABSL_GUARDED_BY(mutex_);
-  bool full_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_to_others_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);
   absl::optional<LeaseEnd> end_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;  // the worker has said so
@@ -85,8 +85,8 @@ class ClientLease {
   // executor runs a function it takes 100 ms to say so, and the executors of a lease are asked at
   // the same time. Threads start when so many questions are under way.
   static constexpr size_t kMostAskers = 16;
-  // That clients share a lease for: no question waits for another one, and a worker refuses no
-  // lease with so few (--max-sessions-per-lease) unless it has been told to.
+  // Beyond so many, no other client joins: no question waits for another one, and a worker takes so
+  // many sessions of a lease (--max-sessions-per-lease) unless it has been told not to.
   static constexpr size_t kMostSessions = kMostAskers;
   bootstrap::WorkThreads askers_{kMostAskers};
   // Last, so that its thread has ended before anything that it may call goes.

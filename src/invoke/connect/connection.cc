@@ -18,13 +18,6 @@ absl::Duration AwaitReasonFor(absl::Duration peer_timeout) {
   return std::min(0.75 * peer_timeout, absl::Seconds(5));
 }
 
-// Whether a session that could not be opened under a lease that was joined may be opened under
-// another one: the joined one has ended, here or at the worker, or may have no more sessions there.
-bool MayTakeOtherLease(const ClientLease& joined, const absl::Status& status) {
-  return !joined.status().ok() || absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
-         absl::IsResourceExhausted(status);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view server,
@@ -32,11 +25,14 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view s
   SharedLeases& shared = SharedLeases::Get();
   absl::StatusOr<SharedLeases::Key> key = SharedLeases::KeyFor(server, options);
   if (!key.ok()) return key.status();
-  while (const std::shared_ptr<ClientLease> joined = shared.Find(*key)) {
+  if (const std::shared_ptr<ClientLease> joined = shared.Find(*key); joined != nullptr) {
     absl::StatusOr<std::unique_ptr<Connection>> connection =
         OpenUnder(joined, /*executor=*/0, options);
-    if (connection.ok() || !MayTakeOtherLease(*joined, connection.status())) return connection;
-    joined->SetFull();
+    if (connection.ok() || absl::IsInvalidArgument(connection.status())) return connection;
+    // The worker may not know this lease any more, or open no more sessions under it, or the
+    // fabrics may have changed since it was found. The worker may have opened a session all the
+    // same, which lasts as long as the lease.
+    joined->CloseToOthers();
   }
   absl::StatusOr<std::shared_ptr<const WorkerContact>> contact =
       WorkerContact::Find(server, options);
@@ -49,8 +45,10 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(absl::string_view s
     return ClientLease::Acquire(*std::move(contact), terms, options.connect_timeout);
   }();
   if (!lease.ok()) return lease.status();
-  shared.Add(*std::move(key), *lease);
-  return OpenUnder(*std::move(lease), /*executor=*/0, options);
+  absl::StatusOr<std::unique_ptr<Connection>> connection =
+      OpenUnder(*lease, /*executor=*/0, options);
+  if (connection.ok()) shared.Add(*std::move(key), *lease);
+  return connection;
 }
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::OpenUnder(
@@ -83,7 +81,7 @@ Connection::~Connection() { Close(); }
 
 void Connection::Close() {
   if (lease_ == nullptr) return;
-  if (session_ != nullptr) session_->Close();
+  if (session_ != nullptr && !session_->Close()) lease_->CloseToOthers();
   ClientTotals::Remove(this);
   lease_->Remove(watch_.get());
   lease_.reset();

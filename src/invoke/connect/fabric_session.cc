@@ -108,17 +108,19 @@ void FabricSession::EndCalls() {
   setting_.watch->End();
 }
 
-void FabricSession::Close() {
-  if (driver_ == nullptr) return;
+bool FabricSession::Close() {
+  if (driver_ == nullptr) return true;
   driver_->Close();
   // With the lease the session is lost as well, and the worker may be silent.
   const bool lost = !setting_.watch->lost().ok();
   if (const uint64_t handle = setting_.watch->End(); handle != 0 && !lost) {
     // The lease's end closes the session as well, if this does not get through.
     const absl::Duration timeout = std::min(kCloseTimeout, options().peer_timeout);
-    setting_.bootstrap->CloseSession(setting_.lease, handle, timeout).IgnoreError();
+    const absl::Status closed = setting_.bootstrap->CloseSession(setting_.lease, handle, timeout);
     driver_->LetTransfersEnd();
+    return closed.ok() || absl::IsNotFound(closed);
   }
+  return true;
 }
 
 absl::Status FabricSession::OpenEndpoint(const transport::FabricChoice& choice) {

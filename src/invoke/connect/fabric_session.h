@@ -51,7 +51,9 @@ class FabricSession {
 
   // Ends the calls and tells the worker. Blocks for a round trip to the server. Again: does
   // nothing.
-  void Close();
+  // False: the worker has not said that it has closed its half, which may last as long as the
+  // lease.
+  bool Close();
 
   // BootstrapClient's methods. Block for a round trip to the server.
   absl::StatusOr<uint16_t> RegisterWindow(const bootstrap::WindowDescriptor& window, bool readable,
