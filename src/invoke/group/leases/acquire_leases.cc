@@ -34,8 +34,6 @@ constexpr uint32_t kQuicklyStarted = 8;
 // Where all servers are silent, they get so many times as long, and so on up to the caller's limit:
 // one that is merely slow does not wait for one that has gone.
 constexpr int kPatience = 4;
-// For the question whether a server answers at all.
-constexpr absl::Duration kLongestLook = absl::Seconds(2);
 
 bool HasLabels(const cluster::Member& member, const std::map<std::string, std::string>& labels) {
   return std::all_of(labels.begin(), labels.end(), [&member](const auto& label) {
@@ -134,6 +132,10 @@ bool MayGoElsewhere(const absl::Status& status) {
          absl::IsDeadlineExceeded(status) || absl::IsFailedPrecondition(status);
 }
 
+uint32_t LeastOf(const LeaseOptions& options) {
+  return options.at_least != 0 ? options.at_least : options.executors;
+}
+
 // What has been got so far.
 struct Granted {
   void Add(std::shared_ptr<Lease> lease) {
@@ -142,7 +144,7 @@ struct Granted {
   }
   // The leases, or why there are too few.
   absl::StatusOr<Leases> Enough(const LeaseOptions& options) && {
-    const uint32_t least = options.at_least != 0 ? options.at_least : options.executors;
+    const uint32_t least = LeastOf(options);
     if (executors >= least) return std::move(leases);
     if (!refusal.ok()) return refusal;
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -201,7 +203,7 @@ bool IsSilence(const absl::Status& status) {
 // other they would cost a limit each.
 std::vector<size_t> FindSilent(const Members& members, absl::Duration limit,
                                const LeaseOptions& options) {
-  const absl::Duration allowed = std::min({options.client.connect_timeout, limit, kLongestLook});
+  const absl::Duration allowed = std::min(options.client.connect_timeout, limit);
   const auto answers = EachOf<bool>(members.size(), [&](size_t i) -> absl::StatusOr<bool> {
     auto client =
         bootstrap::BootstrapClient::Connect(members[i].server, allowed, options.client.credentials);
@@ -217,6 +219,13 @@ std::vector<size_t> FindSilent(const Members& members, absl::Duration limit,
 
 void Close(const std::vector<size_t>& servers, Rooms* rooms) {
   for (const size_t i : servers) (*rooms)[i].open = false;
+}
+
+// In rooms that are open.
+int64_t CoresIn(const Rooms& rooms) {
+  int64_t cores = 0;
+  for (const LeaseRoom& room : rooms) cores += room.open ? room.cores : 0;
+  return cores;
 }
 
 // In rounds: what some servers refuse is asked of the others, while they have something free. Each
@@ -314,9 +323,11 @@ absl::StatusOr<Leases> AcquireNow(const Members& all,
   absl::StatusOr<Leases> leases = AcquireAtOnce(*members, rooms, pick, limit, options, &silent);
   while (IsSilence(leases.status()) && limit < options.client.connect_timeout) {
     limit *= kPatience;
-    // Those that answer, but grant no lease in so short a time, come before those that do not.
+    // Those that answer, but grant no lease in so short a time, come before those that do not, if
+    // they have enough.
     Rooms again = rooms;
-    if (silent.size() < members->size()) Close(silent, &again);
+    Close(silent, &again);
+    if (CoresIn(again) < LeastOf(options)) again = rooms;
     leases = AcquireAtOnce(*members, again, pick, limit, options, &silent);
   }
   if (!absl::IsResourceExhausted(leases.status())) return leases;
