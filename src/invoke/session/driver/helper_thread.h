@@ -97,7 +97,7 @@ class HelperThread {
   // follow.
   bool Rest(TurnLock& lock, bool under_way, bool unsent, bool gathers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
-    const bool needed_soon = unsent || callbacks_ > 0;
+    const bool needed_soon = unsent || gathers || callbacks_ > 0;
     const uint64_t drives = drives_;
     const uint64_t looks = looks_;
     const bool started = std::exchange(asynchronous_seen_, asynchronous_) != asynchronous_;
@@ -150,9 +150,11 @@ class HelperThread {
     watches_for_long_.store(false, std::memory_order_relaxed);
   }
   void WatchBesideOthers(TurnLock& lock, int64_t watch_ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock) {
+    watches_for_long_.store(true, std::memory_order_relaxed);
     lock.Unlock();
     waiter_.Wait(absl::Nanoseconds(watch_ns));
     lock.Lock();
+    watches_for_long_.store(false, std::memory_order_relaxed);
   }
 
   static inline std::atomic<int> watching_{0};  // helpers of this library's clients
