@@ -217,24 +217,9 @@ std::string NamesOf() {
 
 }  // namespace values_internal
 
+// Numbers and structs.
 template <typename T>
-struct Value<T, std::enable_if_t<values_internal::kIsNumber<T>>> {
-  static constexpr bool kIsView = false;
-  static std::string Name() { return values_internal::NumberName<T>(); }
-  static std::size_t Size(const T&) { return values_internal::Padded(sizeof(T)); }
-  static std::byte* Write(const T& value, std::byte* to) {
-    return values_internal::WriteBytes(&value, sizeof(T), to);
-  }
-  static bool Read(ValueReader* reader, T* value) {
-    const std::byte* const from = reader->Take(values_internal::Padded(sizeof(T)));
-    if (from == nullptr || !values_internal::HasValidBools<T>(from, 1)) return false;
-    std::memcpy(value, from, sizeof(T));
-    return true;
-  }
-};
-
-template <typename T>
-struct Value<T, std::enable_if_t<values_internal::IsStruct<T>::value>> {
+struct Value<T, std::enable_if_t<values_internal::kIsElement<T>>> {
   static_assert(std::is_trivially_copyable_v<T>, "only trivially copyable structs travel");
   static constexpr bool kIsView = false;
   static std::string Name() { return values_internal::ElementName<T>(); }

@@ -125,7 +125,7 @@ TEST(ValuesTest, BytesAreCopiedWholeAndMayMoveForward) {
     values_internal::CopyBytes(from.data(), size, to.data());
     EXPECT_TRUE(std::equal(from.begin(), from.begin() + static_cast<ptrdiff_t>(size), to.begin()));
     EXPECT_EQ(to[size], std::byte{0xAA});
-    // As a result whose array lies behind its place.
+    // Like those of a result whose array lies behind its place.
     const std::vector<std::byte> before = from;
     values_internal::CopyBytes(from.data() + 8, size, from.data());
     EXPECT_TRUE(std::equal(before.begin() + 8, before.end(), from.begin()));
