@@ -130,13 +130,19 @@ class Stores:
         return ["--%s%s=%s" % (prefix, name, path) for name, path in files.items()] + ["--%sclient-cert-auth" % prefix]
 
     def wait(self):
-        """Waits until all members answer."""
-        self._place.wait(lambda: self._leader() is not None)
+        """Waits until the members have a leader."""
+        self.leader()
 
     def leader(self):
-        """The leader's host."""
-        leader = self._leader()
-        assert leader is not None, self._place.log()
+        """The leader's host. Waits until there is one."""
+        leader = None
+
+        def is_there():
+            nonlocal leader
+            leader = self._leader()
+            return leader is not None
+
+        self._place.wait(is_there)
         return leader
 
     def _leader(self):
@@ -145,7 +151,8 @@ class Stores:
         tls = ["--cacert=" + place.certificate, "--cert=" + place.certificate, "--key=" + place.key]
         said = place.ask("etcdctl", "--endpoints=" + endpoints, *tls, "endpoint", "status", "--write-out=json")
         for each in json.loads(said or "[]"):
-            if each["Status"]["header"]["member_id"] == each["Status"]["leader"]:
+            # A member without a leader names none.
+            if each["Status"]["header"]["member_id"] == each["Status"].get("leader"):
                 return next(host for host in _STORES if place.hosts.address(host) + ":" in each["Endpoint"])
         return None
 
