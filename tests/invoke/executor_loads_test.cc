@@ -55,6 +55,18 @@ TEST(ExecutorLoadsTest, WhoIsLostForNoReasonIsLostAllTheSame) {
   EXPECT_TRUE(absl::IsUnavailable(loads.Begin().status())) << loads.Begin().status();
 }
 
+TEST(ExecutorLoadsTest, TheEndOfALeaseSaysMoreThanARefusedCallBeforeOrAfterIt) {
+  ExecutorLoads loads(Clients(1));
+  const absl::Status refused =
+      WithFate(absl::UnavailableError("the worker is draining"), CallFate::kNotExecuted);
+  loads.Lose(loads.session(0), refused);
+  EXPECT_TRUE(absl::StrContains(loads.status().message(), "draining")) << loads.status();
+  loads.Lose(loads.session(0), absl::UnavailableError("an operator has ended it"));
+  EXPECT_TRUE(absl::StrContains(loads.status().message(), "operator")) << loads.status();
+  loads.Lose(loads.session(0), refused);
+  EXPECT_TRUE(absl::StrContains(loads.status().message(), "operator")) << loads.status();
+}
+
 TEST(ExecutorLoadsTest, ASessionFollowsThoughCallsOfTheLostOneHaveNotEnded) {
   ExecutorLoads loads(Clients(1));
   const Session first = *loads.Begin();

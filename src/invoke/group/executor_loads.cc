@@ -73,8 +73,9 @@ void ExecutorLoads::Lose(Session session, const absl::Status& reason) {
   if (seat->number.load(std::memory_order_relaxed) != session.number_) return;
   const bool first = !seat->lost.exchange(true, std::memory_order_seq_cst);
   if (first) lost_.fetch_add(1, std::memory_order_relaxed);
-  // A call may be refused before the end of its lease is heard, which says more.
-  if (first || left() == 0) {
+  // A call may be refused before the end of its lease is heard, or end after that. The lease's end
+  // says more, and has no call's fate.
+  if (first || (left() == 0 && GetCallFate(reason) == CallFate::kUnknown)) {
     reason_ = reason.ok() ? absl::UnavailableError("no reason was given") : reason;
   }
   if (!first) return;
