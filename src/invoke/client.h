@@ -24,6 +24,7 @@
 #ifndef INVOKER_SRC_INVOKE_CLIENT_H_
 #define INVOKER_SRC_INVOKE_CLIENT_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -199,8 +200,7 @@ class CallInput {
   }
   static void WriteParts(const void* source, size_t count, std::byte* to) noexcept {
     for (const Bytes part : absl::MakeSpan(static_cast<const Bytes*>(source), count)) {
-      if (!part.empty()) values_internal::CopyBytes(part.data(), part.size(), to);
-      to += part.size();
+      to = std::copy(part.begin(), part.end(), to);
     }
   }
   static size_t SizeOf(absl::Span<const Bytes> parts) {

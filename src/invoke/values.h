@@ -103,20 +103,9 @@ inline std::byte* WriteWord(std::uint64_t word, std::byte* to) {
   return to + sizeof(word);
 }
 
-// Copies from the first byte to the last, in parts. Arrays of one dimension mostly go from a
-// multiple of 16 to 8 bytes behind one. For such places the processor's own instruction for
-// strings, which memcpy uses for longer copies, may take many times as long as a loop
-// (docs/design/performance.md).
-inline void CopyBytes(const void* from, std::size_t size, std::byte* to) {
-  constexpr std::size_t kShort = 2048;
-  const auto* at = static_cast<const std::byte*>(from);
-  for (; size > kShort; size -= kShort, at += kShort, to += kShort) std::memmove(to, at, kShort);
-  std::memmove(to, at, size);
-}
-
 // `size` bytes, and zeros up to a multiple of 8. They may lie there already.
 inline std::byte* WriteBytes(const void* from, std::size_t size, std::byte* to) {
-  if (size != 0 && from != to) CopyBytes(from, size, to);
+  if (size != 0 && from != to) std::memmove(to, from, size);
   const std::size_t padded = Padded(size);
   if (padded != size) std::memset(to + size, 0, padded - size);
   return to + padded;

@@ -2,7 +2,6 @@
 
 #include "invoker/values.h"
 
-#include <algorithm>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -115,21 +114,6 @@ TEST(ValuesTest, Arrays) {
               "0200000000000000 0300000000000000 0100020003000400 05000600 00000000");
   ExpectBytes(ArrayView<const int16_t, 2>(numbers.data(), {0, 3}), "i16[:, :]",
               "0000000000000000 0300000000000000");
-}
-
-TEST(ValuesTest, BytesAreCopiedWholeAndMayMoveForward) {
-  for (const size_t size : {0, 1, 2047, 2048, 2049, 10'000}) {
-    std::vector<std::byte> from(size + 8);
-    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
-    std::vector<std::byte> to(size + 1, std::byte{0xAA});
-    values_internal::CopyBytes(from.data(), size, to.data());
-    EXPECT_TRUE(std::equal(from.begin(), from.begin() + static_cast<ptrdiff_t>(size), to.begin()));
-    EXPECT_EQ(to[size], std::byte{0xAA});
-    // Like those of a result whose array lies behind its place.
-    const std::vector<std::byte> before = from;
-    values_internal::CopyBytes(from.data() + 8, size, from.data());
-    EXPECT_TRUE(std::equal(before.begin() + 8, before.end(), from.begin()));
-  }
 }
 
 TEST(ValuesTest, Structs) {
