@@ -67,17 +67,24 @@ int64_t Limited(uint64_t cores, uint64_t memory_bytes, const LeaseOptions& optio
 
 constexpr char kNoPython[] = "no server has executors for Python functions";
 
+// Asks all servers at the same time, since each one that is silent costs the limit.
+std::vector<absl::StatusOr<bootstrap::Capacity>> AskCapacities(const Members& members,
+                                                               absl::Duration limit,
+                                                               const LeaseOptions& options) {
+  const absl::Duration allowed = std::min(options.client.connect_timeout, limit);
+  return EachOf<bootstrap::Capacity>(members.size(),
+                                     [&](size_t i) -> absl::StatusOr<bootstrap::Capacity> {
+                                       auto client = bootstrap::BootstrapClient::Connect(
+                                           members[i].server, allowed, options.client.credentials);
+                                       if (!client.ok()) return client.status();
+                                       return (*client)->worker_info().capacity;
+                                     });
+}
+
 // What each server says of itself. One that does not answer is not open; if none does, why.
 absl::StatusOr<Rooms> AskServers(const Members& members, absl::Duration limit,
                                  const LeaseOptions& options) {
-  const auto capacities = EachOf<bootstrap::Capacity>(
-      members.size(), [&](size_t i) -> absl::StatusOr<bootstrap::Capacity> {
-        auto client = bootstrap::BootstrapClient::Connect(
-            members[i].server, std::min(options.client.connect_timeout, limit),
-            options.client.credentials);
-        if (!client.ok()) return client.status();
-        return (*client)->worker_info().capacity;
-      });
+  const auto capacities = AskCapacities(members, limit, options);
   Rooms rooms(members.size());
   absl::Status failure;
   bool any = false;
@@ -199,17 +206,10 @@ bool IsSilence(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
-// Which servers do not answer, by their numbers. Asks all of them at the same time: one after the
-// other they would cost a limit each.
+// Returns the numbers of the servers that do not answer.
 std::vector<size_t> FindSilent(const Members& members, absl::Duration limit,
                                const LeaseOptions& options) {
-  const absl::Duration allowed = std::min(options.client.connect_timeout, limit);
-  const auto answers = EachOf<bool>(members.size(), [&](size_t i) -> absl::StatusOr<bool> {
-    auto client =
-        bootstrap::BootstrapClient::Connect(members[i].server, allowed, options.client.credentials);
-    if (!client.ok()) return client.status();
-    return true;
-  });
+  const auto answers = AskCapacities(members, limit, options);
   std::vector<size_t> silent;
   for (size_t i = 0; i < members.size(); ++i) {
     if (IsSilence(answers[i].status())) silent.push_back(i);
@@ -221,7 +221,7 @@ void Close(const std::vector<size_t>& servers, Rooms* rooms) {
   for (const size_t i : servers) (*rooms)[i].open = false;
 }
 
-// In rooms that are open.
+// Returns how many cores the open rooms have.
 int64_t CoresIn(const Rooms& rooms) {
   int64_t cores = 0;
   for (const LeaseRoom& room : rooms) cores += room.open ? room.cores : 0;
