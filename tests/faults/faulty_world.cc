@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tests/faults/leasing_host.h"
+#include "tests/invoke/leasing_host.h"
 
 namespace invoker::faults {
 namespace {

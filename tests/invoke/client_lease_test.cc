@@ -13,9 +13,9 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "invoker/lease.h"
-#include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/worker/worker.h"
+#include "tests/invoke/leasing_host.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {
@@ -29,9 +29,9 @@ constexpr absl::Duration kHeld = absl::Milliseconds(500);
 
 // Leases the worker's executors as if they were the lease's own, and holds questions until there
 // are as many at a time as sessions.
-class QuestionHost final : public bootstrap::SessionHost {
+class QuestionHost final : public LeasingHost {
  public:
-  explicit QuestionHost(Worker* worker) : worker_(worker) {}
+  using LeasingHost::LeasingHost;
 
   // Whether there have been.
   bool AwaitAll() {
@@ -39,20 +39,11 @@ class QuestionHost final : public bootstrap::SessionHost {
     return mutex_.AwaitWithTimeout(absl::Condition(&all_), kPatience);
   }
 
-  bootstrap::WorkerInfo Info() const override { return worker_->Info(); }
   void OpenLease(uint64_t, const LeaseTerms& terms,
                  std::shared_ptr<LeaseObserver> observer) override {
     LeaseTerms granted = terms;
     granted.memory_bytes = 64 << 20;  // windows are part of it
     observer->OnGranted(granted);
-  }
-  absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
-      uint64_t lease, const bootstrap::OpenSessionRequest& request) override {
-    return worker_->OpenSession(lease, request);
-  }
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
-                                  absl::string_view reason) override {
-    return worker_->SwitchNotification(lease, handle, notification, reason);
   }
   absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t, uint64_t, uint64_t) override {
     absl::MutexLock lock(&mutex_);
@@ -61,13 +52,8 @@ class QuestionHost final : public bootstrap::SessionHost {
     --questions_;
     return bootstrap::RequestState::kInHand;
   }
-  absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
-    return worker_->CloseSession(lease, handle);
-  }
-  ResourceUsage CloseLease(uint64_t lease) override { return worker_->CloseLease(lease); }
 
  private:
-  Worker* const worker_;
   absl::Mutex mutex_;
   uint32_t questions_ ABSL_GUARDED_BY(mutex_) = 0;  // that wait now
   bool all_ ABSL_GUARDED_BY(mutex_) = false;

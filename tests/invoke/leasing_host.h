@@ -1,8 +1,8 @@
 // A worker whose executors may be leased although they are shared: clients hold a lease, and what
-// it has is in this process, where the faults are.
+// it has is in this process. Tests override what they look into.
 
-#ifndef INVOKER_TESTS_FAULTS_LEASING_HOST_H_
-#define INVOKER_TESTS_FAULTS_LEASING_HOST_H_
+#ifndef INVOKER_TESTS_INVOKE_LEASING_HOST_H_
+#define INVOKER_TESTS_INVOKE_LEASING_HOST_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,9 +11,9 @@
 #include "src/bootstrap/messages/session_host.h"
 #include "src/invoke/worker/worker.h"
 
-namespace invoker::faults {
+namespace invoker {
 
-class LeasingHost final : public bootstrap::SessionHost {
+class LeasingHost : public bootstrap::SessionHost {
  public:
   explicit LeasingHost(Worker* worker) : worker_(worker) {}
 
@@ -54,6 +54,6 @@ class LeasingHost final : public bootstrap::SessionHost {
   Worker* const worker_;
 };
 
-}  // namespace invoker::faults
+}  // namespace invoker
 
-#endif  // INVOKER_TESTS_FAULTS_LEASING_HOST_H_
+#endif  // INVOKER_TESTS_INVOKE_LEASING_HOST_H_

@@ -16,18 +16,18 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "invoker/client.h"
-#include "src/bootstrap/messages/session_host.h"
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/worker/worker.h"
+#include "tests/invoke/leasing_host.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {
 namespace {
 
 // Counts the leases of a worker.
-class CountingHost final : public bootstrap::SessionHost {
+class CountingHost final : public LeasingHost {
  public:
-  explicit CountingHost(Worker* worker) : worker_(worker) {}
+  using LeasingHost::LeasingHost;
 
   // That have been opened so far.
   int opened() const {
@@ -41,8 +41,7 @@ class CountingHost final : public bootstrap::SessionHost {
     mutex_.Await(absl::Condition(&there));
   }
 
-  bootstrap::WorkerInfo Info() const override { return worker_->Info(); }
-  void OpenLease(uint64_t, const LeaseTerms& terms,
+  void OpenLease(uint64_t lease, const LeaseTerms& terms,
                  std::shared_ptr<LeaseObserver> observer) override {
     LeaseTerms granted = terms;
     {
@@ -50,29 +49,14 @@ class CountingHost final : public bootstrap::SessionHost {
       ++opened_;
       granted.ttl = ttl_;
     }
-    observer->OnGranted(granted);
-  }
-  absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
-      uint64_t lease, const bootstrap::OpenSessionRequest& request) override {
-    return worker_->OpenSession(lease, request);
-  }
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
-                                  absl::string_view reason) override {
-    return worker_->SwitchNotification(lease, handle, notification, reason);
-  }
-  absl::StatusOr<bootstrap::RequestState> FindRequest(uint64_t lease, uint64_t handle,
-                                                      uint64_t sequence) override {
-    return worker_->FindRequest(lease, handle, sequence);
-  }
-  absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
-    return worker_->CloseSession(lease, handle);
+    LeasingHost::OpenLease(lease, granted, std::move(observer));
   }
   ResourceUsage CloseLease(uint64_t lease) override {
     {
       absl::MutexLock lock(&mutex_);
       ++closed_;
     }
-    return worker_->CloseLease(lease);
+    return LeasingHost::CloseLease(lease);
   }
   void GrantFor(absl::Duration ttl) {
     absl::MutexLock lock(&mutex_);
@@ -80,7 +64,6 @@ class CountingHost final : public bootstrap::SessionHost {
   }
 
  private:
-  Worker* const worker_;
   mutable absl::Mutex mutex_;
   int opened_ ABSL_GUARDED_BY(mutex_) = 0;
   int closed_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -11,6 +11,7 @@
 #include "src/bootstrap/service/server.h"
 #include "src/invoke/executor/usage_meter.h"
 #include "src/transport/reactor/reactor.h"
+#include "tests/invoke/leasing_host.h"
 #include "tests/invoke/served_client.h"
 
 namespace invoker {
@@ -178,26 +179,18 @@ TEST_P(UsageTest, AWarmExecutorPollsHardlyEver) {
 }
 
 // Hands everything on, and keeps what leases are said to have used at their end.
-class BillingHost final : public bootstrap::SessionHost {
+class BillingHost final : public LeasingHost {
  public:
-  explicit BillingHost(Worker* worker) : worker_(worker) {}
+  using LeasingHost::LeasingHost;
 
-  bootstrap::WorkerInfo Info() const override { return worker_->Info(); }
   absl::StatusOr<bootstrap::OpenSessionReply> OpenSession(
       uint64_t lease, const bootstrap::OpenSessionRequest& request) override {
     absl::MutexLock lock(&mutex_);
     leases_.push_back(lease);
-    return worker_->OpenSession(lease, request);
-  }
-  absl::Status SwitchNotification(uint64_t lease, uint64_t handle, Notification notification,
-                                  absl::string_view reason) override {
-    return worker_->SwitchNotification(lease, handle, notification, reason);
-  }
-  absl::Status CloseSession(uint64_t lease, uint64_t handle) override {
-    return worker_->CloseSession(lease, handle);
+    return LeasingHost::OpenSession(lease, request);
   }
   ResourceUsage CloseLease(uint64_t lease) override {
-    const ResourceUsage usage = worker_->CloseLease(lease);
+    const ResourceUsage usage = LeasingHost::CloseLease(lease);
     absl::MutexLock lock(&mutex_);
     bills_[lease] = usage;
     return usage;
@@ -213,7 +206,6 @@ class BillingHost final : public bootstrap::SessionHost {
   }
 
  private:
-  Worker* const worker_;
   absl::Mutex mutex_;
   std::vector<uint64_t> leases_;
   std::map<uint64_t, ResourceUsage> bills_;
