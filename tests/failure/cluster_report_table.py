@@ -154,8 +154,8 @@ class Verdict:
     """The mistakes with the calls of one kind of a client. There must be none."""
 
     def __init__(self, host, kind, work, firsts, marks):
-        """work: as in cluster_report_client. firsts: the first number of each process of the client, also of those
-        that were killed.
+        """work: has the form that cluster_report_client prints. firsts: each process of the client, also one that was
+        killed, has its first number here.
         """
         self._host = host
         self._kind = kind
